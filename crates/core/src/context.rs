@@ -1,0 +1,373 @@
+//! What a tool gets: the only doors to the machine, each open for what was granted and nothing else.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::event::Bus;
+use crate::sync::Lock;
+use crate::{
+    CallId, Change, Entry, Event, FileError, FileErrorKind, Fingerprint, Grant, HardDenies, Host,
+    OpenFile, Opener, Outputs, Overrides, Resolved, Session, Stat, ToolError, Visitor, Walk,
+    WalkOptions, WalkReport, Written, quote,
+};
+
+/// The surroundings of one call. Cheap to clone.
+///
+/// A context is made by the engine, from a [`Grant`]; there is no other way to get one.
+#[derive(Clone)]
+pub struct Context(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) call: CallId,
+    pub(crate) session: Arc<Session>,
+    pub(crate) grant: Grant,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) outputs: Arc<dyn Outputs>,
+    pub(crate) hard_denies: Arc<HardDenies>,
+    pub(crate) overrides: Overrides,
+    pub(crate) cancel: CancellationToken,
+    pub(crate) events: Arc<Bus>,
+    /// What the declared paths were found to be when the call was decided on.
+    pub(crate) resolved: Vec<(PathBuf, Resolved)>,
+    pub(crate) observed: Lock<Observed>,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context")
+            .field("call", &self.0.call)
+            .field("grant", &self.0.grant)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// The call's id.
+    pub fn call(&self) -> &CallId {
+        &self.0.call
+    }
+
+    /// The session that the call belongs to.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.0.session
+    }
+
+    /// What may be done, and who decided so.
+    pub fn grant(&self) -> &Grant {
+        &self.0.grant
+    }
+
+    /// Limits and settings of this call.
+    pub fn overrides(&self) -> &Overrides {
+        &self.0.overrides
+    }
+
+    /// The present moment.
+    pub fn now(&self) -> SystemTime {
+        self.0.host.clock().now()
+    }
+
+    /// The door to files.
+    pub fn files(&self) -> FilesDoor<'_> {
+        FilesDoor { cx: &self.0 }
+    }
+
+    /// A whole output that was kept; needs the effect `State("output")`.
+    pub fn kept_output(&self, call: &CallId) -> Result<Option<String>, ToolError> {
+        if !self.0.grant.may_use_state("output") {
+            return Err(ToolError::undeclared_effect(
+                "the tool read a kept output without declaring state `output`",
+            ));
+        }
+        self.0.outputs.get(call).map_err(|error| ToolError::host_failed(error.to_string()))
+    }
+
+    /// Whether the call was stopped: loops look now and then.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancel.is_cancelled()
+    }
+
+    /// Ends when the call is stopped.
+    pub fn cancelled(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.0.cancel.cancelled()
+    }
+
+    /// Tells whoever watches what is new in the output.
+    pub fn output(&self, delta: &str) {
+        if self.0.events.is_heard() {
+            self.0
+                .events
+                .publish(&Event::Output { call: self.0.call.clone(), delta: delta.into() });
+        }
+    }
+
+    /// Tells whoever watches how far the call is.
+    pub fn progress(&self, done: u64, total: Option<u64>, message: &str) {
+        if self.0.events.is_heard() {
+            let message = message.into();
+            self.0.events.publish(&Event::Progress {
+                call: self.0.call.clone(),
+                done,
+                total,
+                message,
+            });
+        }
+    }
+
+    /// Does something that blocks (searching a tree, reading a large file) where it holds up nobody.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Context) -> T + Send + 'static,
+    ) -> Result<T, ToolError> {
+        let cx = self.clone();
+        match tokio::task::spawn_blocking(move || work(&cx)).await {
+            Ok(done) => Ok(done),
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Err(error) => Err(ToolError::cancelled(error.to_string())),
+        }
+    }
+
+    /// What was looked at, so that the answer can be trusted until it changes; `None` if it was too much to keep.
+    pub(crate) fn take_observed(&self) -> Option<Vec<(PathBuf, Fingerprint)>> {
+        std::mem::take(&mut *self.0.observed.lock()).0
+    }
+}
+
+/// The objects that a call looked at.
+#[derive(Debug)]
+pub(crate) struct Observed(Option<Vec<(PathBuf, Fingerprint)>>);
+
+impl Default for Observed {
+    fn default() -> Self {
+        Self(Some(Vec::new()))
+    }
+}
+
+impl Observed {
+    fn extend(&mut self, more: Option<impl IntoIterator<Item = (PathBuf, Fingerprint)>>) {
+        let (Some(all), Some(more)) = (&mut self.0, more) else {
+            self.0 = None;
+            return;
+        };
+        all.extend(more);
+        if all.len() > WalkReport::MAX_OBSERVED {
+            self.0 = None;
+        }
+    }
+}
+
+/// The door to files. Paths are as the model wrote them; each is resolved, and held against the grant.
+#[derive(Clone, Copy)]
+pub struct FilesDoor<'a> {
+    cx: &'a Inner,
+}
+
+impl std::fmt::Debug for FilesDoor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FilesDoor").finish_non_exhaustive()
+    }
+}
+
+impl<'a> FilesDoor<'a> {
+    /// Where a path really leads: what it was when the call was decided on, if it was declared.
+    pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
+        match self.cx.resolved.iter().find(|(declared, _)| declared == path) {
+            Some((_, resolved)) => Ok(resolved.clone()),
+            None => Ok(resolve(&*self.cx.host, &self.cx.overrides, path)?),
+        }
+    }
+
+    /// Facts about a file or directory; `None` if there is nothing.
+    pub fn stat(&self, path: &Path) -> Result<Option<Stat>, ToolError> {
+        let resolved = self.readable(path)?;
+        match self.cx.host.files().stat(&resolved) {
+            Ok(stat) => {
+                self.observe(&resolved, stat.fingerprint);
+                Ok(Some(stat))
+            }
+            Err(FileError { kind: FileErrorKind::NotFound, .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Opens a regular file for reading.
+    pub fn open(&self, path: &Path) -> Result<OpenFile, ToolError> {
+        let resolved = self.readable(path)?;
+        let opened =
+            self.cx.host.files().open(&resolved).map_err(|error| self.explain(error, path))?;
+        self.observe(&resolved, opened.stat.fingerprint);
+        Ok(opened)
+    }
+
+    /// Visits everything below a directory, or the one file that `root` is; one visitor per thread.
+    ///
+    /// Blocking: call it in [`Context::blocking`].
+    pub fn walk<'v>(
+        &self,
+        root: &Path,
+        walk: WalkSettings,
+        visitors: &(dyn Fn() -> Box<dyn Visitor + 'v> + Sync + 'v),
+    ) -> Result<WalkReport, ToolError> {
+        let resolved = self.readable(root)?;
+        let hidden = |path: &Path| self.cx.hard_denies.hidden(path).is_some();
+        let cancelled = || self.cx.cancel.is_cancelled();
+        let options = WalkOptions {
+            max_depth: walk.max_depth,
+            ignore_files: walk.ignore_files,
+            threads: walk.threads,
+            hidden: &hidden,
+            cancelled: &cancelled,
+        };
+        let observed = Lock::new(Observed::default());
+        let watching = || -> Box<dyn Visitor + '_> {
+            Box::new(Watcher {
+                inner: visitors(),
+                root: &resolved.path,
+                seen: Some(Vec::new()),
+                all: &observed,
+            })
+        };
+        let report = self
+            .cx
+            .host
+            .files()
+            .walk(&resolved, &options, &watching)
+            .map_err(|error| self.explain(error, root))?;
+        let mut all = self.cx.observed.lock();
+        all.extend(observed.lock().0.take());
+        all.extend(report.observed.clone());
+        drop(all);
+        if self.cx.cancel.is_cancelled() {
+            return Err(ToolError::cancelled("stopped while looking through the files"));
+        }
+        Ok(report)
+    }
+
+    /// Replaces or creates a file, all or nothing.
+    pub fn change(&self, path: &Path, change: &Change<'_>) -> Result<Written, ToolError> {
+        let resolved = self.resolve(path)?;
+        if !self.cx.grant.may_write(&resolved.path) {
+            return Err(undeclared("write", &resolved));
+        }
+        let written = self.cx.host.files().change(&resolved, change)?;
+        self.cx.session.wrote(&resolved.path, written.stat.fingerprint);
+        Ok(written)
+    }
+
+    fn readable(&self, path: &Path) -> Result<Resolved, ToolError> {
+        let resolved = self.resolve(path)?;
+        if self.cx.grant.may_read(&resolved.path) {
+            Ok(resolved)
+        } else {
+            Err(undeclared("read", &resolved))
+        }
+    }
+
+    fn observe(&self, resolved: &Resolved, fingerprint: Fingerprint) {
+        self.cx.observed.lock().extend(Some([(resolved.path.clone(), fingerprint)]));
+    }
+
+    /// Says what was probably meant, where nothing was found.
+    fn explain(&self, error: FileError, asked: &Path) -> ToolError {
+        let missing = matches!(error.kind, FileErrorKind::NotFound);
+        let error = ToolError::from(FileError { path: asked.to_owned(), ..error });
+        match self.cx.host.files().nearest(asked).filter(|_| missing) {
+            Some(near) => error.hint(format!("did you mean `{}`?", quote::path(&near))),
+            None => error,
+        }
+    }
+}
+
+fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
+    ToolError::undeclared_effect(format!(
+        "the tool tried to {what} {} without having declared it",
+        resolved.display()
+    ))
+}
+
+/// How a tool wants to walk; the rest of [`WalkOptions`] is not its to choose.
+#[derive(Debug, Clone, Copy)]
+pub struct WalkSettings {
+    /// How deep; the root's own entries are at depth 1.
+    pub max_depth: usize,
+    /// Whether `.gitignore`, `.ignore` and `.rgignore` hide things.
+    pub ignore_files: bool,
+    /// How many threads; 0 for as many as are useful here.
+    pub threads: usize,
+}
+
+impl Default for WalkSettings {
+    fn default() -> Self {
+        Self { max_depth: usize::MAX, ignore_files: true, threads: 0 }
+    }
+}
+
+/// Resolves a path as a model wrote it: quoted or plain, relative to the working directory of the call.
+pub(crate) fn resolve(
+    host: &dyn Host,
+    overrides: &Overrides,
+    path: &Path,
+) -> Result<Resolved, FileError> {
+    let unquoted = path.to_str().map(quote::unpath);
+    let path = unquoted.as_deref().unwrap_or(path);
+    match &overrides.work_dir {
+        Some(directory) if path.is_relative() => host.files().resolve(&directory.join(path)),
+        _ => host.files().resolve(path),
+    }
+}
+
+/// Notes what a visitor opens, for the cache.
+struct Watcher<'w, 'v> {
+    inner: Box<dyn Visitor + 'v>,
+    root: &'w Path,
+    seen: Option<Vec<(PathBuf, Fingerprint)>>,
+    all: &'w Lock<Observed>,
+}
+
+impl Visitor for Watcher<'_, '_> {
+    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+        let Some(seen) = &mut self.seen else { return self.inner.visit(entry) };
+        let watched = Watched { inner: entry.opener, seen: Cell::new(None) };
+        let walk = self.inner.visit(&Entry { opener: &watched, ..*entry });
+        if let Some(fingerprint) = watched.seen.get() {
+            seen.push((self.root.join(entry.path), fingerprint));
+        }
+        if seen.len() > WalkReport::MAX_OBSERVED {
+            self.seen = None;
+        }
+        walk
+    }
+}
+
+impl Drop for Watcher<'_, '_> {
+    fn drop(&mut self) {
+        self.all.lock().extend(self.seen.take());
+    }
+}
+
+struct Watched<'a> {
+    inner: &'a dyn Opener,
+    seen: Cell<Option<Fingerprint>>,
+}
+
+impl Opener for Watched<'_> {
+    fn open(&self) -> Result<OpenFile, FileError> {
+        let opened = self.inner.open()?;
+        self.seen.set(Some(opened.stat.fingerprint));
+        Ok(opened)
+    }
+
+    fn stat(&self) -> Result<Stat, FileError> {
+        let stat = self.inner.stat()?;
+        self.seen.set(Some(stat.fingerprint));
+        Ok(stat)
+    }
+}

@@ -1,0 +1,468 @@
+//! What one call wants to do to the world, as data.
+//!
+//! Effects are not a promise but a ration: permission, scheduling, caching, undo, the sandbox profile and the audit record are
+//! all derived from them, and the doors of the [`Context`](crate::Context) open for nothing else.
+
+use std::fmt;
+use std::path::{Component, Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// One thing that a call wants to do.
+///
+/// ```
+/// use windlass_core::{Effect, Effects};
+/// let effects = Effects::read("src").and(Effect::State("todo".into()));
+/// assert_eq!(effects.to_string(), "read src, state todo");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Look at files.
+    Read(PathPattern),
+    /// Create or change files.
+    Write(PathPattern),
+    /// Remove files.
+    Delete(PathPattern),
+    /// Run a program.
+    Exec(CommandLine),
+    /// Talk to a machine on the network.
+    Net {
+        /// Scheme, host and port, such as `https://docs.rs:443`.
+        origin: String,
+        /// The HTTP method, or `CONNECT`.
+        method: String,
+    },
+    /// Use a credential by name; its value never passes through the model.
+    Secret(String),
+    /// Needs a person.
+    Ask,
+    /// Start a sub-agent.
+    Agent(String),
+    /// Call a tool of an MCP server.
+    Mcp {
+        /// The server's name in the configuration.
+        server: String,
+        /// The tool's name on that server.
+        tool: String,
+    },
+    /// Run a plugin.
+    Plugin(String),
+    /// Touch the session's own state: todo list, memory, kept outputs.
+    State(String),
+}
+
+/// The files that an effect is about.
+///
+/// ```
+/// use windlass_core::PathPattern;
+/// let tree = PathPattern::tree("/w/src");
+/// assert!(tree.covers("/w/src/lib.rs".as_ref()));
+/// assert!(!tree.covers("/w/src2".as_ref()));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathPattern {
+    /// As the model wrote it; absolute and resolved after the effects stage.
+    pub path: PathBuf,
+    /// Whether everything below belongs to it.
+    pub reach: Reach,
+}
+
+/// How far below its path a [`PathPattern`] reaches.
+///
+/// ```
+/// use windlass_core::{PathPattern, Reach};
+/// assert_eq!(PathPattern::file("a").reach, Reach::Exact);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// This very file or directory entry.
+    Exact,
+    /// A directory and everything below it.
+    Tree,
+}
+
+impl PathPattern {
+    /// One file.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), reach: Reach::Exact }
+    }
+
+    /// A directory and everything below it.
+    pub fn tree(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), reach: Reach::Tree }
+    }
+
+    /// Whether `path` is one of the files meant. Both sides must be absolute and normal.
+    pub fn covers(&self, path: &Path) -> bool {
+        match self.reach {
+            Reach::Exact => self.path == path,
+            Reach::Tree => path.starts_with(&self.path),
+        }
+    }
+
+    /// Whether what happens to one could matter to the other. A file and something below a directory of its name overlap too:
+    /// only one of the two can exist.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.path.starts_with(&other.path) || other.path.starts_with(&self.path)
+    }
+}
+
+/// A program and its words, parsed. Never a string to match a pattern against.
+///
+/// ```
+/// use windlass_core::CommandLine;
+/// assert_eq!(CommandLine::words(["git", "status"]).to_string(), "git status");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommandLine {
+    /// The simple commands in it, each as literal words; `None` where the text could not be understood in full.
+    pub commands: Option<Vec<Vec<String>>>,
+    /// The text as it will be executed.
+    pub text: String,
+}
+
+impl CommandLine {
+    /// One program with literal arguments, run without a shell.
+    pub fn words<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Self {
+        let words: Vec<String> = words.into_iter().map(Into::into).collect();
+        Self { text: words.join(" "), commands: Some(vec![words]) }
+    }
+
+    /// A text that nobody has understood: every rule that could bind it asks.
+    pub fn opaque(text: impl Into<String>) -> Self {
+        Self { commands: None, text: text.into() }
+    }
+}
+
+impl fmt::Display for CommandLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// All that one call wants to do.
+///
+/// ```
+/// use windlass_core::Effects;
+/// let a = Effects::read("/w/a.txt");
+/// let b = Effects::write("/w/a.txt");
+/// assert!(!a.conflicts(&a), "two reads run together");
+/// assert!(a.conflicts(&b), "a read and a write of one file do not");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Effects(Vec<Effect>);
+
+impl Effects {
+    /// A call that only computes.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads one file.
+    pub fn read(path: impl Into<PathBuf>) -> Self {
+        Effect::Read(PathPattern::file(path)).into()
+    }
+
+    /// Reads a directory and everything below it.
+    pub fn read_tree(path: impl Into<PathBuf>) -> Self {
+        Effect::Read(PathPattern::tree(path)).into()
+    }
+
+    /// Creates or changes one file.
+    pub fn write(path: impl Into<PathBuf>) -> Self {
+        Effect::Write(PathPattern::file(path)).into()
+    }
+
+    /// Removes one file.
+    pub fn delete(path: impl Into<PathBuf>) -> Self {
+        Effect::Delete(PathPattern::file(path)).into()
+    }
+
+    /// Uses a part of the session's state.
+    pub fn state(key: impl Into<String>) -> Self {
+        Effect::State(key.into()).into()
+    }
+
+    /// Adds one more effect.
+    #[must_use]
+    pub fn and(mut self, effect: Effect) -> Self {
+        self.0.push(effect);
+        self
+    }
+
+    /// Each effect, in the order of declaration.
+    pub fn iter(&self) -> std::slice::Iter<'_, Effect> {
+        self.0.iter()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The kinds that occur.
+    pub fn kinds(&self) -> Kinds {
+        self.0.iter().fold(Kinds::NONE, |kinds, effect| kinds | effect.kind())
+    }
+
+    /// Whether nothing but files is looked at, so that the same files give the same answer.
+    pub fn only_reads(&self) -> bool {
+        Kinds::READ.contains(self.kinds())
+    }
+
+    /// Whether the order of the two calls could matter, so that they must not run at the same time.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        self.0.iter().any(|a| other.0.iter().any(|b| a.conflicts(b)))
+    }
+
+    /// Replaces every path by what `resolve` makes of it.
+    pub(crate) fn try_map_paths<E>(
+        mut self,
+        mut resolve: impl FnMut(PathPattern, Kinds) -> Result<PathPattern, E>,
+    ) -> Result<Self, E> {
+        for effect in &mut self.0 {
+            let kind = effect.kind();
+            if let Effect::Read(pattern) | Effect::Write(pattern) | Effect::Delete(pattern) = effect
+            {
+                let taken = std::mem::replace(pattern, PathPattern::file(PathBuf::new()));
+                *pattern = resolve(taken, kind)?;
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl From<Effect> for Effects {
+    fn from(effect: Effect) -> Self {
+        Self(vec![effect])
+    }
+}
+
+impl FromIterator<Effect> for Effects {
+    fn from_iter<I: IntoIterator<Item = Effect>>(effects: I) -> Self {
+        Self(effects.into_iter().collect())
+    }
+}
+
+impl<'a> IntoIterator for &'a Effects {
+    type Item = &'a Effect;
+    type IntoIter = std::slice::Iter<'a, Effect>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Display for Effects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, effect) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{effect}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Effect {
+    /// Which kind of effect this is.
+    pub fn kind(&self) -> Kinds {
+        match self {
+            Self::Read(_) => Kinds::READ,
+            Self::Write(_) => Kinds::WRITE,
+            Self::Delete(_) => Kinds::DELETE,
+            Self::Exec(_) => Kinds::EXEC,
+            Self::Net { .. } => Kinds::NET,
+            Self::Secret(_) => Kinds::SECRET,
+            Self::Ask => Kinds::ASK,
+            Self::Agent(_) => Kinds::AGENT,
+            Self::Mcp { .. } => Kinds::MCP,
+            Self::Plugin(_) => Kinds::PLUGIN,
+            Self::State(_) => Kinds::STATE,
+        }
+    }
+
+    /// Whether the order of the two could matter.
+    ///
+    /// A process, a plugin or a remote tool may touch any file of the workspace, so it conflicts with every file effect and
+    /// with its own kind. Network requests do not conflict: the other side orders them.
+    pub fn conflicts(&self, other: &Self) -> bool {
+        use Effect::{Ask, Delete, Exec, Mcp, Plugin, Read, State, Write};
+        match (self, other) {
+            (Write(a) | Delete(a), Read(b) | Write(b) | Delete(b))
+            | (Read(a), Write(b) | Delete(b)) => a.overlaps(b),
+            (
+                Exec(_) | Plugin(_) | Mcp { .. },
+                Read(_) | Write(_) | Delete(_) | Exec(_) | Plugin(_) | Mcp { .. },
+            )
+            | (Read(_) | Write(_) | Delete(_), Exec(_) | Plugin(_) | Mcp { .. })
+            | (Ask, Ask) => true,
+            (State(a), State(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.kind().name();
+        match self {
+            Self::Read(pattern) | Self::Write(pattern) | Self::Delete(pattern) => {
+                write!(f, "{name} {}", crate::quote::path(&pattern.path))?;
+                match pattern.reach {
+                    Reach::Exact => Ok(()),
+                    Reach::Tree => f.write_str("/**"),
+                }
+            }
+            Self::Exec(command) => write!(f, "{name} {}", crate::quote::visible(&command.text)),
+            Self::Net { origin, method } => write!(f, "{name} {method} {origin}"),
+            Self::Ask => f.write_str(name),
+            Self::Mcp { server, tool } => write!(f, "{name} {server}/{tool}"),
+            Self::Secret(what) | Self::Agent(what) | Self::Plugin(what) | Self::State(what) => {
+                write!(f, "{name} {what}")
+            }
+        }
+    }
+}
+
+/// A set of kinds of effects: the most that any call of a tool can do.
+///
+/// ```
+/// use windlass_core::Kinds;
+/// let kinds = Kinds::READ | Kinds::STATE;
+/// assert!(kinds.contains(Kinds::READ));
+/// assert!(!kinds.contains(Kinds::WRITE));
+/// assert_eq!(kinds.names(), ["read", "state"]);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kinds(u16);
+
+impl Kinds {
+    /// No effects at all.
+    pub const NONE: Self = Self(0);
+    /// [`Effect::Read`].
+    pub const READ: Self = Self(1);
+    /// [`Effect::Write`].
+    pub const WRITE: Self = Self(1 << 1);
+    /// [`Effect::Delete`].
+    pub const DELETE: Self = Self(1 << 2);
+    /// [`Effect::Exec`].
+    pub const EXEC: Self = Self(1 << 3);
+    /// [`Effect::Net`].
+    pub const NET: Self = Self(1 << 4);
+    /// [`Effect::Secret`].
+    pub const SECRET: Self = Self(1 << 5);
+    /// [`Effect::Ask`].
+    pub const ASK: Self = Self(1 << 6);
+    /// [`Effect::Agent`].
+    pub const AGENT: Self = Self(1 << 7);
+    /// [`Effect::Mcp`].
+    pub const MCP: Self = Self(1 << 8);
+    /// [`Effect::Plugin`].
+    pub const PLUGIN: Self = Self(1 << 9);
+    /// [`Effect::State`].
+    pub const STATE: Self = Self(1 << 10);
+    /// Every kind there is.
+    pub const ALL: Self = Self((1 << 11) - 1);
+
+    const NAMES: [&'static str; 11] = [
+        "read", "write", "delete", "exec", "net", "secret", "ask", "agent", "mcp", "plugin",
+        "state",
+    ];
+
+    /// Both sets together, where `|` cannot be used.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is in this set.
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Whether any of `other` is in this set.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// Their names, as rules spell them.
+    pub fn names(self) -> Vec<&'static str> {
+        (0..Self::NAMES.len())
+            .filter(|at| self.0 & (1 << at) != 0)
+            .map(|at| Self::NAMES[at])
+            .collect()
+    }
+
+    /// The name of a set of one.
+    pub(crate) fn name(self) -> &'static str {
+        Self::NAMES.get(self.0.trailing_zeros() as usize).copied().unwrap_or("none")
+    }
+
+    /// Whether a call of these kinds leaves a trace outside the answer: what the journal must hold before it begins.
+    pub const fn has_side_effects(self) -> bool {
+        !Self(Self::READ.0 | Self::STATE.0 | Self::ASK.0).contains(self)
+    }
+}
+
+impl std::ops::BitOr for Kinds {
+    type Output = Self;
+    fn bitor(self, other: Self) -> Self {
+        self.with(other)
+    }
+}
+
+/// Removes `.` and `..` by the letters alone. A first step only: what a path means is decided by the host's resolver.
+///
+/// ```
+/// use windlass_core::normalize;
+/// assert_eq!(normalize("/w/a/../b/./c".as_ref()), std::path::Path::new("/w/b/c"));
+/// ```
+pub fn normalize(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::with_capacity(path.as_os_str().len());
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                normal.pop();
+            }
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_run_together() {
+        let read = |path: &str| Effects::read(path);
+        let write = |path: &str| Effects::write(path);
+        let exec = || Effects::from(Effect::Exec(CommandLine::words(["ls"])));
+        let net =
+            || Effects::from(Effect::Net { origin: "https://a".into(), method: "GET".into() });
+        for (a, b, conflict) in [
+            (read("/a"), read("/a"), false),
+            (read("/a"), write("/a"), true),
+            (write("/a"), write("/b"), false),
+            (write("/a"), write("/a"), true),
+            (Effects::read_tree("/w"), write("/w/x/y"), true),
+            (Effects::read_tree("/w"), write("/w2"), false),
+            (exec(), read("/a"), true),
+            (exec(), exec(), true),
+            (net(), net(), false),
+            (net(), write("/a"), false),
+            (Effects::state("todo"), Effects::state("todo"), true),
+            (Effects::state("todo"), Effects::state("memory"), false),
+            (Effects::none(), exec(), false),
+        ] {
+            assert_eq!(a.conflicts(&b), conflict, "{a} | {b}");
+            assert_eq!(b.conflicts(&a), conflict, "{b} | {a}");
+        }
+    }
+}

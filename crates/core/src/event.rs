@@ -1,0 +1,203 @@
+//! What happens, told as it happens: typed, and free of any protocol.
+//!
+//! A slow listener never holds up a call. What a listener must not miss (questions, ends of calls) waits for it; of the rest
+//! (output, progress) it may lose some, and is told how much.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::sync::Lock;
+use crate::{ApprovalRequest, CallId, CallResult, Effects, SessionId, TurnId};
+
+/// How many events that may be lost wait for one listener.
+const BACKLOG: usize = 1024;
+
+/// Something that happened.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// A call passed the policy and begins.
+    Started(Arc<Started>),
+    /// A piece of output: what is new, never the whole again.
+    Output {
+        /// Of which call.
+        call: CallId,
+        /// The new text.
+        delta: Arc<str>,
+    },
+    /// How far a call is.
+    Progress {
+        /// Of which call.
+        call: CallId,
+        /// How much is done.
+        done: u64,
+        /// Of how much, if known.
+        total: Option<u64>,
+        /// In words.
+        message: Arc<str>,
+    },
+    /// A person must decide.
+    Approval(Arc<ApprovalRequest>),
+    /// Something that is not the fault of a call, for a person to know: a toolset that did not load.
+    Warning {
+        /// In words.
+        message: Arc<str>,
+    },
+    /// The end of a call: exactly one for each.
+    Finished(Arc<CallResult>),
+}
+
+/// A call that begins.
+#[derive(Debug, Clone)]
+pub struct Started {
+    /// Its id.
+    pub call: CallId,
+    /// Its session.
+    pub session: SessionId,
+    /// Its turn.
+    pub turn: TurnId,
+    /// The tool.
+    pub tool: String,
+    /// The arguments as they will be used.
+    pub input: serde_json::Value,
+    /// What it will do, paths resolved.
+    pub effects: Arc<Effects>,
+    /// Who decided that it may.
+    pub decided_by: String,
+}
+
+impl Event {
+    /// Which call it is about.
+    pub fn call(&self) -> Option<&CallId> {
+        match self {
+            Self::Started(started) => Some(&started.call),
+            Self::Output { call, .. } | Self::Progress { call, .. } => Some(call),
+            Self::Approval(request) => Some(&request.call),
+            Self::Finished(result) => Some(&result.call),
+            Self::Warning { .. } => None,
+        }
+    }
+
+    fn may_be_lost(&self) -> bool {
+        matches!(self, Self::Output { .. } | Self::Progress { .. })
+    }
+}
+
+/// Tells every listener.
+#[derive(Debug, Default)]
+pub(crate) struct Bus {
+    listeners: Lock<Vec<Weak<Inbox>>>,
+    /// So that the way without listeners, the usual one, takes no lock.
+    count: AtomicU64,
+}
+
+impl Bus {
+    pub(crate) fn subscribe(self: &Arc<Self>) -> Subscription {
+        let inbox = Arc::new(Inbox::default());
+        self.listeners.lock().push(Arc::downgrade(&inbox));
+        self.count.fetch_add(1, Ordering::Release);
+        Subscription { inbox, bus: self.clone() }
+    }
+
+    pub(crate) fn is_heard(&self) -> bool {
+        self.count.load(Ordering::Acquire) > 0
+    }
+
+    /// Hands the event to every listener and says how many there were.
+    pub(crate) fn publish(&self, event: &Event) -> usize {
+        if !self.is_heard() {
+            return 0;
+        }
+        let mut told = 0;
+        self.listeners.lock().retain(|listener| {
+            let Some(inbox) = listener.upgrade() else { return false };
+            inbox.put(event.clone());
+            told += 1;
+            true
+        });
+        told
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    waiting: Lock<VecDeque<Event>>,
+    lost: AtomicU64,
+    arrived: Notify,
+}
+
+impl Inbox {
+    fn put(&self, event: Event) {
+        let mut waiting = self.waiting.lock();
+        if event.may_be_lost() && waiting.len() >= BACKLOG {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        waiting.push_back(event);
+        drop(waiting);
+        self.arrived.notify_one();
+    }
+}
+
+/// One listener's view of the events; ends when it is dropped.
+#[derive(Debug)]
+pub struct Subscription {
+    inbox: Arc<Inbox>,
+    bus: Arc<Bus>,
+}
+
+impl Subscription {
+    /// The next event, as soon as there is one.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            if let Some(event) = self.try_next() {
+                return event;
+            }
+            self.inbox.arrived.notified().await;
+        }
+    }
+
+    /// The next event, if one is there already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        self.inbox.waiting.lock().pop_front()
+    }
+
+    /// How many events this listener was too slow for.
+    pub fn lost(&self) -> u64 {
+        self.inbox.lost.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.bus.count.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slow_listener_loses_output_but_never_a_question() {
+        let bus = Arc::new(Bus::default());
+        assert_eq!(bus.publish(&Event::Warning { message: "nobody".into() }), 0);
+        let mut slow = bus.subscribe();
+        let output = Event::Output { call: CallId::new("c1"), delta: "x".into() };
+        for _ in 0..BACKLOG + 10 {
+            bus.publish(&output);
+        }
+        bus.publish(&Event::Warning { message: "kept".into() });
+        assert_eq!(slow.lost(), 10);
+        let mut last = slow.next().await;
+        while let Some(event) = slow.try_next() {
+            last = event;
+        }
+        assert!(matches!(last, Event::Warning { .. }));
+        drop(slow);
+        assert_eq!(bus.publish(&output), 0);
+    }
+}

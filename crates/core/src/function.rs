@@ -1,0 +1,169 @@
+//! Tools without a type of their own: a closure, or a schema that is known only at run time.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::tool::parse_args;
+use crate::{AnyTool, BoxFuture, Context, Effects, Kinds, Output, Prepared, Spec, ToolError};
+
+type EffectsOf<Args> = Arc<dyn Fn(&Args) -> Effects + Send + Sync>;
+type CallOf<Args> =
+    Arc<dyn Fn(Context, Args) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
+
+/// A closure with typed arguments and declared effects.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use windlass_core::{AnyTool, Effects, FunctionTool, Kinds, Output};
+///
+/// /// Add two numbers.
+/// #[derive(Deserialize, JsonSchema)]
+/// struct Args {
+///     /// One.
+///     a: i64,
+///     /// The other.
+///     b: i64,
+/// }
+///
+/// let add = FunctionTool::new("add", Kinds::NONE, |_: &Args| Effects::none(), |_, args: Args| async move {
+///     Ok(Output::text((args.a + args.b).to_string()))
+/// });
+/// assert_eq!(add.spec().description, "Add two numbers.");
+/// ```
+pub struct FunctionTool<Args> {
+    name: Cow<'static, str>,
+    kinds: Kinds,
+    effects: EffectsOf<Args>,
+    call: CallOf<Args>,
+    args: PhantomData<fn() -> Args>,
+}
+
+impl<Args> FunctionTool<Args> {
+    /// A tool of that name: the most it can do, what one call does, and the call.
+    pub fn new<F, Fut>(
+        name: impl Into<Cow<'static, str>>,
+        kinds: Kinds,
+        effects: impl Fn(&Args) -> Effects + Send + Sync + 'static,
+        call: F,
+    ) -> Self
+    where
+        F: Fn(Context, Args) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        let call: CallOf<Args> = Arc::new(move |cx, args| Box::pin(call(cx, args)));
+        Self { name: name.into(), kinds, effects: Arc::new(effects), call, args: PhantomData }
+    }
+}
+
+impl<Args> std::fmt::Debug for FunctionTool<Args> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FunctionTool").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<Args: DeserializeOwned + JsonSchema + Send + 'static> AnyTool for FunctionTool<Args> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn kinds(&self) -> Kinds {
+        self.kinds
+    }
+
+    fn spec(&self) -> Spec {
+        Spec::of::<Args>(self.name.clone(), None, self.kinds)
+    }
+
+    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError> {
+        let args = parse_args(input)?;
+        Ok(Box::new(FunctionCall { effects: &*self.effects, call: &self.call, args }))
+    }
+}
+
+/// A tool whose schema is known only at run time: one of an MCP server, a plugin, a command file.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::{AnyTool, DynamicTool, Effects, Kinds, Output, Spec};
+///
+/// let spec = Spec {
+///     name: "echo".into(),
+///     title: None,
+///     description: "Say it again.".into(),
+///     input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}}),
+///     kinds: Kinds::NONE,
+/// };
+/// let echo = DynamicTool::new(spec, |_| Effects::none(), |_, input| async move { Ok(Output::json(input)) });
+/// assert_eq!(echo.name(), "echo");
+/// ```
+pub struct DynamicTool {
+    spec: Spec,
+    effects: EffectsOf<Value>,
+    call: CallOf<Value>,
+}
+
+impl DynamicTool {
+    /// A tool with this spec, whose calls have these effects and do this.
+    pub fn new<F, Fut>(
+        spec: Spec,
+        effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
+        call: F,
+    ) -> Self
+    where
+        F: Fn(Context, Value) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        let call: CallOf<Value> = Arc::new(move |cx, input| Box::pin(call(cx, input)));
+        Self { spec, effects: Arc::new(effects), call }
+    }
+}
+
+impl std::fmt::Debug for DynamicTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DynamicTool").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl AnyTool for DynamicTool {
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    fn kinds(&self) -> Kinds {
+        self.spec.kinds
+    }
+
+    fn spec(&self) -> Spec {
+        self.spec.clone()
+    }
+
+    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError> {
+        Ok(Box::new(FunctionCall { effects: &*self.effects, call: &self.call, args: input }))
+    }
+}
+
+struct FunctionCall<'t, Args> {
+    effects: &'t (dyn Fn(&Args) -> Effects + Send + Sync),
+    call: &'t CallOf<Args>,
+    args: Args,
+}
+
+impl<Args: Send> Prepared for FunctionCall<'_, Args> {
+    fn effects(&self) -> Effects {
+        (self.effects)(&self.args)
+    }
+
+    fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
+    where
+        Self: 'a,
+    {
+        (self.call)(cx.clone(), self.args)
+    }
+}

@@ -1,0 +1,336 @@
+//! The door to files: resolve, open, walk, change.
+//!
+//! All of it is blocking: file systems are, and a tool that walks a tree does so in [`Context::blocking`](crate::Context::blocking).
+
+use std::fmt;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::{borrow::Cow, io};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ToolError, quote};
+
+/// The files of one machine, seen from one workspace.
+///
+/// No method decides whether something is allowed. Every method that takes a [`Resolved`] refuses to touch an object that is
+/// no longer at that very place: the check and the use are one operation of the kernel.
+pub trait Files: Send + Sync {
+    /// The workspace: absolute, with no symlink in it.
+    fn workspace(&self) -> &Path;
+
+    /// Where a path really leads, from the workspace if it is relative. The last part, and parents, need not exist.
+    fn resolve(&self, path: &Path) -> Result<Resolved, FileError>;
+
+    /// Facts about an object, without opening it.
+    fn stat(&self, path: &Resolved) -> Result<Stat, FileError>;
+
+    /// Opens a regular file for reading; anything else is refused before it is opened.
+    fn open(&self, path: &Resolved) -> Result<OpenFile, FileError>;
+
+    /// Visits everything below a directory (or the one file that `root` is), one visitor per thread.
+    fn walk<'a>(
+        &self,
+        root: &Resolved,
+        options: &WalkOptions<'a>,
+        visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
+    ) -> Result<WalkReport, FileError>;
+
+    /// Replaces or creates a file: afterwards it holds all of the new bytes or all of the old ones.
+    fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError>;
+
+    /// The `.aiexclude` file that hides this object, if one does.
+    fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError>;
+
+    /// An existing path that was probably meant.
+    fn nearest(&self, path: &Path) -> Option<PathBuf>;
+}
+
+/// Where a path really leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resolved {
+    /// Absolute, every symlink followed.
+    pub path: PathBuf,
+    /// The same relative to the workspace, if it is inside.
+    pub inside: Option<PathBuf>,
+    /// Whether there was something when it was resolved.
+    pub exists: bool,
+}
+
+impl Resolved {
+    /// The shortest name for people and models: relative inside the workspace, absolute outside, quoted where needed.
+    pub fn display(&self) -> Cow<'_, str> {
+        match &self.inside {
+            Some(inside) if inside.as_os_str().is_empty() => Cow::Borrowed("."),
+            Some(inside) => quote::path(inside),
+            None => quote::path(&self.path),
+        }
+    }
+}
+
+/// What kind of thing is at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A FIFO.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A device.
+    Device,
+}
+
+impl fmt::Display for FileKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::File => "a file",
+            Self::Directory => "a directory",
+            Self::Symlink => "a symbolic link",
+            Self::Fifo => "a FIFO",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+        })
+    }
+}
+
+/// Facts about an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// What it is.
+    pub kind: FileKind,
+    /// Bytes.
+    pub len: u64,
+    /// Permission bits.
+    pub mode: u32,
+    /// How many names it has.
+    pub links: u64,
+    /// Identity and last change.
+    pub fingerprint: Fingerprint,
+}
+
+/// Which object it is and when it last changed: equal fingerprints, equal content, except within the clock's own resolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Fingerprint {
+    /// The device.
+    pub device: u64,
+    /// The object on that device.
+    pub inode: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Last change of content, in nanoseconds since 1970.
+    pub modified: i64,
+    /// Last change of anything, in nanoseconds since 1970.
+    pub changed: i64,
+}
+
+/// A regular file, open for reading.
+#[derive(Debug)]
+pub struct OpenFile {
+    /// The file.
+    pub file: File,
+    /// What it was when it was opened.
+    pub stat: Stat,
+}
+
+/// How to walk.
+#[derive(Clone, Copy)]
+pub struct WalkOptions<'a> {
+    /// How deep; the root's own entries are at depth 1.
+    pub max_depth: usize,
+    /// Whether `.gitignore`, `.ignore` and `.rgignore` hide things. `.aiexclude` always does.
+    pub ignore_files: bool,
+    /// How many threads; 0 for as many as are useful here.
+    pub threads: usize,
+    /// What is left out whatever the options say: secret files and the like, by absolute path.
+    pub hidden: &'a (dyn Fn(&Path) -> bool + Sync),
+    /// Asked now and then: whether to stop.
+    pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl fmt::Debug for WalkOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WalkOptions")
+            .field("max_depth", &self.max_depth)
+            .field("ignore_files", &self.ignore_files)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Is shown what a walk finds.
+pub trait Visitor: Send {
+    /// Looks at one entry and says how to go on.
+    fn visit(&mut self, entry: &Entry<'_>) -> Walk;
+}
+
+/// How a walk goes on after an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Walk {
+    /// With the next one, and below this one if it is a directory.
+    Continue,
+    /// With the next one, but not below this one.
+    Skip,
+    /// Not at all.
+    Stop,
+}
+
+/// Something that a walk found.
+pub struct Entry<'a> {
+    /// Relative to the root of the walk; empty if the root is itself a file.
+    pub path: &'a Path,
+    /// What it is, without following a symlink.
+    pub kind: FileKind,
+    /// How deep, from 1 for the root's own entries.
+    pub depth: usize,
+    /// Opens it and tells more, by its directory's handle.
+    pub opener: &'a dyn Opener,
+}
+
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("path", &self.path)
+            .field("kind", &self.kind)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens what a walk found, by the handle of its directory: no other object can slip in under its name.
+pub trait Opener {
+    /// Opens a regular file for reading, following no link.
+    fn open(&self) -> Result<OpenFile, FileError>;
+    /// Facts, following no link.
+    fn stat(&self) -> Result<Stat, FileError>;
+}
+
+/// How a walk ended.
+#[derive(Debug, Default)]
+pub struct WalkReport {
+    /// What could not be looked at, and why.
+    pub notes: Vec<Note>,
+    /// The directories that were listed and the ignore files that were read, by absolute path, as they were then; `None` if
+    /// there were more than [`WalkReport::MAX_OBSERVED`]. With it a result can be trusted until one of them changes.
+    pub observed: Option<Vec<(PathBuf, Fingerprint)>>,
+}
+
+impl WalkReport {
+    /// How many observed objects are worth keeping.
+    pub const MAX_OBSERVED: usize = 512;
+}
+
+/// Something that a walk had to leave out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Relative to the root of the walk.
+    pub path: PathBuf,
+    /// Why.
+    pub why: String,
+}
+
+/// A new content for a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// All of the bytes.
+    pub content: &'a [u8],
+    /// What must be there for the change to be made; looked at again at the moment of the rename.
+    pub expect: Expect,
+}
+
+/// What must be at a path for a [`Change`] to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing: the file is created, with its parents.
+    Absent,
+    /// Exactly what was seen before.
+    Same(Fingerprint),
+}
+
+/// What a change did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Whether there was no file before.
+    pub created: bool,
+    /// The file as it is now.
+    pub stat: Stat,
+}
+
+/// A file operation that did not work.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", self.describe())]
+pub struct FileError {
+    /// What was tried: `read`, `list`, `write` …
+    pub doing: &'static str,
+    /// On what.
+    pub path: PathBuf,
+    /// Why it failed.
+    pub kind: FileErrorKind,
+}
+
+/// Why a file operation did not work.
+#[derive(Debug, thiserror::Error)]
+pub enum FileErrorKind {
+    /// There is nothing of that name.
+    #[error("no such file or directory")]
+    NotFound,
+    /// It is not a regular file.
+    #[error("it is {0}, not a regular file")]
+    NotRegular(FileKind),
+    /// A part of the path that should be a directory is not.
+    #[error("a part of the path is not a directory")]
+    NotADirectory,
+    /// The machine's permissions forbid it.
+    #[error("the file system's permissions do not allow it")]
+    Permission,
+    /// The file system is mounted read-only.
+    #[error("the file system is read-only")]
+    ReadOnly,
+    /// The disk, or the quota, is full.
+    #[error("no space is left on the device")]
+    NoSpace,
+    /// The path cannot be a path: a NUL in it, or too long.
+    #[error("{0}")]
+    BadName(&'static str),
+    /// It leads through a link that the kernel made up, such as `/proc/self/root`.
+    #[error("the path leads through a link of /proc")]
+    MagicLink,
+    /// Something else is there now than when the call was decided on.
+    #[error("it changed while the call was under way")]
+    Changed,
+    /// The file is not what was seen before.
+    #[error("stale: the file changed since it was read")]
+    Stale,
+    /// There is something already.
+    #[error("it exists already")]
+    Exists,
+    /// Anything else that a kernel can answer.
+    #[error("{0}")]
+    Io(#[source] io::Error),
+}
+
+impl FileError {
+    /// An error of the operation `doing` on `path`.
+    pub fn new(doing: &'static str, path: impl Into<PathBuf>, kind: FileErrorKind) -> Self {
+        Self { doing, path: path.into(), kind }
+    }
+
+    /// Whether it is about this file, so that the model can act on it, rather than about the machine.
+    pub fn is_normal(&self) -> bool {
+        !matches!(self.kind, FileErrorKind::Io(_))
+    }
+
+    fn describe(&self) -> String {
+        format!("cannot {} {}: {}", self.doing, quote::path(&self.path), self.kind)
+    }
+}
+
+impl From<FileError> for ToolError {
+    fn from(error: FileError) -> Self {
+        let text = error.describe();
+        if error.is_normal() { Self::failed(text) } else { Self::host_failed(text) }
+    }
+}

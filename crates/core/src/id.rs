@@ -1,0 +1,137 @@
+//! Names for calls, turns and sessions: short, sortable by time, never confused with each other.
+//!
+//! Randomness and the clock are given to the engine, never found, so the ids of a test are the same in every run.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes a name that was made elsewhere: read back from the journal, or given by a caller.
+            pub fn new(name: impl Into<Arc<str>>) -> Self {
+                Self(name.into())
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+id! {
+    /// One call of one tool. Unique in a store, whatever id the model gave it.
+    ///
+    /// ```
+    /// let call = windlass_core::CallId::new("c0001");
+    /// assert_eq!(call.as_str(), "c0001");
+    /// ```
+    CallId
+}
+id! {
+    /// The calls that a model made in one message.
+    ///
+    /// ```
+    /// assert_eq!(windlass_core::TurnId::new("t1").to_string(), "t1");
+    /// ```
+    TurnId
+}
+id! {
+    /// One conversation: the unit of the journal, of approvals "for this session" and of jobs.
+    ///
+    /// ```
+    /// assert!(windlass_core::SessionId::new("a") < windlass_core::SessionId::new("b"));
+    /// ```
+    SessionId
+}
+
+/// Where ids get their uniqueness from.
+///
+/// ```
+/// use windlass_core::{IdSource, SequentialIds};
+/// let ids = SequentialIds::default();
+/// assert_ne!(ids.next(), ids.next());
+/// ```
+pub trait IdSource: Send + Sync {
+    /// A number that no other process and no other moment will give.
+    fn next(&self) -> u128;
+}
+
+/// Counts 1, 2, 3 …: for tests and for records that are thrown away with the process.
+#[derive(Debug, Default)]
+pub struct SequentialIds(AtomicU64);
+
+impl IdSource for SequentialIds {
+    fn next(&self) -> u128 {
+        u128::from(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
+
+/// Time in the upper half, randomness in the lower: ids of one store sort by age.
+pub(crate) fn mint(prefix: char, ids: &dyn IdSource) -> Arc<str> {
+    let mut text = String::with_capacity(18);
+    text.push(prefix);
+    push_base32(&mut text, ids.next());
+    text.into()
+}
+
+/// Builds an id number from a moment and 40 random bits. Hosts use it to implement [`IdSource`].
+///
+/// ```
+/// use std::time::SystemTime;
+/// let a = windlass_core::id_number(SystemTime::UNIX_EPOCH, 7);
+/// assert_eq!(a, 7);
+/// ```
+pub fn id_number(now: SystemTime, random: u64) -> u128 {
+    let millis = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() & ((1 << 45) - 1);
+    (millis << 40) | u128::from(random & ((1 << 40) - 1))
+}
+
+/// Crockford's alphabet: no letters that look like digits, safe in file names and URLs.
+const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+fn push_base32(text: &mut String, number: u128) {
+    let digits = (128 - number.leading_zeros()).div_ceil(5).max(4);
+    for at in (0..digits).rev() {
+        text.push(char::from(ALPHABET[(number >> (at * 5)) as usize & 31]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_sort_by_time_and_have_one_length() {
+        let early = id_number(UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000), u64::MAX);
+        let late = id_number(UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_001), 0);
+        let [mut a, mut b] = [String::new(), String::new()];
+        push_base32(&mut a, early);
+        push_base32(&mut b, late);
+        assert!(a < b, "{a} {b}");
+        assert_eq!((a.len(), b.len()), (17, 17));
+    }
+}

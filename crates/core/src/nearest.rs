@@ -1,0 +1,31 @@
+//! "Did you mean …?": the known name that a wrong one is closest to.
+
+/// The candidate that `wanted` was probably meant to be, if one is close enough.
+///
+/// ```
+/// use windlass_core::nearest;
+/// assert_eq!(nearest("raed", ["read", "write"]), Some("read"));
+/// assert_eq!(nearest("read_file", ["read", "write"]), Some("read"));
+/// assert_eq!(nearest("zzz", ["read", "write"]), None);
+/// ```
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    candidates
+        .into_iter()
+        .map(|candidate| (likeness(wanted, candidate), candidate))
+        .filter(|(likeness, _)| *likeness >= 0.6)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate)
+}
+
+/// From 0 (nothing in common) to 1 (the same), whatever the case.
+pub fn likeness(a: &str, b: &str) -> f64 {
+    // Names from models and directories are short; a long one is not a typing mistake.
+    if a.len() > 256 || b.len() > 256 {
+        return 0.0;
+    }
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    let distance = strsim::normalized_damerau_levenshtein(&a, &b);
+    let (short, long) = if a.len() < b.len() { (&a, &b) } else { (&b, &a) };
+    let part = short.len() >= 3 && long.split(['_', '-', '.', '/']).any(|word| word == short);
+    if part { distance.max(0.7) } else { distance }
+}

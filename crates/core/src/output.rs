@@ -1,0 +1,182 @@
+//! What a call answers: content for the model, and the same facts as data.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The facts of a result as data: exit code, line counts, what was truncated.
+pub type Metadata = Map<String, Value>;
+
+/// The answer of a tool.
+///
+/// ```
+/// use windlass_core::Output;
+/// let output = Output::text("12 lines").with("lines", 12);
+/// assert_eq!(output.to_text(), "12 lines");
+/// assert_eq!(output.metadata["lines"], 12);
+/// assert!(Output::error("no such file").is_error);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Output {
+    /// What the model sees, in order.
+    pub content: Vec<Content>,
+    /// A normal failure that the model should read and act on.
+    #[serde(default)]
+    pub is_error: bool,
+    /// The same facts as data.
+    #[serde(default)]
+    pub metadata: Metadata,
+}
+
+/// One piece of an answer.
+///
+/// ```
+/// use windlass_core::Content;
+/// assert_eq!(Content::text("hi").as_text(), Some("hi"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Content {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Image {
+        /// Its type, such as `image/png`.
+        media_type: String,
+        /// Its bytes, base64-encoded: that is how every protocol wants them.
+        data: String,
+    },
+    /// Structured data.
+    Json {
+        /// The value.
+        value: Value,
+    },
+    /// Something kept elsewhere, to be fetched when it is needed.
+    ResourceLink {
+        /// Where it is, for example `output:CALL`.
+        uri: String,
+        /// What to call it.
+        name: String,
+        /// Its type, if known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        media_type: Option<String>,
+    },
+}
+
+impl Content {
+    /// Text content.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into() }
+    }
+
+    /// The text, if this is text.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text } => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Output {
+    /// An answer of one text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Content::text(text)], ..Self::default() }
+    }
+
+    /// A normal failure, for the model to read.
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: true, ..Self::text(text) }
+    }
+
+    /// An answer of structured data.
+    pub fn json(value: Value) -> Self {
+        Self { content: vec![Content::Json { value }], ..Self::default() }
+    }
+
+    /// Adds one fact to the metadata.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.metadata.insert(key.to_owned(), value.into());
+        self
+    }
+
+    /// Everything as the text that a terminal or a text-only model would be shown.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for content in &self.content {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            match content {
+                Content::Text { text: part } => text.push_str(part),
+                Content::Json { value } => text.push_str(&value.to_string()),
+                Content::Image { media_type, data } => {
+                    text.push_str(&format!("[{media_type}, {} bytes]", data.len() / 4 * 3));
+                }
+                Content::ResourceLink { uri, name, .. } => {
+                    text.push_str(&format!("[{name}: {uri}]"))
+                }
+            }
+        }
+        text
+    }
+}
+
+/// How a call ended.
+///
+/// ```
+/// use windlass_core::Outcome;
+/// assert!(!Outcome::Ok.is_error());
+/// assert_eq!(Outcome::Denied.exit_code(), 3);
+/// assert_eq!(Outcome::TimedOut.as_str(), "timed_out");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// As it should.
+    Ok,
+    /// A normal failure for the model to handle.
+    Error,
+    /// The call could not be carried out.
+    Fault,
+    /// A rule or a person said no.
+    Denied,
+    /// The time limit passed.
+    TimedOut,
+    /// Somebody stopped it.
+    Cancelled,
+}
+
+impl Outcome {
+    /// Everything but [`Outcome::Ok`].
+    pub fn is_error(self) -> bool {
+        self != Self::Ok
+    }
+
+    /// The exit code of `windlass call`.
+    pub fn exit_code(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::Error => 1,
+            Self::Fault => 2,
+            Self::Denied => 3,
+            Self::TimedOut => 124,
+            Self::Cancelled => 130,
+        }
+    }
+
+    /// The name in JSON and in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Error => "error",
+            Self::Fault => "fault",
+            Self::Denied => "denied",
+            Self::TimedOut => "timed_out",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}

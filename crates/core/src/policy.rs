@@ -1,0 +1,395 @@
+//! Decisions about effects on resources.
+//!
+//! A [`Policy`] looks at what a call wants to do, resolved to real objects, and gives a [`Verdict`]. Only here can a [`Grant`]
+//! be made, and without one no tool runs.
+
+mod approval;
+mod grant;
+mod hard_denies;
+mod rule;
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use approval::Broker;
+pub use approval::{Answer, ApprovalId, ApprovalRequest, Approvals, Approver};
+pub use grant::Grant;
+pub use hard_denies::HardDenies;
+pub use rule::{Resource, Rule, RuleError};
+
+use crate::{Effect, Effects};
+
+/// What happens where no rule decides.
+///
+/// ```
+/// use windlass_core::Mode;
+/// assert_eq!("auto".parse(), Ok(Mode::Auto));
+/// assert!("sudo".parse::<Mode>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Ask a person.
+    #[default]
+    Ask,
+    /// Allow what stays inside the workspace.
+    Auto,
+    /// Allow reads only.
+    Plan,
+    /// Deny everything.
+    Deny,
+    /// Allow everything but the hard denies.
+    Yolo,
+}
+
+impl Mode {
+    /// Every mode, by the name that options and configuration use.
+    pub const NAMES: [(&'static str, Self); 5] = [
+        ("ask", Self::Ask),
+        ("auto", Self::Auto),
+        ("plan", Self::Plan),
+        ("deny", Self::Deny),
+        ("yolo", Self::Yolo),
+    ];
+}
+
+impl FromStr for Mode {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode).ok_or_else(|| {
+            format!("unknown mode `{text}`: it is one of ask, auto, plan, deny, yolo")
+        })
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            Self::NAMES.iter().find(|(_, mode)| mode == self).map_or("ask", |(name, _)| name),
+        )
+    }
+}
+
+/// Allow, ask or deny; the later, the stricter.
+///
+/// ```
+/// use windlass_core::Decision;
+/// assert!(Decision::Deny > Decision::Ask && Decision::Ask > Decision::Allow);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// It may run.
+    Allow,
+    /// A person decides.
+    Ask,
+    /// It may not run.
+    Deny,
+}
+
+/// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
+#[derive(Debug, Clone)]
+pub struct Verdict {
+    decision: Decision,
+    rule: String,
+    effect: Option<Effect>,
+    effects: Arc<Effects>,
+}
+
+impl Verdict {
+    /// Allow, ask or deny.
+    pub fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// The rule that decided: as it was written, `mode ask`, or the name of a hard deny.
+    pub fn rule(&self) -> &str {
+        &self.rule
+    }
+
+    /// The effect that made the verdict as strict as it is.
+    pub fn effect(&self) -> Option<&Effect> {
+        self.effect.as_ref()
+    }
+
+    /// All effects that it is about, paths resolved.
+    pub fn effects(&self) -> &Arc<Effects> {
+        &self.effects
+    }
+
+    /// The right to run, if nobody needs to be asked.
+    pub fn grant(&self) -> Option<Grant> {
+        (self.decision == Decision::Allow)
+            .then(|| Grant::new(self.effects.clone(), format!("allowed by {}", self.rule)))
+    }
+
+    /// Why not, and what would allow it: the text that a model or a person reads.
+    pub fn refusal(&self) -> String {
+        let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
+        format!("not allowed: {what} (decided by {})", self.rule)
+    }
+
+    /// What a person could do so that it is allowed; `None` for hard denies.
+    pub fn remedy(&self) -> Option<String> {
+        let effect = self.effect.as_ref()?;
+        if let Some(rule) = self.rule.strip_prefix("hard deny") {
+            debug_assert!(rule.starts_with(':'), "hard denies say which");
+            return None;
+        }
+        if self.rule.starts_with("deny ") {
+            return Some(format!("the rule `{}` would have to be removed", self.rule));
+        }
+        Some(match effect {
+            Effect::State(_) | Effect::Ask | Effect::Secret(_) | Effect::Plugin(_) => {
+                "another --mode would allow it".to_owned()
+            }
+            // A path after `delete` is spelled `write`: one rule lets a tool create, change and remove.
+            Effect::Delete(pattern) => {
+                format!("to allow it: --allow '{}'", Effect::Write(pattern.clone()))
+            }
+            other => format!("to allow it: --allow '{other}'"),
+        })
+    }
+}
+
+/// The rules in force, and what happens where none decides.
+///
+/// ```
+/// use windlass_core::{Decision, Effects, Mode, Policy};
+/// let policy = Policy::new(Mode::Ask).allow("write docs/**".parse()?);
+/// let workspace = "/w".as_ref();
+/// let decide = |effects| policy.decide("write", effects, workspace).decision();
+/// assert_eq!(decide(Effects::write("/w/docs/a.md")), Decision::Allow);
+/// assert_eq!(decide(Effects::write("/w/src/a.rs")), Decision::Ask);
+/// assert_eq!(decide(Effects::read("/w/id_rsa")), Decision::Deny);
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Policy {
+    mode: Mode,
+    rules: Vec<(Decision, Rule)>,
+    hard_denies: Arc<HardDenies>,
+}
+
+impl Policy {
+    /// No rules, the usual hard denies.
+    pub fn new(mode: Mode) -> Self {
+        Self { mode, rules: Vec::new(), hard_denies: Arc::new(HardDenies::default()) }
+    }
+
+    /// Adds a rule that allows.
+    #[must_use]
+    pub fn allow(self, rule: Rule) -> Self {
+        self.with(Decision::Allow, rule)
+    }
+
+    /// Adds a rule that denies. It wins over every rule that allows.
+    #[must_use]
+    pub fn deny(self, rule: Rule) -> Self {
+        self.with(Decision::Deny, rule)
+    }
+
+    /// Adds a rule.
+    #[must_use]
+    pub fn with(mut self, decision: Decision, rule: Rule) -> Self {
+        self.rules.push((decision, rule));
+        self
+    }
+
+    /// Replaces the hard denies.
+    #[must_use]
+    pub fn with_hard_denies(mut self, hard_denies: HardDenies) -> Self {
+        self.hard_denies = Arc::new(hard_denies);
+        self
+    }
+
+    /// What happens where no rule decides.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The rules, in order.
+    pub fn rules(&self) -> &[(Decision, Rule)] {
+        &self.rules
+    }
+
+    /// What is denied whatever the rules and the mode say.
+    pub fn hard_denies(&self) -> &Arc<HardDenies> {
+        &self.hard_denies
+    }
+
+    /// Decides about one call of `tool`. Paths in `effects` are absolute and resolved; the strictest part wins.
+    pub fn decide(
+        &self,
+        tool: &str,
+        effects: impl Into<Arc<Effects>>,
+        workspace: &Path,
+    ) -> Verdict {
+        let effects = effects.into();
+        let mut verdict = self.decide_tool(tool, &effects);
+        for effect in effects.iter() {
+            let (decision, rule) = self.decide_effect(tool, effect, workspace);
+            if decision > verdict.decision
+                || (verdict.effect.is_none() && decision == verdict.decision)
+            {
+                verdict = Verdict {
+                    decision,
+                    rule,
+                    effect: Some(effect.clone()),
+                    effects: effects.clone(),
+                };
+            }
+        }
+        verdict
+    }
+
+    /// The part of a decision that does not depend on effects: rules about the tool itself, and the mode `deny`.
+    fn decide_tool(&self, tool: &str, effects: &Arc<Effects>) -> Verdict {
+        let named = self.strictest(
+            |rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool)),
+        );
+        let (decision, rule) = match named {
+            Some((decision, rule)) if decision != Decision::Allow => (decision, rule),
+            Some((_, rule)) => (Decision::Allow, rule),
+            None if self.mode == Mode::Deny => (Decision::Deny, "mode deny".into()),
+            None => (Decision::Allow, format!("mode {}", self.mode)),
+        };
+        Verdict { decision, rule, effect: None, effects: effects.clone() }
+    }
+
+    fn decide_effect(&self, tool: &str, effect: &Effect, workspace: &Path) -> (Decision, String) {
+        if let Some(reason) = self.hard_denies.denies(effect, workspace) {
+            return (Decision::Deny, format!("hard deny: {reason}"));
+        }
+        let ruled = self.strictest(|rule| {
+            rule.matches(effect, workspace)
+                || matches!(rule.resource(), Resource::Tool(name) if name.matches(tool))
+        });
+        ruled.unwrap_or_else(|| (self.by_mode(effect, workspace), format!("mode {}", self.mode)))
+    }
+
+    fn strictest(&self, applies: impl Fn(&Rule) -> bool) -> Option<(Decision, String)> {
+        self.rules
+            .iter()
+            .filter(|(_, rule)| applies(rule))
+            .max_by_key(|(decision, _)| *decision)
+            .map(|(decision, rule)| (*decision, format!("{} {rule}", decision_word(*decision))))
+    }
+
+    /// The table of `docs/policy.md`: what a mode does where no rule decides.
+    fn by_mode(&self, effect: &Effect, workspace: &Path) -> Decision {
+        use Decision::{Allow, Ask, Deny};
+        let [ask, auto, plan] = match effect {
+            Effect::State(_) | Effect::Ask | Effect::Agent(_) => [Allow, Allow, Allow],
+            Effect::Read(at) if at.path.starts_with(workspace) => [Allow, Allow, Allow],
+            Effect::Write(at) | Effect::Delete(at) if at.path.starts_with(workspace) => {
+                [Ask, Allow, Deny]
+            }
+            Effect::Read(_) | Effect::Write(_) | Effect::Delete(_) => [Ask, Ask, Deny],
+            Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
+            Effect::Net { .. } => [Ask, Allow, Ask],
+            Effect::Secret(_) => [Ask, Ask, Deny],
+        };
+        match self.mode {
+            Mode::Ask => ask,
+            Mode::Auto => auto,
+            Mode::Plan => plan,
+            Mode::Deny => Deny,
+            Mode::Yolo => Allow,
+        }
+    }
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self::new(Mode::Ask)
+    }
+}
+
+fn decision_word(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Allow => "allow",
+        Decision::Ask => "ask",
+        Decision::Deny => "deny",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CommandLine, PathPattern};
+
+    fn check(policy: &Policy, tool: &str, effect: Effect, decision: Decision, rule: &str) {
+        let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
+        assert_eq!((verdict.decision(), verdict.rule()), (decision, rule), "{effect}");
+    }
+
+    #[test]
+    fn the_modes_decide_where_no_rule_does() {
+        use Decision::{Allow, Ask, Deny};
+        let at = |path: &str| PathPattern::file(path);
+        for (effect, [ask, auto, plan, deny, yolo]) in [
+            (Effect::Read(at("/w/a")), [Allow, Allow, Allow, Deny, Allow]),
+            (Effect::State("todo".into()), [Allow, Allow, Allow, Deny, Allow]),
+            (Effect::Write(at("/w/a")), [Ask, Allow, Deny, Deny, Allow]),
+            (Effect::Delete(at("/w/a")), [Ask, Allow, Deny, Deny, Allow]),
+            (Effect::Exec(CommandLine::words(["make"])), [Ask, Allow, Deny, Deny, Allow]),
+            (
+                Effect::Net { origin: "https://docs.rs".into(), method: "GET".into() },
+                [Ask, Allow, Ask, Deny, Allow],
+            ),
+            (Effect::Mcp { server: "s".into(), tool: "t".into() }, [Ask, Allow, Deny, Deny, Allow]),
+            (Effect::Agent("general".into()), [Allow, Allow, Allow, Deny, Allow]),
+            (Effect::Read(at("/etc/hosts")), [Ask, Ask, Deny, Deny, Allow]),
+            (Effect::Write(at("/etc/hosts")), [Ask, Ask, Deny, Deny, Allow]),
+            (Effect::Read(at("/w/.env")), [Deny; 5]),
+        ] {
+            for ((_, mode), wanted) in Mode::NAMES.into_iter().zip([ask, auto, plan, deny, yolo]) {
+                let verdict =
+                    Policy::new(mode).decide("t", Effects::from(effect.clone()), Path::new("/w"));
+                assert_eq!(verdict.decision(), wanted, "{effect} in {mode}");
+                assert_eq!(verdict.grant().is_some(), wanted == Allow);
+            }
+        }
+    }
+
+    #[test]
+    fn deny_wins_and_the_rule_is_named() {
+        let rule = |text: &str| text.parse::<Rule>().expect("a rule");
+        let policy = Policy::new(Mode::Ask)
+            .allow(rule("write src/**"))
+            .deny(rule("write src/secret/**"))
+            .allow(rule("tool todo"));
+        let write = |path: &str| Effect::Write(PathPattern::file(path));
+        check(&policy, "write", write("/w/src/a"), Decision::Allow, "allow write src/**");
+        check(
+            &policy,
+            "write",
+            write("/w/src/secret/a"),
+            Decision::Deny,
+            "deny write src/secret/**",
+        );
+        check(&policy, "write", write("/w/b"), Decision::Ask, "mode ask");
+        check(&policy, "todo", write("/w/b"), Decision::Allow, "allow tool todo");
+        let denied = Policy::new(Mode::Yolo).deny(rule("tool bash"));
+        assert_eq!(
+            denied.decide("bash", Effects::none(), Path::new("/w")).decision(),
+            Decision::Deny
+        );
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_allow_it() {
+        let verdict =
+            Policy::new(Mode::Ask).decide("write", Effects::write("/w/b"), Path::new("/w"));
+        assert_eq!(verdict.refusal(), "not allowed: write /w/b (decided by mode ask)");
+        assert_eq!(verdict.remedy().as_deref(), Some("to allow it: --allow 'write /w/b'"));
+        let verdict =
+            Policy::new(Mode::Yolo).decide("read", Effects::read("/w/key.pem"), Path::new("/w"));
+        assert_eq!(verdict.remedy(), None);
+    }
+}

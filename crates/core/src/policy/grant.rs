@@ -1,0 +1,72 @@
+//! The right to run one call: made by a decision, and by nothing else.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::{Effect, Effects};
+
+/// The right to run one call with these effects.
+///
+/// Its fields are private and only the policy module can make one, so running a tool without a decision does not compile:
+///
+/// ```compile_fail
+/// let grant = windlass_core::Grant { effects: Default::default(), decided_by: String::new() };
+/// ```
+///
+/// ```compile_fail
+/// let grant = windlass_core::Grant::new(Default::default(), String::new());
+/// ```
+///
+/// The only way is through a verdict:
+///
+/// ```
+/// use windlass_core::{Effects, Mode, Policy};
+/// let verdict = Policy::new(Mode::Auto).decide("read", Effects::read("/w/a"), "/w".as_ref());
+/// let grant = verdict.grant().expect("reads in the workspace are allowed");
+/// assert_eq!(grant.decided_by(), "allowed by mode auto");
+/// ```
+#[derive(Debug)]
+pub struct Grant {
+    effects: Arc<Effects>,
+    decided_by: String,
+}
+
+impl Grant {
+    pub(super) fn new(effects: Arc<Effects>, decided_by: String) -> Self {
+        Self { effects, decided_by }
+    }
+
+    /// What may be done.
+    pub fn effects(&self) -> &Effects {
+        &self.effects
+    }
+
+    /// Which rule or person decided.
+    pub fn decided_by(&self) -> &str {
+        &self.decided_by
+    }
+
+    /// Whether this file may be looked at.
+    pub fn may_read(&self, path: &Path) -> bool {
+        self.effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Read(pattern) if pattern.covers(path)))
+    }
+
+    /// Whether this file may be created or changed.
+    pub fn may_write(&self, path: &Path) -> bool {
+        self.effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)))
+    }
+
+    /// Whether this part of the session's state may be used.
+    pub fn may_use_state(&self, key: &str) -> bool {
+        self.effects.iter().any(|effect| matches!(effect, Effect::State(granted) if granted == key))
+    }
+
+    /// Whether an effect of this very kind and resource was granted.
+    pub fn covers(&self, effect: &Effect) -> bool {
+        self.effects.iter().any(|granted| granted == effect)
+    }
+}

@@ -1,0 +1,212 @@
+//! What no rule and no mode can allow: secret files, our own state, the roots of the file system.
+//!
+//! Looked at for every file that a tool opens, also in the middle of a search, so it works on names alone and allocates nothing.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use crate::{Effect, Reach};
+
+/// What is denied in every mode, for every tool, from every front door.
+///
+/// ```
+/// use windlass_core::HardDenies;
+/// let denies = HardDenies::default();
+/// assert!(denies.secret("/w/.env.local".as_ref()).is_some());
+/// assert!(denies.secret("/w/.env.example".as_ref()).is_none());
+/// assert!(denies.secret("/home/a/.ssh/config".as_ref()).is_some());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct HardDenies {
+    own: Vec<PathBuf>,
+    exceptions: Vec<PathBuf>,
+}
+
+/// Directories whose content is secret, wherever they are.
+const SECRET_DIRECTORIES: &[&[u8]] =
+    &[b".ssh", b".aws", b".gnupg", b".azure", b".kube", b".password-store", b"keyrings", b"gcloud"];
+
+/// Files that are secret by name.
+const SECRET_NAMES: &[&[u8]] = &[
+    b".netrc",
+    b"_netrc",
+    b".git-credentials",
+    b".pgpass",
+    b".npmrc",
+    b".pypirc",
+    b".htpasswd",
+    b".vault-token",
+    b"credentials.json",
+    b"login.keychain-db",
+];
+
+/// Files that are secret by ending.
+const SECRET_ENDINGS: &[&[u8]] =
+    &[b".pem", b".key", b".p12", b".pfx", b".jks", b".keystore", b".kdbx", b".ppk", b".keychain"];
+
+/// Beginnings of the names of private keys; the public halves end in `.pub`.
+const KEY_NAMES: &[&[u8]] = &[b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ed25519", b"id_xmss"];
+
+/// `.env` files that are meant to be read.
+const ENV_EXAMPLES: &[&[u8]] = &[b".env.example", b".env.sample", b".env.template", b".env.dist"];
+
+impl HardDenies {
+    /// Protects these directories of ours too: state and configuration.
+    #[must_use]
+    pub fn protect(mut self, places: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.own.extend(places);
+        self
+    }
+
+    /// Lets these very files be read although their names look secret: a person's own word.
+    #[must_use]
+    pub fn except(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.exceptions.extend(files);
+        self
+    }
+
+    /// Why an effect is denied, if it is.
+    pub fn denies(&self, effect: &Effect, workspace: &Path) -> Option<&'static str> {
+        match effect {
+            Effect::Read(at) => self.hidden(&at.path),
+            Effect::Write(at) | Effect::Delete(at) => {
+                if at.path.parent().is_none() {
+                    return Some("the root of the file system");
+                }
+                if matches!(effect, Effect::Delete(_))
+                    && at.reach == Reach::Tree
+                    && workspace.starts_with(&at.path)
+                {
+                    return Some("the workspace itself");
+                }
+                self.hidden(&at.path)
+            }
+            _ => None,
+        }
+    }
+
+    /// Why a file must not be looked at, if so: it is secret, or ours.
+    pub fn hidden(&self, path: &Path) -> Option<&'static str> {
+        if self.own.iter().any(|own| path.starts_with(own)) {
+            return Some("our own state and configuration");
+        }
+        self.secret(path)
+    }
+
+    /// Why the name says that a file is secret, if it does.
+    pub fn secret(&self, path: &Path) -> Option<&'static str> {
+        let mut bytes = path.as_os_str().as_bytes();
+        // The last part decides by name, the ones before it as directories.
+        let mut last = true;
+        loop {
+            let cut = bytes.iter().rposition(|byte| *byte == b'/');
+            let name = &bytes[cut.map_or(0, |cut| cut + 1)..];
+            let secret = if last {
+                secret_name(name).or_else(|| secret_directory(name))
+            } else {
+                secret_directory(name)
+            };
+            if let Some(reason) = secret {
+                return (!self.exceptions.iter().any(|except| except == path)).then_some(reason);
+            }
+            last = false;
+            bytes = &bytes[..cut?];
+        }
+    }
+}
+
+fn secret_name(name: &[u8]) -> Option<&'static str> {
+    // Names are compared without case: on some file systems `ID_RSA` is the same file.
+    let is = |known: &&[u8]| name.eq_ignore_ascii_case(known);
+    let begins = |known: &&[u8]| {
+        name.len() >= known.len() && name[..known.len()].eq_ignore_ascii_case(known)
+    };
+    let ends = |known: &&[u8]| {
+        name.len() > known.len() && name[name.len() - known.len()..].eq_ignore_ascii_case(known)
+    };
+    match name.first()? {
+        b'.' if begins(&&b".env"[..])
+            && (name.len() == 4 || name[4] == b'.' || name[4] == b'-') =>
+        {
+            return (!ENV_EXAMPLES.iter().any(is)).then_some("a file of secrets");
+        }
+        b'i' | b'I' if KEY_NAMES.iter().any(begins) && !ends(&&b".pub"[..]) => {
+            return Some("a private key");
+        }
+        _ => {}
+    }
+    if SECRET_ENDINGS.iter().any(ends) {
+        return Some("a private key");
+    }
+    SECRET_NAMES.iter().any(is).then_some("a file of credentials")
+}
+
+fn secret_directory(name: &[u8]) -> Option<&'static str> {
+    SECRET_DIRECTORIES
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
+        .then_some("a store of secrets")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secret_by_name() {
+        let denies = HardDenies::default().except([PathBuf::from("/w/test.pem")]);
+        for secret in [
+            ".env",
+            ".env.local",
+            ".env-prod",
+            "a/.env",
+            "server.pem",
+            "SERVER.PEM",
+            "tls.key",
+            "id_rsa",
+            "id_ed25519",
+            "id_rsa.bak",
+            ".ssh/config",
+            ".ssh",
+            ".aws/credentials",
+            ".netrc",
+            ".git-credentials",
+            ".npmrc",
+            "x/.gnupg/ring",
+            ".local/share/keyrings/login.keyring",
+            "vault.kdbx",
+        ] {
+            assert!(denies.hidden(&Path::new("/w").join(secret)).is_some(), "{secret}");
+        }
+        for open in [
+            ".env.example",
+            ".environment",
+            ".envrc.md",
+            "id_rsa.pub",
+            "identity.rs",
+            "key.rs",
+            "monkey",
+            "pem",
+            ".pem",
+            "src/key/mod.rs",
+            "keychain.go",
+            "ssh/config",
+            "test.pem",
+            "id_token.ts",
+        ] {
+            assert!(denies.hidden(&Path::new("/w").join(open)).is_none(), "{open}");
+        }
+    }
+
+    #[test]
+    fn our_own_places_and_roots() {
+        let denies = HardDenies::default().protect([PathBuf::from("/s")]);
+        let at = |path: &str| crate::PathPattern::tree(path);
+        let workspace = Path::new("/w/p");
+        assert!(denies.denies(&Effect::Read(at("/s/journal.db")), workspace).is_some());
+        assert!(denies.denies(&Effect::Read(at("/s2")), workspace).is_none());
+        assert!(denies.denies(&Effect::Delete(at("/w")), workspace).is_some());
+        assert!(denies.denies(&Effect::Delete(at("/w/p/a")), workspace).is_none());
+        assert!(denies.denies(&Effect::Write(at("/")), workspace).is_some());
+    }
+}

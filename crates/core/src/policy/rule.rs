@@ -1,0 +1,287 @@
+//! Rules as people write them: `EFFECT RESOURCE`.
+
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use crate::{CommandLine, Effect, PathPattern, Reach};
+
+/// One rule, without the word that says whether it allows or denies.
+///
+/// ```
+/// use windlass_core::{CommandLine, Effect, Rule};
+/// let rule: Rule = "exec git status".parse()?;
+/// let runs = |words: &[&str]| rule.matches(&Effect::Exec(CommandLine::words(words.to_vec())), "/w".as_ref());
+/// assert!(runs(&["git", "status", "-s"]));
+/// assert!(!runs(&["git", "push"]));
+/// assert!("fly me".parse::<Rule>().is_err());
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Rule {
+    text: String,
+    resource: Resource,
+}
+
+/// What a rule is about.
+#[derive(Debug, Clone)]
+pub enum Resource {
+    /// `read PATTERN`.
+    Read(PathGlob),
+    /// `write PATTERN`: creating, changing and removing.
+    Write(PathGlob),
+    /// `exec WORDS`: commands that begin with these words; `exec =WORDS`: exactly these.
+    Exec {
+        /// The words.
+        words: Vec<String>,
+        /// Whether nothing may follow.
+        exact: bool,
+    },
+    /// `net HOST`: whole labels, `*.` for any subdomain, `*` for any host.
+    Net(String),
+    /// `tool NAME`.
+    Tool(Name),
+    /// `agent NAME`.
+    Agent(Name),
+    /// `mcp SERVER/TOOL`.
+    Mcp(Name),
+}
+
+/// Why a text is not a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a rule: {why}")]
+pub struct RuleError {
+    /// What was given.
+    pub text: String,
+    /// What is wrong with it, and what would be right.
+    pub why: String,
+}
+
+/// A pattern for paths, relative to the workspace or absolute.
+#[derive(Debug, Clone)]
+pub struct PathGlob {
+    matcher: GlobMatcher,
+    absolute: bool,
+    /// The text, if it has no special characters: then it means everything below it too.
+    literal: Option<std::path::PathBuf>,
+}
+
+impl PathGlob {
+    fn new(text: &str) -> Result<Self, String> {
+        let (text, below) = match text {
+            "." | "./" => ("**", true),
+            _ => (text.strip_prefix("./").unwrap_or(text), text.ends_with('/')),
+        };
+        let plain = text.trim_end_matches('/');
+        let literal = (!text.contains(['*', '?', '[', '{'])).then(|| crate::quote::unpath(plain));
+        let pattern = if below && text != "**" { format!("{plain}/**") } else { text.to_owned() };
+        let glob = GlobBuilder::new(&pattern)
+            .literal_separator(true)
+            .build()
+            .map_err(|error| error.kind().to_string())?;
+        Ok(Self { matcher: glob.compile_matcher(), absolute: text.starts_with('/'), literal })
+    }
+
+    /// Whether every file of `pattern` is meant.
+    fn covers(&self, pattern: &PathPattern, workspace: &Path) -> bool {
+        let subject = if self.absolute {
+            &pattern.path
+        } else {
+            match pattern.path.strip_prefix(workspace) {
+                Ok(inside) => inside,
+                Err(_) => return false,
+            }
+        };
+        if let Some(literal) = &self.literal {
+            return subject == literal || subject.starts_with(literal);
+        }
+        match pattern.reach {
+            Reach::Exact => self.matcher.is_match(subject),
+            // A tree is covered if anything in it would be.
+            Reach::Tree => self.matcher.is_match(subject.join("\u{1}/\u{1}")),
+        }
+    }
+}
+
+/// A name with at most one `*` in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Name(String);
+
+impl Name {
+    /// Whether `name` is meant.
+    pub fn matches(&self, name: &str) -> bool {
+        match self.0.split_once('*') {
+            None => self.0 == name,
+            Some((head, tail)) => {
+                name.len() >= head.len() + tail.len()
+                    && name.starts_with(head)
+                    && name.ends_with(tail)
+            }
+        }
+    }
+}
+
+impl Rule {
+    /// What it is about.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// Whether it is about this effect. `tool` rules are about whole calls, never about a single effect.
+    pub fn matches(&self, effect: &Effect, workspace: &Path) -> bool {
+        match (&self.resource, effect) {
+            (Resource::Read(glob), Effect::Read(at))
+            | (Resource::Write(glob), Effect::Write(at) | Effect::Delete(at)) => {
+                glob.covers(at, workspace)
+            }
+            (Resource::Exec { words, exact }, Effect::Exec(command)) => {
+                runs_only(command, words, *exact)
+            }
+            (Resource::Net(host), Effect::Net { origin, .. }) => {
+                host_matches(host, host_of(origin))
+            }
+            (Resource::Agent(name), Effect::Agent(agent)) => name.matches(agent),
+            (Resource::Mcp(name), Effect::Mcp { server, tool }) => {
+                name.matches(&format!("{server}/{tool}"))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether every simple command of the line begins with these words. What was not understood is never meant.
+fn runs_only(command: &CommandLine, words: &[String], exact: bool) -> bool {
+    let fits =
+        |simple: &Vec<String>| simple.starts_with(words) && (!exact || simple.len() == words.len());
+    command
+        .commands
+        .as_ref()
+        .is_some_and(|commands| !commands.is_empty() && commands.iter().all(fits))
+}
+
+/// The host of `scheme://host:port`, brackets and all.
+fn host_of(origin: &str) -> &str {
+    let rest = origin.split_once("://").map_or(origin, |(_, rest)| rest);
+    match rest.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => rest,
+    }
+}
+
+fn host_matches(rule: &str, host: &str) -> bool {
+    let host = host.trim_end_matches('.');
+    match rule.strip_prefix("*.") {
+        Some(domain) => host.len().checked_sub(domain.len() + 1).is_some_and(|cut| {
+            host.as_bytes()[cut] == b'.' && host[cut + 1..].eq_ignore_ascii_case(domain)
+        }),
+        None => rule == "*" || rule.eq_ignore_ascii_case(host),
+    }
+}
+
+impl FromStr for Rule {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        let error = |why: String| RuleError { text: text.to_owned(), why };
+        let (effect, rest) =
+            text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+        let rest = rest.trim();
+        if rest.is_empty() {
+            return Err(error("it is `EFFECT RESOURCE`, for example `write docs/**`".into()));
+        }
+        let glob = || {
+            PathGlob::new(rest).map_err(|why| error(format!("the pattern does not parse: {why}")))
+        };
+        let resource = match effect {
+            "read" => Resource::Read(glob()?),
+            "write" => Resource::Write(glob()?),
+            "exec" => {
+                let exact = rest.starts_with('=');
+                let words =
+                    rest.trim_start_matches('=').split_whitespace().map(str::to_owned).collect();
+                Resource::Exec { words, exact }
+            }
+            "net" => Resource::Net(rest.to_ascii_lowercase()),
+            "tool" => Resource::Tool(Name(rest.to_owned())),
+            "agent" => Resource::Agent(Name(rest.to_owned())),
+            "mcp" => Resource::Mcp(Name(rest.to_owned())),
+            other => {
+                let known = ["read", "write", "exec", "net", "tool", "agent", "mcp"];
+                let hint = crate::nearest(other, known).map_or_else(
+                    || format!("effects are {}", known.join(", ")),
+                    |near| format!("did you mean `{near}`?"),
+                );
+                return Err(error(format!("there is no effect `{other}`; {hint}")));
+            }
+        };
+        Ok(Self { text: text.trim().to_owned(), resource })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_and_what_they_are_about() {
+        let file = |path: &str| Effect::Read(PathPattern::file(path));
+        let tree = |path: &str| Effect::Read(PathPattern::tree(path));
+        let net = |origin: &str| Effect::Net { origin: origin.into(), method: "GET".into() };
+        let exec = |text: &str| Effect::Exec(CommandLine::words(text.split(' ')));
+        let mcp = Effect::Mcp { server: "github".into(), tool: "search".into() };
+        for (rule, effect, matches) in [
+            ("read src/**", file("/w/src/a/b.rs"), true),
+            ("read src/**", tree("/w/src"), true),
+            ("read src/**", file("/w/srcs/a"), false),
+            ("read src", file("/w/src/a"), true),
+            ("read src/", file("/w/src/a"), true),
+            ("read src", file("/w/src2"), false),
+            ("read .", file("/w/x"), true),
+            ("read *.md", file("/w/a.md"), true),
+            ("read *.md", file("/w/d/a.md"), false),
+            ("read **/*.md", file("/w/d/a.md"), true),
+            ("read *.md", tree("/w"), false),
+            ("read src/**", file("/etc/src/a"), false),
+            ("read /etc/**", file("/etc/hosts"), true),
+            ("read $'a\\x01'", file("/w/a\u{1}"), true),
+            ("exec git status", exec("git status -s"), true),
+            ("exec git status", exec("git stash"), false),
+            ("exec =make", exec("make"), true),
+            ("exec =make", exec("make all"), false),
+            ("exec git", Effect::Exec(CommandLine::opaque("git status; x")), false),
+            ("net docs.rs", net("https://docs.rs:443"), true),
+            ("net docs.rs", net("https://evil-docs.rs"), false),
+            ("net *.docs.rs", net("https://a.docs.rs"), true),
+            ("net *.docs.rs", net("https://docs.rs"), false),
+            ("net *.docs.rs", net("https://xdocs.rs"), false),
+            ("net *", net("http://[::1]:80"), true),
+            ("agent *", Effect::Agent("general".into()), true),
+            ("mcp github/*", mcp.clone(), true),
+            ("mcp git/*", mcp, false),
+        ] {
+            let parsed: Rule = rule.parse().expect(rule);
+            assert_eq!(parsed.matches(&effect, Path::new("/w")), matches, "{rule} | {effect}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_rule_says_why() {
+        for (text, why) in [
+            ("", "EFFECT RESOURCE"),
+            ("read", "EFFECT RESOURCE"),
+            ("raed src", "did you mean `read`?"),
+            ("read [a", "does not parse"),
+        ] {
+            let error = text.parse::<Rule>().expect_err(text);
+            assert!(error.to_string().contains(why), "{error}");
+        }
+    }
+}

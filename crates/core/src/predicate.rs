@@ -1,0 +1,154 @@
+//! Which tools are offered, and to whom: bound in listing and in dispatch alike.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use crate::{Kinds, Session};
+
+/// A set of tools, as a condition on name, kinds of effects and session.
+///
+/// ```
+/// use windlass_core::{Kinds, Predicate, Session, SessionId};
+/// let session = Session::new(SessionId::new("s"));
+/// let only = Predicate::allow(["read", "bash"]).and(!Predicate::allow(["bash"]));
+/// assert!(only.admits("read", Kinds::READ, &session));
+/// assert!(!only.admits("bash", Kinds::EXEC, &session));
+/// assert!(!Predicate::allow([""; 0]).admits("read", Kinds::READ, &session), "an empty list means none");
+/// ```
+#[derive(Clone, Default)]
+pub enum Predicate {
+    /// Every tool.
+    #[default]
+    All,
+    /// No tool.
+    None,
+    /// Tools of these names.
+    Allow(BTreeSet<String>),
+    /// Tools whose effects stay within these kinds.
+    Within(Kinds),
+    /// Both.
+    And(Box<Predicate>, Box<Predicate>),
+    /// One or the other.
+    Or(Box<Predicate>, Box<Predicate>),
+    /// Not this.
+    Not(Box<Predicate>),
+    /// Whatever a function says, from name, kinds and session.
+    By(Arc<dyn Fn(&str, Kinds, &Session) -> bool + Send + Sync>),
+}
+
+impl Predicate {
+    /// Tools of these names and no others.
+    pub fn allow<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        Self::Allow(names.into_iter().map(Into::into).collect())
+    }
+
+    /// All tools but those of these names.
+    pub fn deny<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
+        !Self::allow(names)
+    }
+
+    /// A condition in code.
+    pub fn by(condition: impl Fn(&str, Kinds, &Session) -> bool + Send + Sync + 'static) -> Self {
+        Self::By(Arc::new(condition))
+    }
+
+    /// Tools that both admit.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, only) | (only, Self::All) => only,
+            (a, b) => Self::And(Box::new(a), Box::new(b)),
+        }
+    }
+
+    /// Tools that either admits.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self::Or(Box::new(self), Box::new(other))
+    }
+
+    /// Whether a tool is admitted in a session.
+    pub fn admits(&self, name: &str, kinds: Kinds, session: &Session) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Allow(names) => names.contains(name),
+            Self::Within(limit) => limit.contains(kinds),
+            Self::And(a, b) => a.admits(name, kinds, session) && b.admits(name, kinds, session),
+            Self::Or(a, b) => a.admits(name, kinds, session) || b.admits(name, kinds, session),
+            Self::Not(inner) => !inner.admits(name, kinds, session),
+            Self::By(condition) => condition(name, kinds, session),
+        }
+    }
+}
+
+impl std::ops::Not for Predicate {
+    type Output = Self;
+    fn not(self) -> Self {
+        Self::Not(Box::new(self))
+    }
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("All"),
+            Self::None => f.write_str("None"),
+            Self::Allow(names) => f.debug_tuple("Allow").field(names).finish(),
+            Self::Within(kinds) => f.debug_tuple("Within").field(&kinds.names()).finish(),
+            Self::And(a, b) => f.debug_tuple("And").field(a).field(b).finish(),
+            Self::Or(a, b) => f.debug_tuple("Or").field(a).field(b).finish(),
+            Self::Not(inner) => f.debug_tuple("Not").field(inner).finish(),
+            Self::By(_) => f.write_str("By(…)"),
+        }
+    }
+}
+
+/// A named set of tools, by what they can do rather than by a list of names that could fall behind.
+///
+/// ```
+/// use windlass_core::{Kinds, Role, Session, SessionId};
+/// let session = Session::new(SessionId::new("s"));
+/// let explorer: Role = "explorer".parse()?;
+/// assert!(!explorer.predicate().admits("write", Kinds::WRITE, &session));
+/// assert!("boss".parse::<Role>().is_err(), "an unknown role has no rights at all");
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Looks, and changes nothing.
+    Explorer,
+    /// Looks and runs programs.
+    Planner,
+    /// Everything.
+    Coder,
+}
+
+impl Role {
+    /// Every role, by name.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("explorer", Self::Explorer), ("planner", Self::Planner), ("coder", Self::Coder)];
+
+    /// The tools of this role.
+    pub fn predicate(self) -> Predicate {
+        let looking = Kinds::READ | Kinds::STATE | Kinds::ASK | Kinds::NET;
+        match self {
+            Self::Explorer => Predicate::Within(looking),
+            Self::Planner => Predicate::Within(looking | Kinds::EXEC),
+            Self::Coder => Predicate::All,
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::NAMES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, role)| *role)
+            .ok_or_else(|| format!("unknown role `{text}`: it is one of explorer, planner, coder"))
+    }
+}

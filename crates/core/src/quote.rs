@@ -1,0 +1,170 @@
+//! Names and texts made safe to show: every byte visible, and reversible where it must be.
+//!
+//! A file name may hold anything but NUL and `/`. What is not plain text is written as bash would quote it, `$'caf\xe9.txt'`, and
+//! accepted in that form again, so that no file is out of a model's reach.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The name as text: unchanged if every character is visible, in bash's `$'…'` form otherwise.
+///
+/// ```
+/// use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
+/// use windlass_core::quote;
+/// assert_eq!(quote::path(Path::new("src/lib.rs")), "src/lib.rs");
+/// let odd = Path::new(OsStr::from_bytes(b"caf\xe9.txt"));
+/// assert_eq!(quote::path(odd), r"$'caf\xe9.txt'");
+/// assert_eq!(quote::unpath(&quote::path(odd)), odd);
+/// ```
+pub fn path(path: &Path) -> Cow<'_, str> {
+    let bytes = path.as_os_str().as_bytes();
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.starts_with("$'") && !text.chars().any(is_invisible) => {
+            Cow::Borrowed(text)
+        }
+        _ => Cow::Owned(escape(bytes)),
+    }
+}
+
+/// The path that a text names: the reverse of [`path`].
+pub fn unpath(text: &str) -> PathBuf {
+    match text.strip_prefix("$'").and_then(|rest| rest.strip_suffix('\'')).and_then(unescape) {
+        Some(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
+        None => PathBuf::from(text),
+    }
+}
+
+/// A text with control, bidirectional and zero-width characters spelled out, so that a person sees what is there.
+///
+/// ```
+/// assert_eq!(windlass_core::quote::visible("a\u{202e}b\x1b[1m"), "a\\u{202e}b\\x1b[1m");
+/// ```
+pub fn visible(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(|c| is_invisible(c) && c != '\n' && c != '\t') {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        match c {
+            '\n' | '\t' => shown.push(c),
+            c if is_invisible(c) => push_escaped(&mut shown, c),
+            c => shown.push(c),
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Characters that change what a person believes to see: C0 and C1 controls, bidirectional marks, zero-width and tag characters.
+pub fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
+fn push_escaped(text: &mut String, c: char) {
+    let code = u32::from(c);
+    let written =
+        if code < 0x80 { write!(text, "\\x{code:02x}") } else { write!(text, "\\u{{{code:x}}}") };
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
+}
+
+fn escape(bytes: &[u8]) -> String {
+    let mut text = String::from("$'");
+    for chunk in bytes.utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\'' | '\\' => text.extend(['\\', c]),
+                '\n' => text.push_str("\\n"),
+                '\t' => text.push_str("\\t"),
+                '\r' => text.push_str("\\r"),
+                // Bytes, not code points: bash's \u depends on the locale, \x does not.
+                c if is_invisible(c) => {
+                    push_bytes(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes())
+                }
+                c => text.push(c),
+            }
+        }
+        push_bytes(&mut text, chunk.invalid());
+    }
+    text.push('\'');
+    text
+}
+
+fn push_bytes(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        let written = write!(text, "\\x{byte:02x}");
+        debug_assert!(written.is_ok(), "writing to a string does not fail");
+    }
+}
+
+fn unescape(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let [kind, tail @ ..] = rest else { return None };
+        rest = tail;
+        match kind {
+            b'n' => bytes.push(b'\n'),
+            b't' => bytes.push(b'\t'),
+            b'r' => bytes.push(b'\r'),
+            b'\'' | b'\\' | b'"' => bytes.push(*kind),
+            b'x' => {
+                let digits =
+                    rest.iter().take(2).take_while(|byte| byte.is_ascii_hexdigit()).count();
+                bytes.push(number(&rest[..digits], 16)?);
+                rest = &rest[digits..];
+            }
+            b'0'..=b'7' => {
+                let more =
+                    rest.iter().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
+                let octal: Vec<u8> =
+                    std::iter::once(*kind).chain(rest[..more].iter().copied()).collect();
+                bytes.push(number(&octal, 8)?);
+                rest = &rest[more..];
+            }
+            _ => return None,
+        }
+    }
+    Some(bytes)
+}
+
+fn number(digits: &[u8], radix: u32) -> Option<u8> {
+    u8::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
+}
+
+/// Bytes of a name as a path, for hosts that read directories.
+pub fn path_of_bytes(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_name_survives_a_round_trip(name in proptest::collection::vec(1u8.., 1..40)) {
+            let original = path_of_bytes(&name);
+            let text = path(original);
+            prop_assert!(!text.chars().any(is_invisible));
+            prop_assert_eq!(unpath(&text), original);
+        }
+
+        #[test]
+        fn visible_text_stays_visible(text in ".{0,60}") {
+            let shown = visible(&text).into_owned();
+            prop_assert_eq!(visible(&shown).into_owned(), shown);
+        }
+    }
+}

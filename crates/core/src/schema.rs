@@ -1,0 +1,550 @@
+//! JSON Schemas of arguments: made small, and used as the gate that arguments pass.
+//!
+//! Models send numbers as strings, forget a parameter, or invent one. The gate repairs what is unambiguous and explains the
+//! rest in the words of the tool. It knows the part of JSON Schema that tools use; a keyword that it does not know is left to
+//! whoever made the schema.
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value};
+
+use crate::ToolError;
+
+/// How deep a value may be nested: more is an attack or a mistake.
+const MAX_DEPTH: usize = 128;
+/// How many bytes of text arguments may hold.
+const MAX_BYTES: usize = 32 << 20;
+
+/// Description and schema of a type, without what models do not need.
+pub(crate) fn of<T: JsonSchema>() -> (String, Value) {
+    let generator = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.inline_subschemas = true;
+            settings.meta_schema = None;
+        })
+        .into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    let description = schema
+        .get_mut("description")
+        .map(Value::take)
+        .and_then(|text| text.as_str().map(unfold))
+        .unwrap_or_default();
+    shrink(&mut schema);
+    if let Value::Object(map) = &mut schema {
+        map.remove("description");
+        map.entry("type").or_insert("object".into());
+        map.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    }
+    (description, schema)
+}
+
+/// A doc comment as one paragraph per blank line: the line breaks of the source are not the reader's.
+fn unfold(text: &str) -> String {
+    text.split("\n\n")
+        .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Removes what says nothing to a model: titles, number formats, the `null` of optional parameters.
+fn shrink(schema: &mut Value) {
+    match schema {
+        Value::Object(map) => {
+            for noise in ["$schema", "title", "format"] {
+                if map.get(noise).is_some_and(|value| !value.is_object()) {
+                    map.remove(noise);
+                }
+            }
+            if map.get("default").is_some_and(Value::is_null) {
+                map.remove("default");
+            }
+            if let Some(Value::String(text)) = map.get_mut("description") {
+                *text = unfold(text);
+            }
+            drop_null(map);
+            map.values_mut().for_each(shrink);
+        }
+        Value::Array(values) => values.iter_mut().for_each(shrink),
+        _ => {}
+    }
+}
+
+fn drop_null(map: &mut Map<String, Value>) {
+    if let Some(Value::Array(types)) = map.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = types.as_mut_slice() {
+            let only = only.take();
+            map.insert("type".into(), only);
+        }
+    }
+    if let Some(Value::Array(options)) = map.get_mut("enum") {
+        options.retain(|option| !option.is_null());
+    }
+    if let Some(Value::Array(options)) = map.get_mut("anyOf") {
+        options.retain(|option| option.get("type").is_none_or(|name| name != "null"));
+        if let [Value::Object(only)] = options.as_mut_slice() {
+            let only = std::mem::take(only);
+            map.remove("anyOf");
+            for (key, value) in only {
+                map.entry(key).or_insert(value);
+            }
+        }
+    }
+}
+
+/// Repairs and checks arguments against the schema of their tool.
+pub(crate) fn check(schema: &Value, input: &mut Value) -> Result<(), ToolError> {
+    check_size(input)?;
+    if input.is_null() {
+        *input = Value::Object(Map::new());
+    }
+    Checker { root: schema }.check(schema, input, &Place::Root)
+}
+
+/// Refuses what is too deep or too large, without recursion.
+fn check_size(input: &Value) -> Result<(), ToolError> {
+    let mut bytes = 0usize;
+    let mut open = vec![(input, 1)];
+    while let Some((value, depth)) = open.pop() {
+        if depth > MAX_DEPTH {
+            return Err(ToolError::invalid_args(format!(
+                "the arguments are nested more than {MAX_DEPTH} deep"
+            )));
+        }
+        match value {
+            Value::String(text) => bytes += text.len(),
+            Value::Array(values) => open.extend(values.iter().map(|value| (value, depth + 1))),
+            Value::Object(map) => {
+                bytes += map.keys().map(String::len).sum::<usize>();
+                open.extend(map.values().map(|value| (value, depth + 1)));
+            }
+            _ => {}
+        }
+        if bytes > MAX_BYTES {
+            return Err(ToolError::invalid_args(format!(
+                "the arguments hold more than {} MiB of text",
+                MAX_BYTES >> 20
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Where in the arguments we are, for messages; a linked list on the stack, so that it costs nothing unless it is printed.
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl std::fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Root => f.write_str("the arguments"),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, at) => write!(f, "{parent}[{at}]"),
+        }
+    }
+}
+
+struct Checker<'s> {
+    root: &'s Value,
+}
+
+impl<'s> Checker<'s> {
+    fn check(
+        &self,
+        schema: &'s Value,
+        value: &mut Value,
+        place: &Place<'_>,
+    ) -> Result<(), ToolError> {
+        let Some(schema) = self.follow(schema, 0) else { return Ok(()) };
+        for keyword in ["anyOf", "oneOf"] {
+            if let Some(Value::Array(options)) = schema.get(keyword) {
+                self.check_any(options, value, place)?;
+            }
+        }
+        if let Some(expected) = schema.get("type") {
+            coerce(expected, value, place)?;
+        }
+        check_enum(schema, value, place)?;
+        match value {
+            Value::Object(map) => self.check_object(schema, map, place),
+            Value::Array(values) => self.check_array(schema, values, place),
+            Value::Number(_) => check_range(schema, value, place),
+            Value::String(text) => {
+                check_length(schema, text.chars().count(), "Length", "characters", place)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The schema behind `$ref`s of this document; `None` if there is nothing to check.
+    fn follow(&self, schema: &'s Value, depth: usize) -> Option<&'s Map<String, Value>> {
+        let map = schema.as_object()?;
+        let Some(Value::String(reference)) = map.get("$ref") else { return Some(map) };
+        let target = self.root.pointer(reference.strip_prefix('#')?)?;
+        if depth < 16 { self.follow(target, depth + 1) } else { None }
+    }
+
+    fn check_any(
+        &self,
+        options: &'s [Value],
+        value: &mut Value,
+        place: &Place<'_>,
+    ) -> Result<(), ToolError> {
+        let mut first_error = None;
+        for option in options {
+            let mut attempt = value.clone();
+            match self.check(option, &mut attempt, place) {
+                Ok(()) => {
+                    *value = attempt;
+                    return Ok(());
+                }
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        first_error.map_or(Ok(()), Err)
+    }
+
+    fn check_object(
+        &self,
+        schema: &'s Map<String, Value>,
+        map: &mut Map<String, Value>,
+        place: &Place<'_>,
+    ) -> Result<(), ToolError> {
+        let none = Map::new();
+        let known = schema.get("properties").and_then(Value::as_object);
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        // An optional parameter given as null is one that was not given.
+        map.retain(|name, value| {
+            !value.is_null()
+                || required.contains(&name.as_str())
+                || known.and_then(|known| known.get(name)).is_none_or(allows_null)
+        });
+        if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+            refuse_unknown(known.unwrap_or(&none), map, place)?;
+        }
+        if let Some(missing) = required.iter().find(|name| !map.contains_key(**name)) {
+            return Err(missing_parameter(
+                missing,
+                known.and_then(|known| known.get(*missing)),
+                place,
+            ));
+        }
+        for (name, value) in map.iter_mut() {
+            let property = known
+                .and_then(|known| known.get(name))
+                .or_else(|| schema.get("additionalProperties"));
+            if let Some(property) = property {
+                self.check(property, value, &Place::Field(place, name))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_array(
+        &self,
+        schema: &'s Map<String, Value>,
+        values: &mut [Value],
+        place: &Place<'_>,
+    ) -> Result<(), ToolError> {
+        check_length(schema, values.len(), "Items", "items", place)?;
+        let Some(items) = schema.get("items") else { return Ok(()) };
+        for (at, value) in values.iter_mut().enumerate() {
+            self.check(items, value, &Place::Item(place, at))?;
+        }
+        Ok(())
+    }
+}
+
+fn allows_null(schema: &Value) -> bool {
+    match schema.get("type") {
+        Some(Value::String(name)) => name == "null",
+        Some(Value::Array(names)) => names.iter().any(|name| name == "null"),
+        _ => {
+            schema.get("enum").is_none()
+                && schema.get("anyOf").is_none()
+                && schema.get("$ref").is_none()
+        }
+    }
+}
+
+fn refuse_unknown(
+    known: &Map<String, Value>,
+    map: &Map<String, Value>,
+    place: &Place<'_>,
+) -> Result<(), ToolError> {
+    let Some(unknown) = map.keys().find(|name| !known.contains_key(*name)) else { return Ok(()) };
+    let names: Vec<&str> = known.keys().map(String::as_str).collect();
+    let error = ToolError::invalid_args(match place {
+        Place::Root => format!("unknown parameter `{}`", crate::quote::visible(unknown)),
+        _ => format!("unknown parameter `{}` in {place}", crate::quote::visible(unknown)),
+    });
+    Err(match crate::nearest::nearest(unknown, names.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None if names.is_empty() => error.hint("this tool takes no parameters"),
+        None => error.hint(format!("it takes: {}", names.join(", "))),
+    })
+}
+
+fn missing_parameter(name: &str, schema: Option<&Value>, place: &Place<'_>) -> ToolError {
+    let error = ToolError::invalid_args(match place {
+        Place::Root => format!("`{name}` is missing"),
+        _ => format!("`{name}` is missing in {place}"),
+    });
+    match schema.and_then(|schema| schema.get("description")).and_then(Value::as_str) {
+        Some(description) => error.hint(format!("{name}: {description}")),
+        None => error,
+    }
+}
+
+fn check_enum(
+    schema: &Map<String, Value>,
+    value: &Value,
+    place: &Place<'_>,
+) -> Result<(), ToolError> {
+    let options = match (schema.get("enum"), schema.get("const")) {
+        (Some(Value::Array(options)), _) => options.as_slice(),
+        (_, Some(only)) => std::slice::from_ref(only),
+        _ => return Ok(()),
+    };
+    if options.contains(value) {
+        return Ok(());
+    }
+    let names: Vec<String> = options
+        .iter()
+        .map(|option| option.as_str().map_or_else(|| option.to_string(), str::to_owned))
+        .collect();
+    Err(ToolError::invalid_args(format!(
+        "{place} is {}; it must be one of: {}",
+        short(value),
+        names.join(", ")
+    )))
+}
+
+fn check_range(
+    schema: &Map<String, Value>,
+    value: &Value,
+    place: &Place<'_>,
+) -> Result<(), ToolError> {
+    let Some(number) = value.as_f64() else { return Ok(()) };
+    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    let fits = bound("minimum").is_none_or(|low| number >= low)
+        && bound("maximum").is_none_or(|high| number <= high)
+        && bound("exclusiveMinimum").is_none_or(|low| number > low)
+        && bound("exclusiveMaximum").is_none_or(|high| number < high);
+    if fits {
+        return Ok(());
+    }
+    let shown = |keyword: &str| schema.get(keyword).map(ToString::to_string);
+    let range = match (shown("minimum"), shown("maximum")) {
+        (Some(low), Some(high)) => format!("between {low} and {high}"),
+        (Some(low), None) => format!("{low} or more"),
+        (None, Some(high)) => format!("{high} or less"),
+        (None, None) => "within its range".into(),
+    };
+    Err(ToolError::invalid_args(format!("{place} is {value}; it must be {range}")))
+}
+
+fn check_length(
+    schema: &Map<String, Value>,
+    len: usize,
+    what: &str,
+    unit: &str,
+    place: &Place<'_>,
+) -> Result<(), ToolError> {
+    let bound = |side: &str| schema.get(&format!("{side}{what}")).and_then(Value::as_u64);
+    let (low, high) = (bound("min"), bound("max"));
+    if low.is_none_or(|low| len as u64 >= low) && high.is_none_or(|high| len as u64 <= high) {
+        return Ok(());
+    }
+    let range = match (low, high) {
+        (Some(low), Some(high)) => format!("{low} to {high}"),
+        (Some(low), None) => format!("at least {low}"),
+        (_, high) => format!("at most {}", high.unwrap_or_default()),
+    };
+    Err(ToolError::invalid_args(format!("{place} has {len} {unit}; it must have {range}")))
+}
+
+/// Makes the value one of the expected types where that is unambiguous.
+fn coerce(expected: &Value, value: &mut Value, place: &Place<'_>) -> Result<(), ToolError> {
+    let names: Vec<&str> = match expected {
+        Value::String(name) => vec![name],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
+        _ => return Ok(()),
+    };
+    if names.iter().any(|name| has_type(name, value)) {
+        return Ok(());
+    }
+    match names.iter().find_map(|name| converted(name, value)) {
+        Some(better) => *value = better,
+        None => {
+            return Err(ToolError::invalid_args(format!(
+                "{place} is {}; it must be {}",
+                short(value),
+                names.iter().map(|name| with_article(name)).collect::<Vec<_>>().join(" or ")
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn has_type(name: &str, value: &Value) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "number" => value.is_number(),
+        "integer" => value.is_i64() || value.is_u64(),
+        _ => true,
+    }
+}
+
+/// The same thing as another type, if there is only one way to read it.
+fn converted(name: &str, value: &Value) -> Option<Value> {
+    match (name, value) {
+        ("integer", Value::Number(number)) => whole(number.as_f64()?),
+        ("integer", Value::String(text)) => {
+            let text = text.trim();
+            text.parse::<i64>()
+                .map(Value::from)
+                .or_else(|_| text.parse::<u64>().map(Value::from))
+                .ok()
+                .or_else(|| whole(text.parse().ok()?))
+        }
+        ("number", Value::String(text)) => {
+            serde_json::Number::from_f64(text.trim().parse().ok()?).map(Value::Number)
+        }
+        ("boolean", Value::String(text)) => match text.trim() {
+            "true" | "True" => Some(true.into()),
+            "false" | "False" => Some(false.into()),
+            _ => None,
+        },
+        ("string", Value::Number(number)) => Some(number.to_string().into()),
+        ("string", Value::Bool(truth)) => Some(truth.to_string().into()),
+        // Some models send a list or an object as the text of its JSON.
+        ("array" | "object", Value::String(text)) => {
+            serde_json::from_str::<Value>(text).ok().filter(|parsed| has_type(name, parsed))
+        }
+        _ => None,
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
+fn whole(number: f64) -> Option<Value> {
+    (number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0)
+        .then(|| Value::from(number as i64))
+}
+
+fn with_article(name: &str) -> String {
+    let article = if name.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
+    format!("{article} {name}")
+}
+
+/// A value in a message: enough to recognise it, never a flood.
+fn short(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".into(),
+        Value::Array(values) => format!("a list of {}", values.len()),
+        other => {
+            let text = other.to_string();
+            match text.char_indices().nth(60) {
+                Some((at, _)) => format!("{}…", &text[..at]),
+                None => text,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "path": {"type": "string", "description": "File to read."},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+                "ratio": {"type": "number"},
+                "all": {"type": "boolean"},
+                "mode": {"enum": ["a", "b"]},
+                "edits": {"type": "array", "minItems": 1, "items": {
+                    "type": "object", "properties": {"old": {"type": "string"}}, "required": ["old"],
+                    "additionalProperties": false}},
+            },
+            "required": ["path"],
+            "additionalProperties": false,
+        })
+    }
+
+    #[test]
+    fn repairs_what_is_unambiguous() {
+        for (given, wanted) in [
+            (json!({"path": "a", "limit": "5"}), json!({"path": "a", "limit": 5})),
+            (json!({"path": "a", "limit": 5.0}), json!({"path": "a", "limit": 5})),
+            (json!({"path": 7}), json!({"path": "7"})),
+            (json!({"path": "a", "all": "true"}), json!({"path": "a", "all": true})),
+            (json!({"path": "a", "ratio": "0.5"}), json!({"path": "a", "ratio": 0.5})),
+            (json!({"path": "a", "limit": null}), json!({"path": "a"})),
+            (
+                json!({"path": "a", "edits": "[{\"old\":\"x\"}]"}),
+                json!({"path": "a", "edits": [{"old": "x"}]}),
+            ),
+        ] {
+            let mut value = given.clone();
+            check(&schema(), &mut value).unwrap_or_else(|error| panic!("{given}: {error}"));
+            assert_eq!(value, wanted);
+        }
+    }
+
+    #[test]
+    fn refuses_in_words_that_help() {
+        for (given, message) in [
+            (json!(null), "`path` is missing\npath: File to read."),
+            (json!({"path": null}), "path is null; it must be a string"),
+            (json!({"pth": "a"}), "unknown parameter `pth`\ndid you mean `path`?"),
+            (json!({"path": "a", "limit": "many"}), "limit is \"many\"; it must be an integer"),
+            (json!({"path": "a", "limit": 1.5}), "limit is 1.5; it must be an integer"),
+            (json!({"path": "a", "limit": 0}), "limit is 0; it must be between 1 and 100"),
+            (json!({"path": "a", "limit": "101"}), "limit is 101; it must be between 1 and 100"),
+            (json!({"path": "a", "mode": "c"}), "mode is \"c\"; it must be one of: a, b"),
+            (json!({"path": "a", "edits": []}), "edits has 0 items; it must have at least 1"),
+            (json!({"path": "a", "edits": [{}]}), "`old` is missing in edits[0]"),
+            (
+                json!({"path": "a", "edits": [{"old": "x", "ol": 1}]}),
+                "unknown parameter `ol` in edits[0]\ndid you mean `old`?",
+            ),
+            (json!(["a"]), "the arguments is a list of 1; it must be an object"),
+            (json!({"path": ["a"]}), "path is a list of 1; it must be a string"),
+        ] {
+            let mut value = given.clone();
+            let error = check(&schema(), &mut value).expect_err(&given.to_string());
+            assert_eq!(error.to_string(), message, "{given}");
+            assert_eq!(error.code(), "invalid_args");
+        }
+    }
+
+    #[test]
+    fn depth_and_size_are_bounded() {
+        let mut deep = json!(1);
+        for _ in 0..MAX_DEPTH + 5 {
+            deep = json!([deep]);
+        }
+        assert!(check_size(&deep).is_err());
+        assert!(check_size(&json!("x".repeat(MAX_BYTES + 1))).is_err());
+        assert!(check_size(&json!("x".repeat(MAX_BYTES))).is_ok());
+    }
+}

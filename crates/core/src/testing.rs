@@ -1,0 +1,233 @@
+//! For the tests of embedders and of this repository: a tool that does as it is told, a clock that stands still.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::{
+    BoxFuture, Change, Clock, Context, DynamicTool, Effects, FileError, FileErrorKind, Files,
+    Handle, Host, Journal, JournalError, Kinds, OpenFile, Output, Record, Resolved, Spec, Stat,
+    ToolError, Visitor, WalkOptions, WalkReport, Written, sync::Lock,
+};
+
+/// A clock that stands still until it is told to go on.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::{Clock, testing::FixedClock};
+/// let clock = FixedClock::at(60);
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(clock.now(), FixedClock::at(61).now());
+/// ```
+#[derive(Debug)]
+pub struct FixedClock(AtomicU64);
+
+impl FixedClock {
+    /// At so many seconds after 1970.
+    pub fn at(seconds: u64) -> Self {
+        Self(AtomicU64::new(seconds * 1_000))
+    }
+
+    /// Lets time pass, to the millisecond.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+impl Clock for FixedClock {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// A machine with a clock and no files at all: for tools that only compute.
+///
+/// ```
+/// use windlass_core::{Host, testing::EmptyHost};
+/// assert!(EmptyHost::default().files().resolve("a".as_ref()).is_ok());
+/// ```
+#[derive(Debug)]
+pub struct EmptyHost {
+    clock: FixedClock,
+    workspace: PathBuf,
+}
+
+impl Default for EmptyHost {
+    fn default() -> Self {
+        Self { clock: FixedClock::at(0), workspace: PathBuf::from("/w") }
+    }
+}
+
+impl Host for EmptyHost {
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+}
+
+impl EmptyHost {
+    fn nothing<T>(doing: &'static str, path: &Resolved) -> Result<T, FileError> {
+        Err(FileError::new(doing, &path.path, FileErrorKind::NotFound))
+    }
+}
+
+impl Files for EmptyHost {
+    fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
+        let path = crate::normalize(&self.workspace.join(path));
+        let inside = path.strip_prefix(&self.workspace).ok().map(Path::to_owned);
+        Ok(Resolved { path, inside, exists: false })
+    }
+
+    fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
+        Self::nothing("look at", path)
+    }
+
+    fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
+        Self::nothing("read", path)
+    }
+
+    fn walk<'a>(
+        &self,
+        root: &Resolved,
+        _: &WalkOptions<'a>,
+        _: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
+    ) -> Result<WalkReport, FileError> {
+        Self::nothing("list", root)
+    }
+
+    fn change(&self, path: &Resolved, _: &Change<'_>) -> Result<Written, FileError> {
+        Self::nothing("write", path)
+    }
+
+    fn excluded_by(&self, _: &Resolved) -> Result<Option<PathBuf>, FileError> {
+        Ok(None)
+    }
+
+    fn nearest(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
+}
+
+type Answering =
+    Arc<dyn Fn(Context, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
+
+/// A tool that answers as it is told, for tests of engines, agents and front doors.
+///
+/// ```
+/// use windlass_core::{AnyTool, Effects, Handle, Kinds, Output, testing::MockTool};
+/// let tool: Handle = MockTool::named("deploy")
+///     .with_effects(Kinds::WRITE, |_| Effects::write("out"))
+///     .answering(|_, input| async move { Ok(Output::text(format!("deployed {input}"))) })
+///     .into();
+/// assert_eq!(tool.name(), "deploy");
+/// ```
+#[derive(Clone)]
+pub struct MockTool {
+    name: String,
+    schema: Value,
+    kinds: Kinds,
+    effects: Arc<dyn Fn(&Value) -> Effects + Send + Sync>,
+    answer: Answering,
+}
+
+impl MockTool {
+    /// A tool of that name that takes anything, does nothing and says `ok`.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            schema: json!({"type": "object", "properties": {}}),
+            kinds: Kinds::NONE,
+            effects: Arc::new(|_| Effects::none()),
+            answer: Arc::new(|_, _| Box::pin(async { Ok(Output::text("ok")) })),
+        }
+    }
+
+    /// With this schema.
+    #[must_use]
+    pub fn with_schema(mut self, schema: Value) -> Self {
+        self.schema = schema;
+        self
+    }
+
+    /// With these effects.
+    #[must_use]
+    pub fn with_effects(
+        mut self,
+        kinds: Kinds,
+        effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
+    ) -> Self {
+        self.kinds = kinds;
+        self.effects = Arc::new(effects);
+        self
+    }
+
+    /// With this answer.
+    #[must_use]
+    pub fn answering<Fut>(
+        mut self,
+        answer: impl Fn(Context, Value) -> Fut + Send + Sync + 'static,
+    ) -> Self
+    where
+        Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        self.answer = Arc::new(move |cx, input| Box::pin(answer(cx, input)));
+        self
+    }
+}
+
+impl std::fmt::Debug for MockTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MockTool").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl From<MockTool> for Handle {
+    fn from(mock: MockTool) -> Self {
+        let MockTool { name, schema, kinds, effects, answer } = mock;
+        let spec = Spec {
+            name: name.into(),
+            title: None,
+            description: "A tool for tests.".into(),
+            input_schema: schema,
+            kinds,
+        };
+        Self::from(DynamicTool::new(
+            spec,
+            move |input| effects(input),
+            move |cx, input| answer(cx, input),
+        ))
+    }
+}
+
+/// A journal in memory, to look at in a test.
+///
+/// ```
+/// use windlass_core::testing::MemoryJournal;
+/// assert!(MemoryJournal::default().records().is_empty());
+/// ```
+#[derive(Debug, Default)]
+pub struct MemoryJournal(Lock<Vec<Record>>);
+
+impl MemoryJournal {
+    /// What was written so far.
+    pub fn records(&self) -> Vec<Record> {
+        self.0.lock().clone()
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+        self.0.lock().push(record);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}

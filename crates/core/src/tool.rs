@@ -1,0 +1,313 @@
+//! What a tool is, for its author and for the engine.
+//!
+//! An author implements [`Tool`]: a name, typed arguments, the effects of one call, the call itself. The engine sees
+//! [`AnyTool`], which every `Tool` is by one blanket implementation, and which tools whose schema is known only at run time
+//! implement through [`DynamicTool`](crate::DynamicTool).
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    BoxFuture, CallId, Context, Effects, Kinds, Outcome, Output, SessionId, ToolError, TurnId,
+    schema,
+};
+
+/// A tool as its author writes it. Everything else is derived from this.
+///
+/// The doc comment of `Args` is the description that the model reads; the doc comments of its fields describe the parameters.
+///
+/// ```
+/// use schemars::JsonSchema;
+/// use serde::Deserialize;
+/// use windlass_core::{Context, Effects, Kinds, Output, Tool, ToolError};
+///
+/// struct Shout;
+///
+/// /// Say a text in capital letters.
+/// #[derive(Deserialize, JsonSchema)]
+/// #[serde(deny_unknown_fields)]
+/// struct Args {
+///     /// What to say.
+///     text: String,
+/// }
+///
+/// impl Tool for Shout {
+///     const NAME: &'static str = "shout";
+///     const KINDS: Kinds = Kinds::NONE;
+///     type Args = Args;
+///     fn effects(&self, _: &Args) -> Effects {
+///         Effects::none()
+///     }
+///     async fn call(&self, _: &Context, args: Args) -> Result<Output, ToolError> {
+///         Ok(Output::text(args.text.to_uppercase()))
+///     }
+/// }
+///
+/// use windlass_core::AnyTool;
+/// assert_eq!(Shout.spec().description, "Say a text in capital letters.");
+/// ```
+pub trait Tool: Send + Sync + 'static {
+    /// The name that models call it by: `[a-z][a-z0-9_]*`, at most 64 characters.
+    const NAME: &'static str;
+
+    /// The kinds of effects that any call of this tool can have. Listings, roles and MCP annotations go by it; a call that
+    /// declares more is refused as a fault of the tool.
+    const KINDS: Kinds;
+
+    /// The arguments. They should refuse unknown fields.
+    type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
+
+    /// What this very call wants to do.
+    fn effects(&self, args: &Self::Args) -> Effects;
+
+    /// Does it. `cx` holds the only doors to the machine.
+    fn call(
+        &self,
+        cx: &Context,
+        args: Self::Args,
+    ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+
+    /// A name for people.
+    fn title(&self) -> Option<&'static str> {
+        None
+    }
+}
+
+/// What a model is told about a tool, and what the engine knows of it before any call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spec {
+    /// The name that models call it by.
+    pub name: Cow<'static, str>,
+    /// A name for people.
+    pub title: Option<Cow<'static, str>>,
+    /// What it is for.
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub input_schema: Value,
+    /// The most that a call can do.
+    pub kinds: Kinds,
+}
+
+impl Spec {
+    /// The spec of a typed tool: schema and description out of the doc comments of `Args`.
+    pub(crate) fn of<Args: JsonSchema>(
+        name: Cow<'static, str>,
+        title: Option<&'static str>,
+        kinds: Kinds,
+    ) -> Self {
+        let (description, input_schema) = schema::of::<Args>();
+        Self { name, title: title.map(Cow::Borrowed), description, input_schema, kinds }
+    }
+}
+
+/// A tool as the engine sees it.
+pub trait AnyTool: Send + Sync + 'static {
+    /// Its name. Cheap, unlike [`AnyTool::spec`].
+    fn name(&self) -> &str;
+
+    /// The most that a call can do.
+    fn kinds(&self) -> Kinds;
+
+    /// Everything that a model is told. Made anew each time; a [`Toolbox`](crate::Toolbox) keeps it.
+    fn spec(&self) -> Spec;
+
+    /// Turns checked arguments into a call that is ready to be decided on.
+    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError>;
+}
+
+/// A call with parsed arguments. It runs only with a [`Context`], and a context is made only from a
+/// [`Grant`](crate::Grant), which only a policy can give.
+pub trait Prepared: Send {
+    /// What the call wants to do, paths as the model wrote them.
+    fn effects(&self) -> Effects;
+
+    /// Does it.
+    fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
+    where
+        Self: 'a;
+}
+
+impl<T: Tool> AnyTool for T {
+    fn name(&self) -> &str {
+        T::NAME
+    }
+
+    fn kinds(&self) -> Kinds {
+        T::KINDS
+    }
+
+    fn spec(&self) -> Spec {
+        Spec::of::<T::Args>(Cow::Borrowed(T::NAME), self.title(), T::KINDS)
+    }
+
+    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError> {
+        let args = parse_args(input)?;
+        Ok(Box::new(TypedCall { tool: self, args, marker: PhantomData::<T> }))
+    }
+}
+
+/// Parses arguments that already fit the schema; what serde still refuses is told in its words.
+pub(crate) fn parse_args<Args: DeserializeOwned>(input: Value) -> Result<Args, ToolError> {
+    serde_json::from_value(input).map_err(|error| ToolError::invalid_args(error.to_string()))
+}
+
+struct TypedCall<'t, T: Tool> {
+    tool: &'t T,
+    args: T::Args,
+    marker: PhantomData<T>,
+}
+
+impl<T: Tool> Prepared for TypedCall<'_, T> {
+    fn effects(&self) -> Effects {
+        self.tool.effects(&self.args)
+    }
+
+    fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
+    where
+        Self: 'a,
+    {
+        Box::pin(async move { self.tool.call(cx, self.args).await })
+    }
+}
+
+/// A tool in a toolbox: one of the built-in table, or one made at run time.
+#[derive(Clone)]
+pub enum Handle {
+    /// From a `const` table.
+    Static(&'static dyn AnyTool),
+    /// Made at run time.
+    Shared(Arc<dyn AnyTool>),
+}
+
+impl Deref for Handle {
+    type Target = dyn AnyTool;
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Static(tool) => *tool,
+            Self::Shared(tool) => &**tool,
+        }
+    }
+}
+
+impl<T: AnyTool> From<T> for Handle {
+    fn from(tool: T) -> Self {
+        Self::Shared(Arc::new(tool))
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Tool").field(&self.name()).finish()
+    }
+}
+
+/// A call as a model asks for it.
+///
+/// ```
+/// use windlass_core::ToolCall;
+/// let call = ToolCall::new("read", serde_json::json!({"path": "README.md"})).with_id("toolu_1");
+/// assert_eq!(call.id.as_deref(), Some("toolu_1"));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// The model's own id for it, echoed in the answer.
+    pub id: Option<String>,
+    /// Which tool.
+    pub name: String,
+    /// Its arguments; `null` counts as `{}`.
+    pub input: Value,
+    /// What is different for this call alone.
+    pub overrides: Overrides,
+}
+
+impl ToolCall {
+    /// A call of the tool `name`.
+    pub fn new(name: impl Into<String>, input: Value) -> Self {
+        Self { id: None, name: name.into(), input, overrides: Overrides::default() }
+    }
+
+    /// With the model's own id.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// With something different for this call alone.
+    #[must_use]
+    pub fn with_overrides(mut self, overrides: Overrides) -> Self {
+        self.overrides = overrides;
+        self
+    }
+}
+
+/// What may be different for a session or for one call; what is `None` stays as it was.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass_core::Overrides;
+/// let session = Overrides { timeout: Some(Duration::from_secs(60)), seed: Some(7), ..Overrides::default() };
+/// let call = Overrides { timeout: Some(Duration::from_secs(1)), ..Overrides::default() };
+/// let both = call.over(&session);
+/// assert_eq!((both.timeout, both.seed), (Some(Duration::from_secs(1)), Some(7)));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Relative paths start here instead of at the workspace. Must be inside the workspace.
+    pub work_dir: Option<std::path::PathBuf>,
+    /// The call is stopped after this time.
+    pub timeout: Option<Duration>,
+    /// How many bytes of text the model gets; the rest is kept under `output:CALL`.
+    pub output_bytes: Option<usize>,
+    /// How many calls this session may make in all.
+    pub max_calls: Option<u64>,
+    /// For tools and models that draw random numbers.
+    pub seed: Option<u64>,
+    /// How deep in sub-agents.
+    pub depth: Option<u32>,
+}
+
+impl Overrides {
+    /// These, and where they say nothing, `below`.
+    #[must_use]
+    pub fn over(&self, below: &Self) -> Self {
+        Self {
+            work_dir: self.work_dir.clone().or_else(|| below.work_dir.clone()),
+            timeout: self.timeout.or(below.timeout),
+            output_bytes: self.output_bytes.or(below.output_bytes),
+            max_calls: self.max_calls.or(below.max_calls),
+            seed: self.seed.or(below.seed),
+            depth: self.depth.or(below.depth),
+        }
+    }
+}
+
+/// How a call ended, with all that anybody may want to know of it.
+#[derive(Debug, Clone)]
+pub struct CallResult {
+    /// Our own id of the call.
+    pub call: CallId,
+    /// The session it belongs to.
+    pub session: SessionId,
+    /// The turn it belongs to.
+    pub turn: TurnId,
+    /// The model's id of the call, if it gave one.
+    pub tool_use_id: Option<String>,
+    /// The tool's name, as it was called.
+    pub tool: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the model sees: also for faults, as readable text.
+    pub output: Output,
+    /// The stable code, where it did not end with an output of the tool.
+    pub code: Option<&'static str>,
+    /// How long it took.
+    pub duration: Duration,
+}

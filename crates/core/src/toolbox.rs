@@ -1,0 +1,199 @@
+//! The tools on offer: in a fixed order, under valid names, none hiding another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
+use crate::{BoxFuture, Handle, Session, Spec, nearest};
+
+/// A collection of tools.
+///
+/// ```
+/// use windlass_core::{Toolbox, testing::MockTool};
+/// let mut tools = Toolbox::new();
+/// tools.add(MockTool::named("greet"))?;
+/// assert!(tools.add(MockTool::named("greet")).is_err(), "no tool hides another");
+/// assert!(tools.add(MockTool::named("Not A Name")).is_err());
+/// assert_eq!(tools.names().collect::<Vec<_>>(), ["greet"]);
+/// # Ok::<(), windlass_core::ToolboxError>(())
+/// ```
+#[derive(Debug, Default, Clone)]
+pub struct Toolbox {
+    entries: Vec<Arc<Slot>>,
+    index: HashMap<String, usize>,
+}
+
+/// A tool with its spec, which is made when somebody first asks for it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) tool: Handle,
+    description: Option<String>,
+    spec: OnceLock<Spec>,
+}
+
+impl Slot {
+    pub(crate) fn spec(&self) -> &Spec {
+        self.spec.get_or_init(|| {
+            let mut spec = self.tool.spec();
+            if let Some(description) = &self.description {
+                spec.description.clone_from(description);
+            }
+            spec
+        })
+    }
+}
+
+/// Why a tool was not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolboxError {
+    /// The name is not one that every provider takes.
+    #[error(
+        "`{0}` cannot be the name of a tool: it must be [a-z][a-z0-9_]*, at most 64 characters"
+    )]
+    BadName(String),
+    /// There is one already.
+    #[error("there is a tool `{0}` already")]
+    Duplicate(String),
+    /// There is none.
+    #[error("there is no tool `{0}`")]
+    Unknown(String),
+}
+
+impl Toolbox {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One that holds a table of built-in tools.
+    pub fn of(table: &'static [&'static dyn crate::AnyTool]) -> Result<Self, ToolboxError> {
+        let mut tools = Self::new();
+        for tool in table {
+            tools.add(Handle::Static(*tool))?;
+        }
+        Ok(tools)
+    }
+
+    /// Adds a tool at the end.
+    pub fn add(&mut self, tool: impl Into<Handle>) -> Result<(), ToolboxError> {
+        let tool = tool.into();
+        let name = tool.name().to_owned();
+        if !is_name(&name) {
+            return Err(ToolboxError::BadName(name));
+        }
+        if self.index.contains_key(&name) {
+            return Err(ToolboxError::Duplicate(name));
+        }
+        self.index.insert(name, self.entries.len());
+        self.entries.push(Arc::new(Slot { tool, description: None, spec: OnceLock::new() }));
+        Ok(())
+    }
+
+    /// Adds all tools of another box, or none if one of them would hide one that is here.
+    pub fn merge(&mut self, other: Self) -> Result<(), ToolboxError> {
+        if let Some(name) = other.names().find(|name| self.index.contains_key(*name)) {
+            return Err(ToolboxError::Duplicate(name.to_owned()));
+        }
+        for slot in other.entries {
+            self.index.insert(slot.tool.name().to_owned(), self.entries.len());
+            self.entries.push(slot);
+        }
+        Ok(())
+    }
+
+    /// Takes a tool out; the others keep their order.
+    pub fn remove(&mut self, name: &str) -> Result<(), ToolboxError> {
+        let at = self.index.remove(name).ok_or_else(|| ToolboxError::Unknown(name.to_owned()))?;
+        self.entries.remove(at);
+        self.index.values_mut().filter(|index| **index > at).for_each(|index| *index -= 1);
+        Ok(())
+    }
+
+    /// Tells the model something else about a tool.
+    pub fn describe(
+        &mut self,
+        name: &str,
+        description: impl Into<String>,
+    ) -> Result<(), ToolboxError> {
+        let at = *self.index.get(name).ok_or_else(|| ToolboxError::Unknown(name.to_owned()))?;
+        self.entries[at] = Arc::new(Slot {
+            tool: self.entries[at].tool.clone(),
+            description: Some(description.into()),
+            spec: OnceLock::new(),
+        });
+        Ok(())
+    }
+
+    /// The tools of these names, in this box's order, and the names that it does not have.
+    pub fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> (Self, Vec<&'a str>) {
+        let (known, missing): (Vec<&str>, Vec<&str>) =
+            names.into_iter().partition(|name| self.index.contains_key(*name));
+        let mut selected = Self::new();
+        for slot in self.entries.iter().filter(|slot| known.contains(&slot.tool.name())) {
+            selected.index.insert(slot.tool.name().to_owned(), selected.entries.len());
+            selected.entries.push(slot.clone());
+        }
+        (selected, missing)
+    }
+
+    /// A tool by name.
+    pub fn get(&self, name: &str) -> Option<&Handle> {
+        self.slot(name).map(|slot| &slot.tool)
+    }
+
+    /// What a model is told about a tool.
+    pub fn spec(&self, name: &str) -> Option<&Spec> {
+        self.slot(name).map(|slot| slot.spec())
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|slot| slot.tool.name())
+    }
+
+    /// What a model is told in this session, in order.
+    pub fn specs(&self, session: &Session) -> Vec<&Spec> {
+        self.admitted(session).map(|slot| slot.spec()).collect()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn slot(&self, name: &str) -> Option<&Arc<Slot>> {
+        self.index.get(name).map(|at| &self.entries[*at])
+    }
+
+    /// The tools that a session may see and call.
+    pub(crate) fn admitted(&self, session: &Session) -> impl Iterator<Item = &Arc<Slot>> {
+        self.entries
+            .iter()
+            .filter(|slot| session.predicate().admits(slot.tool.name(), slot.tool.kinds(), session))
+    }
+
+    /// The admitted tool that a wrong name probably meant.
+    pub(crate) fn nearest(&self, name: &str, session: &Session) -> Option<&str> {
+        nearest(name, self.admitted(session).map(|slot| slot.tool.name()))
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+/// Tools that are fetched when they are first needed: those of an MCP server or a plugin. One that fails is a warning.
+pub trait Toolset: Send + Sync {
+    /// Its name, for messages.
+    fn name(&self) -> &str;
+    /// Fetches the tools.
+    fn load(&self) -> BoxFuture<'_, Result<Vec<Handle>, crate::ToolError>>;
+}
