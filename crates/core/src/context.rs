@@ -34,7 +34,12 @@ pub(crate) struct Inner {
     /// What the declared paths were found to be when the call was decided on.
     pub(crate) resolved: Vec<(PathBuf, Resolved)>,
     pub(crate) observed: Lock<Observed>,
+    /// What the tool has said so far: all there is to show if it is stopped.
+    pub(crate) partial: Lock<String>,
 }
+
+/// How much of what a tool said is kept for the case that it is stopped.
+const PARTIAL_BYTES: usize = 1 << 20;
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -102,6 +107,13 @@ impl Context {
 
     /// Tells whoever watches what is new in the output.
     pub fn output(&self, delta: &str) {
+        let mut partial = self.0.partial.lock();
+        partial.push_str(delta);
+        if partial.len() > PARTIAL_BYTES {
+            let cut = partial.ceil_char_boundary(partial.len() - PARTIAL_BYTES / 2);
+            partial.drain(..cut);
+        }
+        drop(partial);
         if self.0.events.is_heard() {
             self.0
                 .events
@@ -133,6 +145,10 @@ impl Context {
             Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
             Err(error) => Err(ToolError::cancelled(error.to_string())),
         }
+    }
+
+    pub(crate) fn take_partial(&self) -> String {
+        std::mem::take(&mut *self.0.partial.lock())
     }
 
     /// What was looked at, so that the answer can be trusted until it changes; `None` if it was too much to keep.
@@ -176,7 +192,7 @@ impl std::fmt::Debug for FilesDoor<'_> {
     }
 }
 
-impl<'a> FilesDoor<'a> {
+impl FilesDoor<'_> {
     /// Where a path really leads: what it was when the call was decided on, if it was declared.
     pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
         match self.cx.resolved.iter().find(|(declared, _)| declared == path) {
@@ -262,7 +278,7 @@ impl<'a> FilesDoor<'a> {
         Ok(written)
     }
 
-    fn readable(&self, path: &Path) -> Result<Resolved, ToolError> {
+    fn readable(self, path: &Path) -> Result<Resolved, ToolError> {
         let resolved = self.resolve(path)?;
         if self.cx.grant.may_read(&resolved.path) {
             Ok(resolved)
@@ -271,12 +287,12 @@ impl<'a> FilesDoor<'a> {
         }
     }
 
-    fn observe(&self, resolved: &Resolved, fingerprint: Fingerprint) {
+    fn observe(self, resolved: &Resolved, fingerprint: Fingerprint) {
         self.cx.observed.lock().extend(Some([(resolved.path.clone(), fingerprint)]));
     }
 
     /// Says what was probably meant, where nothing was found.
-    fn explain(&self, error: FileError, asked: &Path) -> ToolError {
+    fn explain(self, error: FileError, asked: &Path) -> ToolError {
         let missing = matches!(error.kind, FileErrorKind::NotFound);
         let error = ToolError::from(FileError { path: asked.to_owned(), ..error });
         match self.cx.host.files().nearest(asked).filter(|_| missing) {

@@ -1,7 +1,6 @@
 //! Tools without a type of their own: a closure, or a schema that is known only at run time.
 
 use std::borrow::Cow;
-use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 

@@ -5,7 +5,6 @@
 
 mod files;
 
-use std::future::Future;
 use std::pin::Pin;
 use std::time::SystemTime;
 

@@ -8,6 +8,7 @@
 
 mod context;
 mod effects;
+mod engine;
 mod error;
 mod event;
 mod function;
@@ -28,6 +29,9 @@ mod toolbox;
 
 pub use context::{Context, FilesDoor, WalkSettings};
 pub use effects::{CommandLine, Effect, Effects, Kinds, PathPattern, Reach, normalize};
+pub use engine::{
+    CacheStats, Checkpoints, Engine, EngineBuilder, Hook, HookAnswer, HookCall, Secrets,
+};
 pub use error::{Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};

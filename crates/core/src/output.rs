@@ -1,5 +1,7 @@
 //! What a call answers: content for the model, and the same facts as data.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -71,6 +73,18 @@ impl Content {
         Self::Text { text: text.into() }
     }
 
+    /// What a terminal or a text-only model is shown.
+    fn shown(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text { text } => Cow::Borrowed(text),
+            Self::Json { value } => Cow::Owned(value.to_string()),
+            Self::Image { media_type, data } => {
+                Cow::Owned(format!("[{media_type}, {} bytes]", data.len() / 4 * 3))
+            }
+            Self::ResourceLink { uri, name, .. } => Cow::Owned(format!("[{name}: {uri}]")),
+        }
+    }
+
     /// The text, if this is text.
     pub fn as_text(&self) -> Option<&str> {
         match self {
@@ -110,16 +124,7 @@ impl Output {
             if !text.is_empty() && !text.ends_with('\n') {
                 text.push('\n');
             }
-            match content {
-                Content::Text { text: part } => text.push_str(part),
-                Content::Json { value } => text.push_str(&value.to_string()),
-                Content::Image { media_type, data } => {
-                    text.push_str(&format!("[{media_type}, {} bytes]", data.len() / 4 * 3));
-                }
-                Content::ResourceLink { uri, name, .. } => {
-                    text.push_str(&format!("[{name}: {uri}]"))
-                }
-            }
+            text.push_str(&content.shown());
         }
         text
     }

@@ -289,10 +289,12 @@ impl Policy {
             Effect::Write(at) | Effect::Delete(at) if at.path.starts_with(workspace) => {
                 [Ask, Allow, Deny]
             }
-            Effect::Read(_) | Effect::Write(_) | Effect::Delete(_) => [Ask, Ask, Deny],
+            // Outside the workspace.
+            Effect::Read(_) | Effect::Write(_) | Effect::Delete(_) | Effect::Secret(_) => {
+                [Ask, Ask, Deny]
+            }
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
             Effect::Net { .. } => [Ask, Allow, Ask],
-            Effect::Secret(_) => [Ask, Ask, Deny],
         };
         match self.mode {
             Mode::Ask => ask,
@@ -323,7 +325,7 @@ mod tests {
     use super::*;
     use crate::{CommandLine, PathPattern};
 
-    fn check(policy: &Policy, tool: &str, effect: Effect, decision: Decision, rule: &str) {
+    fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
         let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
         assert_eq!((verdict.decision(), verdict.rule()), (decision, rule), "{effect}");
     }
@@ -365,16 +367,16 @@ mod tests {
             .deny(rule("write src/secret/**"))
             .allow(rule("tool todo"));
         let write = |path: &str| Effect::Write(PathPattern::file(path));
-        check(&policy, "write", write("/w/src/a"), Decision::Allow, "allow write src/**");
+        check(&policy, "write", &write("/w/src/a"), Decision::Allow, "allow write src/**");
         check(
             &policy,
             "write",
-            write("/w/src/secret/a"),
+            &write("/w/src/secret/a"),
             Decision::Deny,
             "deny write src/secret/**",
         );
-        check(&policy, "write", write("/w/b"), Decision::Ask, "mode ask");
-        check(&policy, "todo", write("/w/b"), Decision::Allow, "allow tool todo");
+        check(&policy, "write", &write("/w/b"), Decision::Ask, "mode ask");
+        check(&policy, "todo", &write("/w/b"), Decision::Allow, "allow tool todo");
         let denied = Policy::new(Mode::Yolo).deny(rule("tool bash"));
         assert_eq!(
             denied.decide("bash", Effects::none(), Path::new("/w")).decision(),

@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use crate::{Kinds, Session};
 
+/// A condition in code: name and kinds of a tool, and the session that asks.
+type Condition = dyn Fn(&str, Kinds, &Session) -> bool + Send + Sync;
+
 /// A set of tools, as a condition on name, kinds of effects and session.
 ///
 /// ```
@@ -35,7 +38,7 @@ pub enum Predicate {
     /// Not this.
     Not(Box<Predicate>),
     /// Whatever a function says, from name, kinds and session.
-    By(Arc<dyn Fn(&str, Kinds, &Session) -> bool + Send + Sync>),
+    By(Arc<Condition>),
 }
 
 impl Predicate {

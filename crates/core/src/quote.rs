@@ -83,7 +83,7 @@ fn escape(bytes: &[u8]) -> String {
                 '\r' => text.push_str("\\r"),
                 // Bytes, not code points: bash's \u depends on the locale, \x does not.
                 c if is_invisible(c) => {
-                    push_bytes(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes())
+                    push_bytes(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes());
                 }
                 c => text.push(c),
             }

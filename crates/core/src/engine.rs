@@ -1,0 +1,304 @@
+//! The engine: one way for every call, from every front door.
+//!
+//! [`Engine::turn`] sends each call through the stages below, one file each. The order is the meaning: permission comes before
+//! the cache, so that nothing is served that would not be allowed; a call is scheduled before the cache is asked, so that a read
+//! behind a write of the same turn sees what was written; redaction comes before bounds and record, so that no secret is kept.
+
+mod approve;
+mod bound;
+mod builder;
+mod cache;
+mod checkpoint;
+mod deny;
+mod effects;
+mod finish;
+mod hooks;
+mod lookup;
+mod parse;
+mod record;
+mod redact;
+mod run;
+mod schedule;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use builder::EngineBuilder;
+pub use cache::CacheStats;
+pub use checkpoint::Checkpoints;
+pub use hooks::{Hook, HookAnswer, HookCall};
+pub use redact::Secrets;
+
+use crate::event::Bus;
+use crate::policy::Broker;
+use crate::sync::Lock;
+use crate::{
+    Answer, ApprovalId, BoxFuture, CallId, CallResult, Effects, Host, IdSource, Journal,
+    JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Session, SessionId, Spec,
+    Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+};
+
+/// Runs tool calls. Cheap to clone; all clones are one engine.
+///
+/// ```
+/// use std::sync::Arc;
+/// use serde_json::json;
+/// use windlass_core::{Engine, ToolCall, Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// let mut tools = Toolbox::new();
+/// tools.add(MockTool::named("ping"))?;
+/// let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+/// let session = engine.new_session();
+/// let result = engine.call(&session, ToolCall::new("ping", json!({}))).await;
+/// assert_eq!(result.output.to_text(), "ok");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Engine(Arc<Shared>);
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("tools", &self.0.toolbox()).finish_non_exhaustive()
+    }
+}
+
+/// What all calls of an engine share.
+pub(crate) struct Shared {
+    host: Arc<dyn Host>,
+    ids: Arc<dyn IdSource>,
+    toolbox: Lock<Arc<Toolbox>>,
+    toolsets: Vec<lookup::Lazy>,
+    policy: Lock<Arc<Policy>>,
+    broker: Broker,
+    hooks: Vec<Arc<dyn Hook>>,
+    checkpoints: Option<Arc<dyn Checkpoints>>,
+    cache: cache::Cache,
+    scheduler: schedule::Scheduler,
+    running: Semaphore,
+    cancels: Lock<HashMap<CallId, CancellationToken>>,
+    journal: Option<Arc<dyn Journal>>,
+    outputs: Arc<dyn Outputs>,
+    secrets: Arc<Secrets>,
+    events: Arc<Bus>,
+    timeout: Duration,
+    output_bytes: usize,
+}
+
+impl Shared {
+    fn toolbox(&self) -> Arc<Toolbox> {
+        self.toolbox.lock().clone()
+    }
+
+    fn policy(&self) -> Arc<Policy> {
+        self.policy.lock().clone()
+    }
+}
+
+/// One call on its way through the stages.
+struct Call {
+    id: CallId,
+    turn: TurnId,
+    session: Arc<Session>,
+    tool_use_id: Option<String>,
+    name: String,
+    input: Value,
+    overrides: Overrides,
+    cancel: CancellationToken,
+    began: Instant,
+    /// The record of the beginning, if it was written but not waited for.
+    begun: Lock<Option<BoxFuture<'static, Result<(), JournalError>>>>,
+    /// Whether the beginning is on record.
+    started: bool,
+}
+
+/// A call that is parsed, with its paths resolved.
+struct Ready<'t> {
+    prepared: Box<dyn Prepared + 't>,
+    effects: Arc<Effects>,
+    resolved: Vec<(PathBuf, Resolved)>,
+}
+
+impl Engine {
+    /// An engine on this machine; see [`EngineBuilder`] for what can be chosen.
+    pub fn builder(host: Arc<dyn Host>) -> EngineBuilder {
+        EngineBuilder::new(host)
+    }
+
+    /// A new session under a new id.
+    pub fn new_session(&self) -> Arc<Session> {
+        Arc::new(Session::new(self.new_session_id()))
+    }
+
+    /// An id for a session that the caller makes itself.
+    pub fn new_session_id(&self) -> SessionId {
+        SessionId::new(id::mint('s', &*self.0.ids))
+    }
+
+    /// Runs one call.
+    pub async fn call(&self, session: &Arc<Session>, call: ToolCall) -> CallResult {
+        let turn = TurnId::new(id::mint('t', &*self.0.ids));
+        match self.0.scheduler.reserve(1).pop() {
+            Some(ticket) => self.begin(session, turn, call, ticket).await,
+            None => finish::Lost::of(&self.receive(session, turn, call))
+                .result(&"no place in the queue"),
+        }
+    }
+
+    /// Runs the calls of one turn: at the same time where their effects allow it, with the results in the order of the calls.
+    pub async fn turn(&self, session: &Arc<Session>, calls: Vec<ToolCall>) -> Vec<CallResult> {
+        let turn = TurnId::new(id::mint('t', &*self.0.ids));
+        // All places in the queue are taken before any call runs: the order of the turn is the order of the queue.
+        let tickets = self.0.scheduler.reserve(calls.len());
+        let begun = calls
+            .into_iter()
+            .zip(tickets)
+            .map(|(call, ticket)| self.begin(session, turn.clone(), call, ticket));
+        futures_util::future::join_all(begun).await
+    }
+
+    /// Stops one call; its siblings go on. `false` if it is not running.
+    pub fn cancel(&self, call: &CallId) -> bool {
+        let cancels = self.0.cancels.lock();
+        cancels.get(call).inspect(|token| token.cancel()).is_some()
+    }
+
+    /// Answers a question that came as [`Event::Approval`](crate::Event::Approval); `false` if nobody waits for it.
+    pub fn answer(&self, id: ApprovalId, answer: Answer) -> bool {
+        self.0.broker.answer(id, answer)
+    }
+
+    /// Listens to what happens.
+    pub fn subscribe(&self) -> Subscription {
+        self.0.events.subscribe()
+    }
+
+    /// What a model is offered in this session, lazy toolsets included.
+    pub async fn tools(&self, session: &Session) -> Vec<Spec> {
+        lookup::load_all(&self.0).await;
+        self.0.toolbox().specs(session).into_iter().cloned().collect()
+    }
+
+    /// What would be decided about a call, without running it.
+    pub async fn explain(
+        &self,
+        session: &Arc<Session>,
+        call: ToolCall,
+    ) -> Result<Verdict, ToolError> {
+        let mut call = self.receive(session, TurnId::new(id::mint('t', &*self.0.ids)), call);
+        let slot = lookup::find(&self.0, &call).await?;
+        let ready = prepare(&self.0, &slot, &mut call)?;
+        Ok(approve::decide(&self.0, &call, &ready))
+    }
+
+    /// Replaces the policy for calls that begin from now on.
+    pub fn set_policy(&self, policy: Policy) {
+        *self.0.policy.lock() = Arc::new(policy);
+    }
+
+    /// How the cache has done.
+    pub fn cache_stats(&self) -> CacheStats {
+        self.0.cache.stats()
+    }
+
+    /// The machine.
+    pub fn host(&self) -> &Arc<dyn Host> {
+        &self.0.host
+    }
+
+    fn receive(&self, session: &Arc<Session>, turn: TurnId, call: ToolCall) -> Call {
+        Call {
+            id: CallId::new(id::mint('c', &*self.0.ids)),
+            turn,
+            session: session.clone(),
+            tool_use_id: call.id,
+            name: call.name,
+            input: call.input,
+            overrides: call.overrides.over(session.overrides()),
+            cancel: session.cancel_token().child_token(),
+            began: Instant::now(),
+            begun: Lock::default(),
+            started: false,
+        }
+    }
+
+    /// Starts a call as a task of its own, so that it comes to its end and into the record also when its caller goes away. A
+    /// caller that goes away stops the call.
+    fn begin(
+        &self,
+        session: &Arc<Session>,
+        turn: TurnId,
+        call: ToolCall,
+        ticket: schedule::Ticket,
+    ) -> impl Future<Output = CallResult> + Send + use<> {
+        let call = self.receive(session, turn, call);
+        self.0.cancels.lock().insert(call.id.clone(), call.cancel.clone());
+        let stop = call.cancel.clone().drop_guard();
+        let lost = finish::Lost::of(&call);
+        let task = tokio::spawn(carry_out(self.0.clone(), call, ticket));
+        async move {
+            let result = task.await;
+            drop(stop.disarm());
+            result.unwrap_or_else(|error| lost.result(&error))
+        }
+    }
+}
+
+/// One call, from front to back.
+async fn carry_out(engine: Arc<Shared>, mut call: Call, ticket: schedule::Ticket) -> CallResult {
+    let passing =
+        std::panic::AssertUnwindSafe(pass(&engine, &mut call, &ticket)).catch_unwind().await;
+    let ending = passing.unwrap_or_else(|panic| Err(run::panicked(&*panic)));
+    // The next call in the queue may begin only when this one is on record: the order of the record is the order of the effects.
+    let result = finish::finish(&engine, call, ending).await;
+    engine.cancels.lock().remove(&result.call);
+    drop(ticket);
+    result
+}
+
+/// The stages up to the output of the tool. Whatever ends a call early is the error.
+async fn pass(
+    engine: &Arc<Shared>,
+    call: &mut Call,
+    ticket: &schedule::Ticket,
+) -> Result<Output, ToolError> {
+    let slot = lookup::find(engine, call).await?;
+    let mut ready = prepare(engine, &slot, call)?;
+    if hooks::before(engine, call).await? {
+        ready = prepare(engine, &slot, call)?;
+    }
+    let verdict = approve::decide(engine, call, &ready);
+    ticket.declare(ready.effects.clone());
+    let grant = approve::settle(engine, call, &verdict).await?;
+    let _slot = schedule::wait(engine, call, ticket).await?;
+    if let Some(output) = engine.cache.get(engine, call, &ready) {
+        return Ok(output);
+    }
+    record::started(engine, call, &ready.effects, &grant).await?;
+    checkpoint::before(engine, call, &ready.effects).await?;
+    let mut output = run::run(engine, call, ready, grant).await?;
+    hooks::after(engine, call, &mut output).await?;
+    Ok(output)
+}
+
+/// Parse, validate, effects, hard denies: again from the beginning if a hook changed the arguments.
+fn prepare<'t>(
+    engine: &Shared,
+    slot: &'t crate::toolbox::Slot,
+    call: &mut Call,
+) -> Result<Ready<'t>, ToolError> {
+    parse::check(slot, call)?;
+    let prepared = slot.tool.prepare(call.input.clone())?;
+    let (effects, resolved) = effects::resolve(engine, slot, call, prepared.effects())?;
+    deny::check(engine, &resolved)?;
+    Ok(Ready { prepared, effects: Arc::new(effects), resolved })
+}

@@ -1,0 +1,185 @@
+//! What can be chosen about an engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+
+use super::{Checkpoints, Engine, Hook, Secrets, Shared, cache, lookup, schedule};
+use crate::policy::Broker;
+use crate::sync::Lock;
+use crate::{
+    Approvals, Approver, Host, IdSource, Journal, MemoryOutputs, Outputs, Policy, SequentialIds,
+    Toolbox, Toolset,
+};
+
+/// Builds an [`Engine`]. Everything but the machine has a default.
+///
+/// ```
+/// use std::{sync::Arc, time::Duration};
+/// use windlass_core::{Engine, Mode, Policy, testing::EmptyHost};
+/// let engine = Engine::builder(Arc::new(EmptyHost::default()))
+///     .policy(Policy::new(Mode::Plan))
+///     .timeout(Duration::from_secs(60))
+///     .build();
+/// # drop(engine);
+/// ```
+#[must_use]
+pub struct EngineBuilder {
+    host: Arc<dyn Host>,
+    ids: Arc<dyn IdSource>,
+    toolbox: Toolbox,
+    toolsets: Vec<Arc<dyn Toolset>>,
+    policy: Policy,
+    approvals: Approvals,
+    hooks: Vec<Arc<dyn Hook>>,
+    checkpoints: Option<Arc<dyn Checkpoints>>,
+    cache: (usize, Duration),
+    at_once: usize,
+    journal: Option<Arc<dyn Journal>>,
+    outputs: Arc<dyn Outputs>,
+    secrets: Secrets,
+    timeout: Duration,
+    output_bytes: usize,
+}
+
+impl std::fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineBuilder").field("toolbox", &self.toolbox).finish_non_exhaustive()
+    }
+}
+
+impl EngineBuilder {
+    pub(super) fn new(host: Arc<dyn Host>) -> Self {
+        Self {
+            host,
+            ids: Arc::new(SequentialIds::default()),
+            toolbox: Toolbox::new(),
+            toolsets: Vec::new(),
+            policy: Policy::default(),
+            approvals: Approvals::Nobody,
+            hooks: Vec::new(),
+            checkpoints: None,
+            cache: (100, Duration::from_mins(5)),
+            at_once: 10,
+            journal: None,
+            outputs: Arc::new(MemoryOutputs::default()),
+            secrets: Secrets::default(),
+            timeout: Duration::from_mins(10),
+            output_bytes: 50_000,
+        }
+    }
+
+    /// The tools. Default: none.
+    pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
+        self.toolbox = toolbox;
+        self
+    }
+
+    /// Tools that are fetched when they are first needed.
+    pub fn toolset(mut self, toolset: Arc<dyn Toolset>) -> Self {
+        self.toolsets.push(toolset);
+        self
+    }
+
+    /// The rules. Default: mode `ask` without rules.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// Who answers when the policy asks. Default: nobody, so that "ask" is a denial.
+    pub fn approvals(mut self, approvals: Approvals) -> Self {
+        self.approvals = approvals;
+        self
+    }
+
+    /// Somebody who answers when the policy asks: a closure will do.
+    pub fn approver(self, approver: impl Approver) -> Self {
+        self.approvals(Approvals::From(Arc::new(approver)))
+    }
+
+    /// One more hook; they run in the order in which they were added.
+    pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
+        self.hooks.push(hook);
+        self
+    }
+
+    /// What saves the files that a call is about to change.
+    pub fn checkpoints(mut self, checkpoints: Arc<dyn Checkpoints>) -> Self {
+        self.checkpoints = Some(checkpoints);
+        self
+    }
+
+    /// How many answers are cached, and for how long they may be served. 0 entries switch the cache off. Default: 100, 5 min.
+    pub fn cache(mut self, entries: usize, ttl: Duration) -> Self {
+        self.cache = (entries, ttl);
+        self
+    }
+
+    /// How many calls run at the same time. Default: 10.
+    pub fn at_once(mut self, calls: usize) -> Self {
+        self.at_once = calls.max(1);
+        self
+    }
+
+    /// Where the record goes. Default: nowhere.
+    pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
+        self.journal = Some(journal);
+        self
+    }
+
+    /// Where whole outputs are kept. Default: in memory.
+    pub fn outputs(mut self, outputs: Arc<dyn Outputs>) -> Self {
+        self.outputs = outputs;
+        self
+    }
+
+    /// What must not be stored, shown or sent to a model.
+    pub fn secrets(mut self, secrets: Secrets) -> Self {
+        self.secrets = secrets;
+        self
+    }
+
+    /// Where ids come from. Default: counting, which is unique in one process only.
+    pub fn ids(mut self, ids: Arc<dyn IdSource>) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// After how long a call is stopped. Default: 10 min.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How many bytes of text a model gets of one result. Default: 50,000.
+    pub fn output_bytes(mut self, bytes: usize) -> Self {
+        self.output_bytes = bytes;
+        self
+    }
+
+    /// The engine.
+    pub fn build(self) -> Engine {
+        Engine(Arc::new(Shared {
+            host: self.host,
+            ids: self.ids,
+            toolbox: Lock::new(Arc::new(self.toolbox)),
+            toolsets: self.toolsets.into_iter().map(lookup::Lazy::new).collect(),
+            policy: Lock::new(Arc::new(self.policy)),
+            broker: Broker::new(self.approvals),
+            hooks: self.hooks,
+            checkpoints: self.checkpoints,
+            cache: cache::Cache::new(self.cache.0, self.cache.1),
+            scheduler: schedule::Scheduler::default(),
+            running: Semaphore::new(self.at_once.min(Semaphore::MAX_PERMITS)),
+            cancels: Lock::default(),
+            journal: self.journal,
+            outputs: self.outputs,
+            secrets: Arc::new(self.secrets),
+            events: Arc::default(),
+            timeout: self.timeout,
+            output_bytes: self.output_bytes,
+        }))
+    }
+}

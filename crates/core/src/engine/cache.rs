@@ -1,0 +1,199 @@
+//! Stage 8: answers that are still true.
+//!
+//! Only calls that do nothing but read are kept, only successes, and only with the fingerprints of everything that was read. A
+//! hit is served when all of them are still the same. A fingerprint can lie for as long as the file system's clock stands still, so
+//! an answer about a file that changed just before it was read is not kept at all.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use super::{Call, Ready, Shared};
+use crate::sync::Lock;
+use crate::{Fingerprint, Host, Output, Resolved};
+
+/// Changes within this time of a read may share its timestamp: kernels stamp files with the clock of their timer.
+const CLOCK_GRAIN: Duration = Duration::from_millis(50);
+
+/// How a cache has done.
+///
+/// ```
+/// assert_eq!(windlass_core::CacheStats::default().hits, 0);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheStats {
+    /// Answers served.
+    pub hits: u64,
+    /// Calls that were looked for and not found, or not true any more.
+    pub misses: u64,
+    /// Answers kept now.
+    pub entries: usize,
+}
+
+pub(super) struct Cache {
+    most: usize,
+    ttl: Duration,
+    entries: Lock<HashMap<String, Entry>>,
+    uses: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+struct Entry {
+    output: Output,
+    observed: Vec<(PathBuf, Fingerprint)>,
+    at: SystemTime,
+    last_use: u64,
+}
+
+impl Cache {
+    pub(super) fn new(most: usize, ttl: Duration) -> Self {
+        Self {
+            most,
+            ttl,
+            entries: Lock::default(),
+            uses: AtomicU64::new(0),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn stats(&self) -> CacheStats {
+        CacheStats {
+            hits: self.hits.load(Ordering::Relaxed),
+            misses: self.misses.load(Ordering::Relaxed),
+            entries: self.entries.lock().len(),
+        }
+    }
+
+    /// The answer to this call, if it was given before and is still true.
+    pub(super) fn get(&self, engine: &Shared, call: &Call, ready: &Ready<'_>) -> Option<Output> {
+        if self.most == 0 || !ready.effects.only_reads() || ready.effects.is_empty() {
+            return None;
+        }
+        let found = self.look(engine, &key(call));
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found.map(|output| output.with("cached", true))
+    }
+
+    fn look(&self, engine: &Shared, key: &str) -> Option<Output> {
+        let now = engine.host.clock().now();
+        let mut entries = self.entries.lock();
+        let entry = entries.get_mut(key)?;
+        let fresh = now.duration_since(entry.at).is_ok_and(|age| age < self.ttl);
+        if !fresh || !still_true(&*engine.host, &entry.observed) {
+            entries.remove(key);
+            return None;
+        }
+        entry.last_use = self.uses.fetch_add(1, Ordering::Relaxed);
+        Some(entry.output.clone())
+    }
+
+    /// Keeps an answer, with what was read for it; `began` is a moment before the first read.
+    pub(super) fn put(
+        &self,
+        call: &Call,
+        output: &Output,
+        observed: Option<Vec<(PathBuf, Fingerprint)>>,
+        began: SystemTime,
+    ) {
+        let Some(observed) = observed else { return };
+        if self.most == 0 || output.is_error || observed.is_empty() || !settled(&observed, began) {
+            return;
+        }
+        let last_use = self.uses.fetch_add(1, Ordering::Relaxed);
+        let entry = Entry { output: output.clone(), observed, at: began, last_use };
+        let mut entries = self.entries.lock();
+        entries.insert(key(call), entry);
+        if entries.len() > self.most {
+            let oldest =
+                entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| key.clone());
+            oldest.and_then(|key| entries.remove(&key));
+        }
+    }
+
+    /// Forgets everything: a call did more than read.
+    pub(super) fn clear(&self) {
+        self.entries.lock().clear();
+    }
+}
+
+/// Session, tool, directory and canonical arguments. The session is part of it because a read also notes what the session saw.
+fn key(call: &Call) -> String {
+    let mut key = format!("{}\0{}\0{:?}\0", call.session.id(), call.name, call.overrides.work_dir);
+    push_canonical(&mut key, &call.input);
+    key
+}
+
+/// JSON with sorted keys: arguments in another order are the same arguments.
+fn push_canonical(text: &mut String, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by_key(|(name, _)| *name);
+            text.push('{');
+            for (name, value) in entries {
+                text.push_str(&Value::from(name.as_str()).to_string());
+                text.push(':');
+                push_canonical(text, value);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Value::Array(values) => {
+            text.push('[');
+            for value in values {
+                push_canonical(text, value);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        plain => text.push_str(&plain.to_string()),
+    }
+}
+
+fn still_true(host: &dyn Host, observed: &[(PathBuf, Fingerprint)]) -> bool {
+    let workspace = host.files().workspace();
+    observed.iter().all(|(path, before)| {
+        let inside = path.strip_prefix(workspace).ok().map(std::path::Path::to_owned);
+        let resolved = Resolved { path: path.clone(), inside, exists: true };
+        host.files().stat(&resolved).is_ok_and(|now| now.fingerprint == *before)
+    })
+}
+
+/// Whether nothing that was read had changed so recently that a further change could look the same.
+fn settled(observed: &[(PathBuf, Fingerprint)], began: SystemTime) -> bool {
+    let Some(limit) =
+        began.checked_sub(CLOCK_GRAIN).and_then(|at| at.duration_since(UNIX_EPOCH).ok())
+    else {
+        return false;
+    };
+    let limit = i64::try_from(limit.as_nanos()).unwrap_or(i64::MAX);
+    observed.iter().all(|(_, fingerprint)| fingerprint.modified.max(fingerprint.changed) < limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_in_another_order_are_the_same() {
+        let canonical = |value: Value| {
+            let mut text = String::new();
+            push_canonical(&mut text, &value);
+            text
+        };
+        assert_eq!(
+            canonical(json!({"a": [1, {"x": 1, "y": 2}], "b": 2})),
+            canonical(json!({"b": 2, "a": [1, {"y": 2, "x": 1}]}))
+        );
+        assert_ne!(canonical(json!({"a": 1})), canonical(json!({"a": "1"})));
+        assert_ne!(canonical(json!(["a,"])), canonical(json!(["a", ""])));
+    }
+}

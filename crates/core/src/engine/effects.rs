@@ -1,0 +1,37 @@
+//! Stage 3: what the call wants to do, each path resolved to the object that it really names.
+
+use std::path::PathBuf;
+
+use super::{Call, Shared};
+use crate::toolbox::Slot;
+use crate::{Effects, PathPattern, Resolved, ToolError, context};
+
+pub(super) fn resolve(
+    engine: &Shared,
+    slot: &Slot,
+    call: &Call,
+    declared: Effects,
+) -> Result<(Effects, Vec<(PathBuf, Resolved)>), ToolError> {
+    if !slot.tool.kinds().contains(declared.kinds()) {
+        return Err(ToolError::undeclared_effect(format!(
+            "`{}` wants to {declared}, but says that its calls are only of the kinds {}",
+            call.name,
+            slot.tool.kinds().names().join(", ")
+        )));
+    }
+    let mut resolved: Vec<(PathBuf, Resolved)> = Vec::new();
+    let effects = declared.try_map_paths(|pattern: PathPattern, _| {
+        let path = if let Some((_, known)) =
+            resolved.iter().find(|(declared, _)| *declared == pattern.path)
+        {
+            known.path.clone()
+        } else {
+            let found = context::resolve(&*engine.host, &call.overrides, &pattern.path)?;
+            let path = found.path.clone();
+            resolved.push((pattern.path, found));
+            path
+        };
+        Ok::<_, crate::FileError>(PathPattern { path, reach: pattern.reach })
+    })?;
+    Ok((effects, resolved))
+}

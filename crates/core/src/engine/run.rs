@@ -1,0 +1,72 @@
+//! Stage 10: the tool itself, with a limit of time, a way to stop it, and its panics contained.
+
+use std::any::Any;
+
+use super::{Call, Ready, Shared};
+use crate::context::{Context, Inner};
+use crate::sync::Lock;
+use crate::{Grant, Output, ToolError};
+
+pub(super) async fn run(
+    engine: &Shared,
+    call: &Call,
+    ready: Ready<'_>,
+    grant: Grant,
+) -> Result<Output, ToolError> {
+    let only_reads = ready.effects.only_reads();
+    let began = engine.host.clock().now();
+    let cx = Context::new(Inner {
+        call: call.id.clone(),
+        session: call.session.clone(),
+        grant,
+        host: engine.host.clone(),
+        outputs: engine.outputs.clone(),
+        hard_denies: engine.policy().hard_denies().clone(),
+        overrides: call.overrides.clone(),
+        cancel: call.cancel.clone(),
+        events: engine.events.clone(),
+        resolved: ready.resolved,
+        observed: Lock::default(),
+        partial: Lock::default(),
+    });
+    let limit = call.overrides.timeout.unwrap_or(engine.timeout);
+    let ending = tokio::select! {
+        biased;
+        done = ready.prepared.run(&cx) => done,
+        () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
+        () = tokio::time::sleep(limit) => {
+            // What the tool left running elsewhere (a search on another thread) must stop too.
+            call.cancel.cancel();
+            Err(ToolError::timed_out(format!("the call was stopped after {} s", limit.as_secs_f64())))
+        }
+    };
+    if !only_reads {
+        engine.cache.clear();
+    } else if let Ok(output) = &ending {
+        engine.cache.put(call, output, cx.take_observed(), began);
+    }
+    ending.map_err(|error| with_partial(error, &cx))
+}
+
+/// Puts what had come so far before the reason why nothing more came.
+fn with_partial(error: ToolError, cx: &Context) -> ToolError {
+    let partial = cx.take_partial();
+    if partial.is_empty() || !matches!(error, ToolError::Cancelled(_) | ToolError::TimedOut(_)) {
+        return error;
+    }
+    let text = format!("{partial}\n[{}]", error.message().text);
+    match error {
+        ToolError::Cancelled(_) => ToolError::cancelled(text),
+        _ => ToolError::timed_out(text),
+    }
+}
+
+/// What a panic becomes: a fault of this call alone.
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
+    let said = panic
+        .downcast_ref::<&str>()
+        .map(ToString::to_string)
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "without a word".to_owned());
+    ToolError::panicked(format!("the tool panicked: {said}"))
+}
