@@ -181,6 +181,13 @@ impl Policy {
         Self { mode, rules: Vec::new(), hard_denies: Arc::new(HardDenies::default()) }
     }
 
+    /// With another mode.
+    #[must_use]
+    pub fn with_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
     /// Adds a rule that allows.
     #[must_use]
     pub fn allow(self, rule: Rule) -> Self {
