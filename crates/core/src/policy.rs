@@ -6,6 +6,7 @@
 mod approval;
 mod grant;
 mod hard_denies;
+mod protected;
 mod rule;
 
 use std::fmt;
@@ -136,9 +137,11 @@ impl Verdict {
     /// What a person could do so that it is allowed; `None` for hard denies.
     pub fn remedy(&self) -> Option<String> {
         let effect = self.effect.as_ref()?;
-        if let Some(rule) = self.rule.strip_prefix("hard deny") {
-            debug_assert!(rule.starts_with(':'), "hard denies say which");
+        if self.rule.starts_with("hard deny") {
             return None;
+        }
+        if self.rule.starts_with("always asked") {
+            return Some("a person has to say yes to this each time (or --yes)".to_owned());
         }
         if self.rule.starts_with("deny ") {
             return Some(format!("the rule `{}` would have to be removed", self.rule));
@@ -276,7 +279,11 @@ impl Policy {
             rule.matches(effect, workspace)
                 || matches!(rule.resource(), Resource::Tool(name) if name.matches(tool))
         });
-        ruled.unwrap_or_else(|| (self.by_mode(effect, workspace), format!("mode {}", self.mode)))
+        let decided = ruled.unwrap_or_else(|| (self.by_mode(effect, workspace), format!("mode {}", self.mode)));
+        match protected::protected(effect) {
+            Some(reason) if decided.0 == Decision::Allow => (Decision::Ask, format!("always asked: {reason}")),
+            _ => decided,
+        }
     }
 
     fn strictest(&self, applies: impl Fn(&Rule) -> bool) -> Option<(Decision, String)> {
@@ -356,6 +363,7 @@ mod tests {
             (Effect::Read(at("/etc/hosts")), [Ask, Ask, Deny, Deny, Allow]),
             (Effect::Write(at("/etc/hosts")), [Ask, Ask, Deny, Deny, Allow]),
             (Effect::Read(at("/w/.env")), [Deny; 5]),
+            (Effect::Write(at("/w/.git/hooks/x")), [Ask, Ask, Deny, Deny, Ask]),
         ] {
             for ((_, mode), wanted) in Mode::NAMES.into_iter().zip([ask, auto, plan, deny, yolo]) {
                 let verdict =
