@@ -1,0 +1,181 @@
+//! `windlass mcp` over stdio, beside a server that answers at once and beside the reference server for files.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::measure::{Samples, alternate, time};
+use super::server::Server;
+use super::table::{Row, Target, Unit};
+
+pub(super) const ROWS: &[&str] = &[
+    "mcp/first-answer",
+    "mcp/read-beside-null-server",
+    "mcp/read-beside-server-filesystem",
+    "mcp/32-in-flight",
+    "mcp/idle-memory",
+];
+
+/// More than the engine's cache holds, so that reading in turn never meets it.
+const FILES: usize = 256;
+
+pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
+    let directory = bench.input("mcp", "mcp 1", |directory| {
+        for index in 0..FILES {
+            fs::write(directory.join(format!("{index}.txt")), format!("file number {index}\n"))?;
+        }
+        Ok(())
+    })?;
+    let setting = Setting { bench, directory };
+    let mut rows = vec![setting.first_answer()?];
+    rows.extend(setting.round_trips()?);
+    rows.push(setting.in_flight()?);
+    rows.push(setting.idle_memory()?);
+    Ok(rows)
+}
+
+struct Setting<'a> {
+    bench: &'a Bench<'a>,
+    directory: PathBuf,
+}
+
+impl Setting<'_> {
+    fn ours(&self) -> Command {
+        self.bench.windlass(&self.directory, &["mcp"])
+    }
+
+    fn null_server(&self) -> Command {
+        Command::new(self.bench.workspace.target("release/null_mcp"))
+    }
+
+    fn server_filesystem(&self) -> Command {
+        let mut command = Command::new(&self.bench.tools.node);
+        command.arg(&self.bench.tools.server_filesystem).arg(&self.directory);
+        command
+    }
+
+    fn our_read(index: usize) -> Value {
+        json!({"name": "read", "arguments": {"path": format!("{}.txt", index % FILES)}})
+    }
+
+    fn their_read(&self, index: usize) -> Value {
+        let path = self.directory.join(format!("{}.txt", index % FILES));
+        json!({"name": "read_text_file", "arguments": {"path": path}})
+    }
+
+    fn first_answer(&self) -> Result<Row> {
+        let [ours, bare] = alternate(
+            self.bench.runs(50),
+            [
+                &mut || {
+                    let start = Instant::now();
+                    let server = Server::start(&mut self.ours())?;
+                    let elapsed = start.elapsed().as_secs_f64();
+                    drop(server);
+                    Ok(elapsed)
+                },
+                &mut || time(&mut Command::new("true")),
+            ],
+        )?;
+        Ok(Row {
+            name: "mcp/first-answer",
+            unit: Unit::Seconds,
+            ours,
+            peer: Some(("true", bare)),
+            target: Target::AtMostOver(0.010),
+        })
+    }
+
+    /// One read at a time, all three servers in turn.
+    fn round_trips(&self) -> Result<[Row; 2]> {
+        let mut ours = Server::start(&mut self.ours())?;
+        let mut null = Server::start(&mut self.null_server())?;
+        let mut filesystem = Server::start(&mut self.server_filesystem())?;
+        for answer in [
+            ours.request("tools/call", &Self::our_read(7))?,
+            filesystem.request("tools/call", &self.their_read(7))?,
+        ] {
+            ensure!(answer.contains("file number 7"), "a read answered: {answer}");
+        }
+        let [ours, null, filesystem] = alternate(
+            self.bench.runs(3_000),
+            [
+                &mut round_trip(&mut ours, &Self::our_read),
+                &mut round_trip(&mut null, &Self::our_read),
+                &mut round_trip(&mut filesystem, &|index| self.their_read(index)),
+            ],
+        )?;
+        let row = |name, peer, target| Row {
+            name,
+            unit: Unit::Seconds,
+            ours: ours.clone(),
+            peer: Some(peer),
+            target: Target::AtMostTimes(target),
+        };
+        Ok([
+            row("mcp/read-beside-null-server", ("null server", null), 2.0),
+            row("mcp/read-beside-server-filesystem", ("server-filesystem", filesystem), 0.25),
+        ])
+    }
+
+    fn in_flight(&self) -> Result<Row> {
+        const WIDTH: usize = 32;
+        let calls = self.bench.runs(5_000);
+        let mut ours = Server::start(&mut self.ours())?;
+        let mut filesystem = Server::start(&mut self.server_filesystem())?;
+        let [ours, filesystem] = alternate(
+            self.bench.runs(10),
+            [&mut || ours.throughput(calls, WIDTH, &Self::our_read), &mut || {
+                filesystem.throughput(calls, WIDTH, &|index| self.their_read(index))
+            }],
+        )?;
+        Ok(Row {
+            name: "mcp/32-in-flight",
+            unit: Unit::PerSecond,
+            ours,
+            peer: Some(("server-filesystem", filesystem)),
+            target: Target::AtLeastTimes(10.0),
+        })
+    }
+
+    /// What stays in memory once a client has listed the tools and used one.
+    fn idle_memory(&self) -> Result<Row> {
+        let resting = |mut server: Server, read: &Value| -> Result<Samples> {
+            server.request("tools/list", &json!({}))?;
+            server.request("tools/call", read)?;
+            thread::sleep(Duration::from_millis(300));
+            Ok(Samples::one(server.memory("VmRSS")?))
+        };
+        let ours = resting(Server::start(&mut self.ours())?, &Self::our_read(0))?;
+        let filesystem =
+            resting(Server::start(&mut self.server_filesystem())?, &self.their_read(0))?;
+        Ok(Row {
+            name: "mcp/idle-memory",
+            unit: Unit::Bytes,
+            ours,
+            peer: Some(("server-filesystem", filesystem)),
+            target: Target::AtMost(15e6),
+        })
+    }
+}
+
+/// A contender that reads the next file and says how long the answer took.
+fn round_trip<'a>(
+    server: &'a mut Server,
+    read: &'a dyn Fn(usize) -> Value,
+) -> impl FnMut() -> Result<f64> + 'a {
+    let mut index = 0;
+    move || {
+        index += 1;
+        let params = read(index);
+        let start = Instant::now();
+        server.request("tools/call", &params)?;
+        Ok(start.elapsed().as_secs_f64())
+    }
+}

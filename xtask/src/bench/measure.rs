@@ -1,0 +1,113 @@
+//! Taking turns with a stopwatch, and what to make of the numbers.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::Result;
+
+use crate::process;
+
+/// Measurements of one contender: seconds, bytes or calls per second.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Samples(Vec<f64>);
+
+impl Samples {
+    /// A single number, for what is not a matter of chance.
+    pub(super) fn one(value: f64) -> Self {
+        Self(vec![value])
+    }
+
+    pub(super) fn new(mut values: Vec<f64>) -> Self {
+        values.sort_by(f64::total_cmp);
+        Self(values)
+    }
+
+    pub(super) fn median(&self) -> f64 {
+        let half = self.0.len() / 2;
+        match (self.0.len() % 2, half.checked_sub(1)) {
+            (0, Some(below)) => f64::midpoint(self.at(below), self.at(half)),
+            _ => self.at(half),
+        }
+    }
+
+    /// What 95 of 100 do not exceed.
+    pub(super) fn p95(&self) -> f64 {
+        self.at((self.0.len() * 95).div_ceil(100).saturating_sub(1))
+    }
+
+    fn at(&self, index: usize) -> f64 {
+        self.0.get(index).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Somebody who takes one turn and says what came of it.
+pub(super) type Contender<'a> = &'a mut dyn FnMut() -> Result<f64>;
+
+/// Lets the contenders take turns, so that whatever else the machine does meets all of them alike. Two rounds go uncounted:
+/// caches fill, pages fault in.
+pub(super) fn alternate<const N: usize>(
+    runs: usize,
+    mut contenders: [Contender<'_>; N],
+) -> Result<[Samples; N]> {
+    const UNCOUNTED: usize = 2;
+    let mut values = [const { Vec::new() }; N];
+    for round in 0..runs + UNCOUNTED {
+        for (contender, values) in contenders.iter_mut().zip(&mut values) {
+            let value = contender()?;
+            if round >= UNCOUNTED {
+                values.push(value);
+            }
+        }
+    }
+    Ok(values.map(Samples::new))
+}
+
+/// How long a program takes from start to end, its output read and thrown away.
+pub(super) fn time(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    process::output(command)?;
+    Ok(start.elapsed().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_middle_and_the_tail_are_found() {
+        for (values, median, p95) in [
+            (vec![3.0], 3.0, 3.0),
+            (vec![4.0, 2.0], 3.0, 4.0),
+            (vec![9.0, 1.0, 2.0], 2.0, 9.0),
+            ((1..=100).map(f64::from).collect(), 50.5, 95.0),
+            ((1..=20).map(f64::from).collect(), 10.5, 19.0),
+        ] {
+            let samples = Samples::new(values.clone());
+            assert_eq!((samples.median(), samples.p95()), (median, p95), "{values:?}");
+        }
+        assert!(Samples::new(Vec::new()).median().is_nan());
+    }
+
+    #[test]
+    fn contenders_take_turns_and_the_first_rounds_do_not_count() {
+        let turns = std::cell::RefCell::new(String::new());
+        let mut count = 0.0;
+        let [first, second] = alternate(
+            3,
+            [
+                &mut || {
+                    turns.borrow_mut().push('a');
+                    count += 1.0;
+                    Ok(count)
+                },
+                &mut || {
+                    turns.borrow_mut().push('b');
+                    Ok(7.0)
+                },
+            ],
+        )
+        .unwrap();
+        assert_eq!(turns.into_inner(), "ababababab");
+        assert_eq!((first, second), (Samples(vec![3.0, 4.0, 5.0]), Samples(vec![7.0; 3])));
+    }
+}

@@ -1,0 +1,161 @@
+//! A small MCP client over pipes: just enough to time a server.
+//!
+//! It does not parse answers while the clock runs, so that what it costs itself stays small beside the floor.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+
+/// A running server, stopped when dropped.
+#[derive(Debug)]
+pub(super) struct Server {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: String,
+    next_id: u64,
+}
+
+impl Server {
+    /// Starts a server and waits for its first answer.
+    pub(super) fn start(command: &mut Command) -> Result<Self> {
+        let mut server = Self::spawn(command)?;
+        let hello = json!({
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "bench", "version": "1"},
+        });
+        server.request("initialize", &hello)?;
+        server.write("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n")?;
+        Ok(server)
+    }
+
+    /// Starts any program that answers lines with lines.
+    pub(super) fn spawn(command: &mut Command) -> Result<Self> {
+        let program = crate::process::line(command);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .with_context(|| format!("could not start {program}"))?;
+        let (input, output) = (child.stdin.take(), child.stdout.take());
+        let (Some(input), Some(output)) = (input, output) else { bail!("{program} has no pipes") };
+        Ok(Self { child, input, output: BufReader::new(output), line: String::new(), next_id: 0 })
+    }
+
+    /// Asks, waits, and returns the answer as it came.
+    pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
+        self.send(method, params)?;
+        self.receive()
+    }
+
+    /// How many calls a second it answers with `width` of them under way.
+    pub(super) fn throughput(
+        &mut self,
+        calls: usize,
+        width: usize,
+        params: &dyn Fn(usize) -> Value,
+    ) -> Result<f64> {
+        let start = Instant::now();
+        for index in 0..calls + width {
+            if index >= width {
+                self.receive()?;
+            }
+            if index < calls {
+                self.send("tools/call", &params(index))?;
+            }
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a few thousand calls")]
+        Ok(calls as f64 / start.elapsed().as_secs_f64())
+    }
+
+    /// Sends a line and waits for a line.
+    pub(super) fn exchange(&mut self, line: &str) -> Result<&str> {
+        self.write(line)?;
+        self.receive()
+    }
+
+    /// A figure of `/proc/PID/status`, in bytes.
+    pub(super) fn memory(&self, figure: &str) -> Result<f64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        kilobytes(&status, figure)
+            .map(|kilobytes| kilobytes * 1024.0)
+            .with_context(|| format!("{path} has no {figure}"))
+    }
+
+    fn send(&mut self, method: &str, params: &Value) -> Result<()> {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.write(&format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n"
+        ))
+    }
+
+    fn write(&mut self, line: &str) -> Result<()> {
+        self.input.write_all(line.as_bytes()).context("the server closed its input")
+    }
+
+    /// The next answer; notifications are passed over.
+    fn receive(&mut self) -> Result<&str> {
+        loop {
+            self.line.clear();
+            let length = self.output.read_line(&mut self.line)?;
+            ensure!(length > 0, "the server went away without an answer");
+            if !self.line.contains("\"method\":") {
+                break;
+            }
+        }
+        ensure!(!is_failure(&self.line), "the server answered: {}", self.line);
+        Ok(&self.line)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself, which is as good.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+fn is_failure(answer: &str) -> bool {
+    ["\"error\":{", "\"isError\":true", "\"is_error\":true"]
+        .iter()
+        .any(|mark| answer.contains(mark))
+}
+
+fn kilobytes(status: &str, figure: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(figure)?.strip_prefix(':'))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_a_process_are_read() {
+        let status = "Name:\tx\nVmHWM:\t  5120 kB\nVmRSS:\t  4096 kB\n";
+        assert_eq!(kilobytes(status, "VmRSS"), Some(4096.0));
+        assert_eq!(kilobytes(status, "VmSwap"), None);
+    }
+
+    #[test]
+    fn failures_are_told_from_answers() {
+        assert!(is_failure(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601}}"#));
+        assert!(is_failure(r#"{"id":1,"result":{"content":[],"isError":true}}"#));
+        assert!(!is_failure(r#"{"id":1,"result":{"content":[],"isError":false}}"#));
+    }
+
+    #[test]
+    fn lines_are_exchanged_and_every_call_is_answered() {
+        let mut server = Server::spawn(&mut Command::new("cat")).unwrap();
+        assert_eq!(server.exchange("hello\n").unwrap(), "hello\n");
+    }
+}

