@@ -1,6 +1,98 @@
 //! The built-in tools, one file each, in one table.
+//!
+//! A tool reaches the machine through its [`Context`](windlass_core::Context) alone; `clippy.toml` bans the side doors.
+
+mod glob;
+mod grep;
+mod list;
+mod pattern;
+mod shown;
 
 use windlass_core::AnyTool;
 
 /// Every built-in tool, in the order in which models see them.
-pub const BUILTIN: &[&dyn AnyTool] = &[];
+pub const BUILTIN: &[&dyn AnyTool] = &[&list::List, &glob::Glob, &grep::Grep];
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn every_tool_is_described() {
+        for tool in BUILTIN {
+            let spec = tool.spec();
+            assert!(!spec.description.is_empty(), "{} has no description", spec.name);
+            assert!(spec.description.len() <= 400, "{}: {}", spec.name, spec.description);
+            check_object(&spec.name, &spec.input_schema);
+        }
+    }
+
+    /// Unknown parameters are refused and every known one is described, at every level.
+    fn check_object(place: &str, schema: &Value) {
+        assert_eq!(schema["additionalProperties"], false, "{place} takes unknown parameters");
+        for (name, property) in schema["properties"].as_object().unwrap() {
+            let place = format!("{place}.{name}");
+            let description = property["description"].as_str().unwrap_or_default();
+            assert!(!description.is_empty(), "{place} has no description");
+            assert!(description.len() <= 200, "{place}: {description}");
+            if property["items"]["type"] == "object" {
+                check_object(&place, &property["items"]);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_well_formed_and_unique() {
+        let mut names: Vec<&str> = BUILTIN.iter().map(|tool| tool.name()).collect();
+        for name in &names {
+            assert!(name.len() <= 64 && name.starts_with(|c: char| c.is_ascii_lowercase()));
+            assert!(name.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_')), "{name}");
+        }
+        names.sort_unstable();
+        let all = names.len();
+        names.dedup();
+        assert_eq!(names.len(), all, "two tools have the same name");
+    }
+
+    #[test]
+    fn no_tool_file_is_forgotten() {
+        let mut files = tool_files();
+        let mut names: Vec<String> = BUILTIN.iter().map(|tool| tool.name().to_owned()).collect();
+        files.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(names, files, "a tool is a file of its own name, and is in `BUILTIN`");
+    }
+
+    /// The names of the files that define a tool.
+    #[expect(clippy::disallowed_methods, reason = "a look at our own source, not at a workspace")]
+    fn tool_files() -> Vec<String> {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let paths = std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path());
+        let defines_tool = |path: &PathBuf| {
+            let text = std::fs::read_to_string(path).unwrap();
+            text.lines().any(|line| line.starts_with("impl Tool for "))
+        };
+        paths
+            .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+            .filter(defines_tool)
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
+            .collect()
+    }
+
+    #[test]
+    fn the_list_of_tools_is_small() {
+        let list: Vec<Value> = BUILTIN
+            .iter()
+            .map(|tool| {
+                let spec = tool.spec();
+                json!({"name": spec.name, "description": spec.description, "input_schema": spec.input_schema})
+            })
+            .collect();
+        let bytes = serde_json::to_string(&list).unwrap().len();
+        assert!(bytes < 10_000, "{bytes} bytes");
+    }
+}

@@ -1,0 +1,162 @@
+//! What is searched for, made of the arguments once and for all: the compiled pattern and the filters.
+
+use std::path::{Path, PathBuf};
+
+use grep_matcher::LineTerminator;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+
+use ignore::types::{Types, TypesBuilder};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{ToolError, nearest};
+
+use super::Args;
+use crate::pattern::Pattern;
+
+/// What the answer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Mode {
+    #[default]
+    Content,
+    Files,
+    Count,
+}
+
+/// A search, ready to run.
+#[derive(Debug)]
+pub(super) struct Query {
+    pub(super) matcher: RegexMatcher,
+    pub(super) line_terminator: LineTerminator,
+    pub(super) mode: Mode,
+    pub(super) multiline: bool,
+    pub(super) before: usize,
+    pub(super) after: usize,
+    pub(super) limit: usize,
+    glob: Option<Filter>,
+    types: Option<Types>,
+}
+
+/// Which names are searched.
+#[derive(Debug)]
+struct Filter {
+    pattern: Pattern,
+    /// Leaves out what matches, instead of what does not.
+    excludes: bool,
+    /// Where the search begins: a pattern with a directory may also be meant from the workspace.
+    root: Option<PathBuf>,
+}
+
+impl Query {
+    /// Understands the arguments; `root` is where the search begins, as the model would write it.
+    pub(super) fn new(args: &Args, root: PathBuf) -> Result<Self, ToolError> {
+        let (matcher, line_terminator) = compile(args)?;
+        Ok(Self {
+            matcher,
+            line_terminator,
+            mode: args.mode,
+            multiline: args.multiline,
+            before: args.before.max(args.context),
+            after: args.after.max(args.context),
+            limit: args.limit,
+            glob: args.glob.as_deref().map(|glob| Filter::new(glob, root)).transpose()?,
+            types: args.file_type.as_deref().map(select_type).transpose()?,
+        })
+    }
+
+    /// Whether a file of this name is searched. One that was asked for by its own path always is.
+    pub(super) fn wants(&self, path: &Path) -> bool {
+        path.as_os_str().is_empty()
+            || (self.glob.as_ref().is_none_or(|glob| glob.lets_through(path))
+                && self.types.as_ref().is_none_or(|types| !types.matched(path, false).is_ignore()))
+    }
+
+    /// Whether some files are left out by their names.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.glob.is_some() || self.types.is_some()
+    }
+}
+
+impl Filter {
+    fn new(glob: &str, root: PathBuf) -> Result<Self, ToolError> {
+        let (excludes, pattern) = match glob.strip_prefix('!') {
+            Some(pattern) => (true, pattern),
+            None => (false, glob),
+        };
+        let root = Some(root).filter(|root| pattern.contains('/') && !root.as_os_str().is_empty());
+        Ok(Self { pattern: Pattern::filter(pattern)?, excludes, root })
+    }
+
+    fn lets_through(&self, path: &Path) -> bool {
+        let matches = self.pattern.matches(path)
+            || self.root.as_ref().is_some_and(|root| self.pattern.matches(&root.join(path)));
+        matches != self.excludes
+    }
+}
+
+/// What a compiled pattern may take, in bytes: a pattern is somebody's input.
+const MOST_PATTERN: usize = 32 << 20;
+/// What a search may take to remember the states of a pattern, in bytes and per thread.
+const MOST_STATES: usize = 64 << 20;
+
+fn compile(args: &Args) -> Result<(RegexMatcher, LineTerminator), ToolError> {
+    if args.pattern.is_empty() {
+        return Err(ToolError::invalid_args("the pattern is empty: it would match every line")
+            .hint("`read` shows a file, `glob` finds files by name"));
+    }
+    // `$` stands before CRLF as well as before LF, unless the pattern speaks of the carriage return itself.
+    let crlf = !args.pattern.contains('\r') && !args.pattern.contains("\\r");
+    let mut builder = RegexMatcherBuilder::new();
+    builder
+        .multi_line(true)
+        .fixed_strings(args.literal)
+        .case_insensitive(args.ignore_case)
+        .word(args.word)
+        .size_limit(MOST_PATTERN)
+        .dfa_size_limit(MOST_STATES)
+        .ban_byte(Some(0))
+        .line_terminator(Some(b'\n'))
+        .crlf(crlf);
+    if !crlf {
+        builder.line_terminator(Some(b'\n'));
+    }
+    if args.multiline {
+        builder.line_terminator(None);
+    }
+    let matcher = builder.build(&args.pattern).map_err(|error| explain(args, &error))?;
+    Ok((matcher, if crlf { LineTerminator::crlf() } else { LineTerminator::byte(b'\n') }))
+}
+
+fn explain(args: &Args, error: &grep_regex::Error) -> ToolError {
+    use grep_regex::ErrorKind;
+    let wrong = |why: &str| {
+        ToolError::invalid_args(format!("the pattern is not a regular expression: {why}"))
+    };
+    match error.kind() {
+        ErrorKind::NotAllowed(_) => ToolError::invalid_args(
+            "the pattern has a line break in it, and lines are searched one by one",
+        )
+        .hint("`multiline:true` searches across lines"),
+        ErrorKind::Banned(_) => ToolError::invalid_args(
+            "the pattern has a NUL in it, and files with a NUL are not searched",
+        ),
+        ErrorKind::Regex(why) if args.literal => wrong(why),
+        ErrorKind::Regex(why) => wrong(why).hint("`literal:true` takes the pattern as plain text"),
+        other => wrong(&format!("{other:?}")),
+    }
+}
+
+fn select_type(name: &str) -> Result<Types, ToolError> {
+    let mut builder = TypesBuilder::new();
+    builder.add_defaults();
+    let known = builder.definitions();
+    if !known.iter().any(|known| known.name() == name) {
+        let error = ToolError::invalid_args(format!("there is no file type `{name}`"));
+        return Err(match nearest(name, known.iter().map(ignore::types::FileTypeDef::name)) {
+            Some(near) => error.hint(format!("did you mean `{near}`?")),
+            None => error
+                .hint("types are ripgrep's, such as `rust`, `py`, `ts`; `glob` takes any pattern"),
+        });
+    }
+    builder.select(name).build().map_err(|error| ToolError::invalid_args(error.to_string()))
+}

@@ -1,0 +1,113 @@
+//! How what a walk found is written down: names that work in the next call, sizes, and what had to be left out.
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::{Context, Note, ToolError, quote};
+
+/// Where a walk began, under the name that a model can use again.
+pub(crate) struct Root(PathBuf);
+
+impl Root {
+    /// Relative to where relative paths of this call start, absolute if it is elsewhere.
+    pub(crate) fn of(cx: &Context, path: &Path) -> Result<Self, ToolError> {
+        let resolved = cx.files().resolve(path)?;
+        if cx.overrides().work_dir.is_none() {
+            return Ok(Self(resolved.inside.unwrap_or(resolved.path)));
+        }
+        let base = cx.files().resolve(Path::new("."))?.path;
+        Ok(Self(resolved.path.strip_prefix(base).map(Path::to_owned).unwrap_or(resolved.path)))
+    }
+
+    /// The path of something below the root; the root's own if `below` is empty.
+    pub(crate) fn join(&self, below: &Path) -> PathBuf {
+        if below.as_os_str().is_empty() { self.0.clone() } else { self.0.join(below) }
+    }
+
+    /// The same as text.
+    pub(crate) fn show(&self, below: &Path) -> String {
+        match self.join(below) {
+            path if path.as_os_str().is_empty() => ".".to_owned(),
+            path => quote::path(&path).into_owned(),
+        }
+    }
+}
+
+/// A number of bytes for people: `812 B`, `1.2 KiB`, `34 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    // In tenths of a unit, so that no floating point is needed; rounded down, never up to a size that the file has not.
+    let (mut unit, mut tenths) = (0, u128::from(bytes) * 10 / 1024);
+    while tenths >= 10_240 {
+        (unit, tenths) = (unit + 1, tenths / 1024);
+    }
+    let unit = UNITS.get(unit).copied().unwrap_or_default();
+    if tenths < 100 {
+        format!("{}.{} {unit}", tenths / 10, tenths % 10)
+    } else {
+        format!("{} {unit}", tenths / 10)
+    }
+}
+
+/// `1 file`, `2 files`.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Adds what could not be looked at, in the order of paths; a few of many.
+pub(crate) fn push_notes(text: &mut String, root: &Root, mut notes: Vec<Note>) {
+    const MOST: usize = 10;
+    notes.sort_by(|a, b| a.path.cmp(&b.path));
+    let more = notes.len().saturating_sub(MOST);
+    for note in notes.iter().take(MOST) {
+        push_line(text, &format!("[left out: {}: {}]", root.show(&note.path), note.why));
+    }
+    if more > 0 {
+        push_line(text, &format!("[left out: {more} more]"));
+    }
+}
+
+/// Adds a line, after a line break if one is missing.
+pub(crate) fn push_line(text: &mut String, line: &str) {
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(line);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (bytes, expected) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1229, "1.2 KiB"),
+            (10 * 1024, "10 KiB"),
+            (1024 * 1024 - 1, "1023 KiB"),
+            (1024 * 1024, "1.0 MiB"),
+            (5 << 30, "5.0 GiB"),
+            (u64::MAX, "15 EiB"),
+        ] {
+            assert_eq!(size(bytes), expected, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn notes_are_sorted_and_few() {
+        let root = Root(PathBuf::from("src"));
+        let note = |name: &str| Note { path: name.into(), why: "no".into() };
+        let mut text = String::from("a\nb");
+        push_notes(&mut text, &root, vec![note("z"), note("")]);
+        assert_eq!(text, "a\nb\n[left out: src: no]\n[left out: src/z: no]");
+        let mut text = String::new();
+        push_notes(&mut text, &root, (0..25).map(|at| note(&at.to_string())).collect());
+        assert_eq!(text.lines().count(), 11);
+        assert!(text.ends_with("[left out: 15 more]"), "{text}");
+    }
+}
