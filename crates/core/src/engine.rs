@@ -146,12 +146,38 @@ impl Engine {
 
     /// Runs one call.
     pub async fn call(&self, session: &Arc<Session>, call: ToolCall) -> CallResult {
+        self.start(session, call).1.await
+    }
+
+    /// Begins one call and says at once under which id it runs: that of its events, and the one to
+    /// [`cancel`](Engine::cancel) it by. The call is stopped if its future is dropped. Must be called inside a runtime.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::json;
+    /// use windlass_core::{Engine, Outcome, ToolCall, Toolbox, testing::{EmptyHost, MockTool}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+    /// let mut tools = Toolbox::new();
+    /// tools.add(MockTool::named("wait").answering(|_, _| std::future::pending()))?;
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+    /// let (id, running) = engine.start(&engine.new_session(), ToolCall::new("wait", json!({})));
+    /// assert!(engine.cancel(&id));
+    /// let result = running.await;
+    /// assert_eq!((result.call, result.outcome), (id, Outcome::Cancelled));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start(
+        &self,
+        session: &Arc<Session>,
+        call: ToolCall,
+    ) -> (CallId, impl Future<Output = CallResult> + Send + use<>) {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
-        match self.0.scheduler.reserve(1).pop() {
-            Some(ticket) => self.begin(session, turn, call, ticket).await,
-            None => finish::Lost::of(&self.receive(session, turn, call))
-                .result(&"no place in the queue"),
-        }
+        let ticket = self.0.scheduler.reserve_one();
+        let call = self.receive(session, turn, call);
+        (call.id.clone(), self.begin(call, ticket))
     }
 
     /// Runs the calls of one turn: at the same time where their effects allow it, with the results in the order of the calls.
@@ -162,7 +188,7 @@ impl Engine {
         let begun = calls
             .into_iter()
             .zip(tickets)
-            .map(|(call, ticket)| self.begin(session, turn.clone(), call, ticket));
+            .map(|(call, ticket)| self.begin(self.receive(session, turn.clone(), call), ticket));
         futures_util::future::join_all(begun).await
     }
 
@@ -235,12 +261,9 @@ impl Engine {
     /// caller that goes away stops the call.
     fn begin(
         &self,
-        session: &Arc<Session>,
-        turn: TurnId,
-        call: ToolCall,
+        call: Call,
         ticket: schedule::Ticket,
     ) -> impl Future<Output = CallResult> + Send + use<> {
-        let call = self.receive(session, turn, call);
         self.0.cancels.lock().insert(call.id.clone(), call.cancel.clone());
         let stop = call.cancel.clone().drop_guard();
         let lost = finish::Lost::of(&call);

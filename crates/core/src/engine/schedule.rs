@@ -68,15 +68,22 @@ impl Scheduler {
     pub(super) fn reserve(&self, calls: usize) -> Vec<Ticket> {
         let mut places = self.0.places.lock();
         let turn = places.next;
-        (0..calls)
-            .map(|_| {
-                let place = places.next;
-                places.next += 1;
-                places.taken.insert(place, Place { turn, stage: Stage::Pending, effects: None });
-                places.not_readers += 1;
-                Ticket { queue: self.0.clone(), place }
-            })
-            .collect()
+        (0..calls).map(|_| self.take_place(&mut places, turn)).collect()
+    }
+
+    /// Takes a place for a call that is a turn of its own.
+    pub(super) fn reserve_one(&self) -> Ticket {
+        let mut places = self.0.places.lock();
+        let turn = places.next;
+        self.take_place(&mut places, turn)
+    }
+
+    fn take_place(&self, places: &mut Places, turn: u64) -> Ticket {
+        let place = places.next;
+        places.next += 1;
+        places.taken.insert(place, Place { turn, stage: Stage::Pending, effects: None });
+        places.not_readers += 1;
+        Ticket { queue: self.0.clone(), place }
     }
 }
 
