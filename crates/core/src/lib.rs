@@ -26,6 +26,7 @@ mod sync;
 pub mod testing;
 mod tool;
 mod toolbox;
+pub mod wire;
 
 pub use context::{Context, FilesDoor, WalkSettings};
 pub use effects::{CommandLine, Effect, Effects, Kinds, PathPattern, Reach, normalize};

@@ -74,7 +74,7 @@ impl Content {
     }
 
     /// What a terminal or a text-only model is shown.
-    fn shown(&self) -> Cow<'_, str> {
+    pub(crate) fn shown(&self) -> Cow<'_, str> {
         match self {
             Self::Text { text } => Cow::Borrowed(text),
             Self::Json { value } => Cow::Owned(value.to_string()),

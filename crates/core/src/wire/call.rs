@@ -1,0 +1,285 @@
+//! Calls: read out of whatever a provider sent, and written back in its form.
+//!
+//! A line is one call, a list of calls, or a whole message (even a whole API response) with calls among text and thoughts. A
+//! call that can be recognised but not understood, such as one whose arguments are not JSON, is kept as a [`BadCall`]: it was
+//! asked for, so it must be answered.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{Format, WireError, anthropic, described, described_object, gemini, openai};
+use crate::{CallId, CallResult, Outcome, Output, SessionId, ToolCall, ToolError, TurnId};
+
+/// One call as it was asked for, and the format to answer it in.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::wire::{Format, read_calls};
+/// let asked = read_calls(json!({"type": "tool_use", "id": "a", "name": "list", "input": {}})).unwrap().remove(0);
+/// assert_eq!(asked.format, Format::Anthropic);
+/// assert_eq!(asked.into_call().id.as_deref(), Some("a"));
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The format to answer in.
+    pub format: Format,
+    /// The call, or why it cannot be one.
+    pub call: Result<ToolCall, BadCall>,
+}
+
+/// A call that was asked for in a way that nobody can carry out.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::wire::read_calls;
+/// let broken = json!({"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{\"path\":"});
+/// let bad = read_calls(broken).unwrap().remove(0).call.unwrap_err();
+/// assert_eq!((bad.id.as_deref(), bad.name.as_str()), (Some("c1"), "read"));
+/// assert_eq!(bad.error().code(), "invalid_args");
+/// ```
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{why}")]
+pub struct BadCall {
+    /// The model's own id for it.
+    pub id: Option<String>,
+    /// Which tool, or nothing if that is what was missing.
+    pub name: String,
+    /// The arguments as they came, as text.
+    pub arguments: String,
+    /// What is wrong.
+    pub why: String,
+}
+
+impl Asked {
+    pub(super) fn new(
+        format: Format,
+        id: Option<Value>,
+        name: Option<Value>,
+        input: Option<Value>,
+    ) -> Self {
+        let id = id.and_then(id_text);
+        let call = match (name, input.unwrap_or_default()) {
+            (Some(Value::String(name)), input) => arguments(id, name, input),
+            (_, input) => Err(BadCall {
+                id,
+                name: String::new(),
+                arguments: input.to_string(),
+                why: "the call has no `name`".into(),
+            }),
+        };
+        Self { format, call }
+    }
+
+    /// The call for an engine. A bad one keeps its arguments as they came, which the engine refuses as `invalid_args`: so it has
+    /// its place in the turn, its record and its answer like any other.
+    pub fn into_call(self) -> ToolCall {
+        match self.call {
+            Ok(call) => call,
+            Err(bad) => ToolCall { id: bad.id, ..ToolCall::new(bad.name, bad.arguments.into()) },
+        }
+    }
+}
+
+impl BadCall {
+    /// The fault to answer with.
+    pub fn error(&self) -> ToolError {
+        ToolError::invalid_args(self.why.clone()).hint("send the arguments as one JSON object")
+    }
+
+    /// The answer, for those who have no engine to ask.
+    ///
+    /// ```
+    /// use windlass_core::{CallId, Outcome, SessionId, TurnId, wire::BadCall};
+    /// let bad = BadCall { id: None, name: "read".into(), arguments: "{".into(), why: "not JSON".into() };
+    /// let result = bad.result(CallId::new("c1"), SessionId::new("s1"), TurnId::new("t1"));
+    /// assert_eq!((result.outcome, result.code), (Outcome::Fault, Some("invalid_args")));
+    /// ```
+    pub fn result(&self, call: CallId, session: SessionId, turn: TurnId) -> CallResult {
+        let error = self.error();
+        CallResult {
+            call,
+            session,
+            turn,
+            tool_use_id: self.id.clone(),
+            tool: self.name.clone(),
+            outcome: Outcome::Fault,
+            output: Output::error(error.to_string()),
+            code: Some(error.code()),
+            duration: Duration::ZERO,
+        }
+    }
+}
+
+/// Reads every call of one JSON value: a call, a message with calls in it, or a list of either, which is one turn.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::wire::read_calls;
+/// let turn = read_calls(json!([
+///     {"type": "text", "text": "I look at both."},
+///     {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "a.rs"}},
+///     {"functionCall": {"name": "read", "args": {"path": "b.rs"}}},
+///     {"tool": "read", "input": {"path": "c.rs"}},
+/// ])).unwrap();
+/// assert_eq!(turn.len(), 3);
+/// ```
+pub fn read_calls(value: Value) -> Result<Vec<Asked>, WireError> {
+    let found = described(&value);
+    let mut calls = Vec::new();
+    match value {
+        Value::Array(items) => {
+            for (at, item) in items.into_iter().enumerate() {
+                take_item(item, &mut calls).map_err(|found| WireError::NotACall {
+                    found: format!("item {} of the list, {found},", at + 1),
+                })?;
+            }
+        }
+        item => {
+            take_item(item, &mut calls).map_err(|found| WireError::NotACall { found })?;
+        }
+    }
+    if calls.is_empty() { Err(WireError::NoCalls { found }) } else { Ok(calls) }
+}
+
+/// A call in the form of its provider: the reverse of [`read_calls`].
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::{ToolCall, wire::{Format, write_call}};
+/// let call = ToolCall::new("read", json!({"path": "a"})).with_id("c1");
+/// assert_eq!(
+///     write_call(Format::OpenAiResponses, &call),
+///     json!({"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{\"path\":\"a\"}"}),
+/// );
+/// ```
+pub fn write_call(format: Format, call: &ToolCall) -> Value {
+    let input = if call.input.is_null() { &json!({}) } else { &call.input };
+    let mut written = match format {
+        Format::Plain => json!({"tool": call.name, "input": input}),
+        Format::Anthropic => anthropic::call(&call.name, input),
+        Format::OpenAiChat => openai::chat_call(&call.name, input),
+        Format::OpenAiResponses => openai::responses_call(&call.name, input),
+        Format::Gemini => gemini::call(&call.name, input),
+    };
+    let (key, place) = match format {
+        Format::OpenAiResponses => ("call_id", Some(&mut written)),
+        Format::Gemini => ("id", written.get_mut("functionCall")),
+        _ => ("id", Some(&mut written)),
+    };
+    if let (Some(id), Some(Value::Object(map))) = (&call.id, place) {
+        map.insert(key.into(), id.as_str().into());
+    }
+    written
+}
+
+/// Takes the calls out of one item; an item that cannot be one is told apart from mere talk around the calls.
+fn take_item(item: Value, calls: &mut Vec<Asked>) -> Result<(), String> {
+    let Value::Object(mut map) = item else { return Err(described(&item)) };
+    if take(&mut map, calls) || is_talk(&map) {
+        return Ok(());
+    }
+    match plain(&mut map) {
+        Some(call) => calls.push(call),
+        None => return Err(described_object(&map)),
+    }
+    Ok(())
+}
+
+/// Takes a provider's call, or all calls of a provider's message; `false` if it is neither.
+fn take(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
+    let readers = [anthropic::take_call, openai::take_call, gemini::take_call];
+    match readers.iter().find_map(|read| read(map)) {
+        Some(call) => {
+            calls.push(call);
+            true
+        }
+        None => take_message(map, calls),
+    }
+}
+
+/// Where messages keep their pieces. What else is among them (text, thoughts) is not ours.
+const PIECES: [&str; 4] = ["tool_calls", "content", "parts", "output"];
+/// Where API responses keep the message. Several are alternatives, not one turn.
+const ALTERNATIVES: [&str; 2] = ["choices", "candidates"];
+
+fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
+    let says = |key: &str, words: &[&str]| match map.get(key) {
+        None | Some(Value::Null) => true,
+        Some(value) => value.as_str().is_some_and(|word| words.contains(&word)),
+    };
+    if !says("type", &["message"]) || !says("role", &["assistant", "model"]) {
+        return false;
+    }
+    let mut known = false;
+    for key in PIECES.iter().chain(&ALTERNATIVES) {
+        match map.get_mut(*key) {
+            Some(Value::Array(items)) if items.len() < 2 || PIECES.contains(key) => {
+                known = true;
+                for item in items.iter_mut().filter_map(Value::as_object_mut) {
+                    take(item, calls);
+                }
+            }
+            _ => {}
+        }
+    }
+    for key in ["message", "content"] {
+        if let Some(Value::Object(inner)) = map.get_mut(key) {
+            known |= take(inner, calls);
+        }
+    }
+    known
+}
+
+/// What stands beside calls in a list of pieces.
+fn is_talk(map: &Map<String, Value>) -> bool {
+    const KINDS: [&str; 7] =
+        ["text", "thinking", "redacted_thinking", "reasoning", "message", "output_text", "refusal"];
+    match map.get("type") {
+        Some(kind) => kind.as_str().is_some_and(|kind| KINDS.contains(&kind)),
+        None => map.get("text").is_some_and(Value::is_string),
+    }
+}
+
+/// Our own form. A bare `name` counts only if nothing else is there: the definition of a tool has a name too.
+fn plain(map: &mut Map<String, Value>) -> Option<Asked> {
+    if map.contains_key("type") {
+        return None;
+    }
+    let input = ["input", "args", "arguments"].into_iter().find(|key| map.contains_key(*key));
+    let bare = || map.keys().all(|key| key == "name" || key == "id");
+    let name = if map.contains_key("tool") {
+        "tool"
+    } else if map.contains_key("name") && (input.is_some() || bare()) {
+        "name"
+    } else {
+        return None;
+    };
+    let input = input.and_then(|key| map.remove(key));
+    Some(Asked::new(Format::Plain, map.remove("id"), map.remove(name), input))
+}
+
+fn id_text(id: Value) -> Option<String> {
+    match id {
+        Value::String(text) if !text.is_empty() => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Arguments may come as an object or as the text of one; nothing at all is an empty object.
+fn arguments(id: Option<String>, name: String, input: Value) -> Result<ToolCall, BadCall> {
+    let input = match input {
+        Value::Null => json!({}),
+        Value::String(text) if text.trim().is_empty() => json!({}),
+        Value::String(text) => match serde_json::from_str(&text) {
+            Ok(parsed) => parsed,
+            Err(error) => {
+                let why = format!("the arguments are not JSON: {error}");
+                return Err(BadCall { id, name, arguments: text, why });
+            }
+        },
+        value => value,
+    };
+    Ok(ToolCall { id, ..ToolCall::new(name, input) })
+}

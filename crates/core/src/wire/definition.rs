@@ -1,0 +1,53 @@
+//! Definitions of tools in each format.
+
+use serde_json::{Map, Value, json};
+
+use super::{Format, anthropic, gemini, openai};
+use crate::Spec;
+
+/// One tool as a provider wants it defined, with the part of its schema that the provider accepts.
+///
+/// ```
+/// use windlass_core::{AnyTool, Handle, testing::MockTool, wire::{Format, definition}};
+/// let spec = AnyTool::spec(&*Handle::from(MockTool::named("deploy")));
+/// assert_eq!(definition(Format::OpenAiChat, &spec)["function"]["name"], "deploy");
+/// assert_eq!(definition(Format::Gemini, &spec).get("parameters"), None);
+/// ```
+pub fn definition(format: Format, spec: &Spec) -> Value {
+    match format {
+        Format::Plain => plain(spec),
+        Format::Anthropic => anthropic::definition(spec),
+        Format::OpenAiChat => openai::chat_definition(spec),
+        Format::OpenAiResponses => openai::responses_definition(spec),
+        Format::Gemini => gemini::definition(spec),
+    }
+}
+
+/// All tools, in the order given, as a provider's `tools` parameter wants them.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::wire::{Format, definitions};
+/// assert_eq!(definitions(Format::Anthropic, &[]), json!([]));
+/// assert_eq!(definitions(Format::Gemini, &[]), json!({"functionDeclarations": []}));
+/// ```
+pub fn definitions<'s>(format: Format, specs: impl IntoIterator<Item = &'s Spec>) -> Value {
+    let list = specs.into_iter().map(|spec| definition(format, spec)).collect();
+    match format {
+        Format::Gemini => json!({"functionDeclarations": Value::Array(list)}),
+        _ => Value::Array(list),
+    }
+}
+
+/// All that there is to know, with the kinds of effects by name.
+fn plain(spec: &Spec) -> Value {
+    let mut tool = Map::new();
+    tool.insert("name".into(), spec.name.as_ref().into());
+    if let Some(title) = &spec.title {
+        tool.insert("title".into(), title.as_ref().into());
+    }
+    tool.insert("description".into(), spec.description.as_str().into());
+    tool.insert("input_schema".into(), spec.input_schema.clone());
+    tool.insert("effects".into(), spec.kinds.names().into());
+    tool.into()
+}

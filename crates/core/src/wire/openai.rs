@@ -1,0 +1,219 @@
+//! OpenAI: chat completions, which many servers speak, and responses.
+//!
+//! Neither has a field for a failed call, so the text says it: an error begins with `Error: `. An answer that is none but begins
+//! the same way gets `Output: ` before it, so that the two are never mixed up when they are read back.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::{Asked, Format, Rules, object, subset};
+use crate::{CallResult, Content, Spec};
+
+const ERROR: &str = "Error: ";
+const OUTPUT: &str = "Output: ";
+/// Longer descriptions make chat completions refuse the whole request.
+const CHAT_DESCRIPTION: usize = 1024;
+
+pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
+    let kind = map.get("type").map(|kind| kind.as_str().unwrap_or_default());
+    match kind {
+        Some("function_call") => Some(Asked::new(
+            Format::OpenAiResponses,
+            map.remove("call_id").or_else(|| map.remove("id")),
+            map.remove("name"),
+            map.remove("arguments"),
+        )),
+        Some("function") | None => {
+            let id = map.get("id").cloned();
+            let function = inner_call(map)?;
+            let (name, arguments) = (function.remove("name"), function.remove("arguments"));
+            Some(Asked::new(Format::OpenAiChat, id, name, arguments))
+        }
+        Some(_) => None,
+    }
+}
+
+/// The function that is called. A definition looks the same but for its parameters; before there were `tool_calls`, a message
+/// had one `function_call`, which Gemini's SDKs write too, with `args`.
+fn inner_call(map: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
+    let is_call = |key: &str, map: &Map<String, Value>| match key {
+        "function" => map.get(key).is_some_and(|inner| inner.get("parameters").is_none()),
+        _ => map.get(key).is_some_and(|inner| inner.get("arguments").is_some()),
+    };
+    let key = ["function", "function_call"].into_iter().find(|key| is_call(key, map))?;
+    map.get_mut(key)?.as_object_mut()
+}
+
+pub(super) fn chat_call(name: &str, input: &Value) -> Value {
+    json!({"type": "function", "function": {"name": name, "arguments": input.to_string()}})
+}
+
+pub(super) fn responses_call(name: &str, input: &Value) -> Value {
+    json!({"type": "function_call", "name": name, "arguments": input.to_string()})
+}
+
+/// A message of the role `tool`. It takes text only; pictures are named in it and follow in a message of their own.
+pub(super) fn chat_reply(result: &CallResult, is_error: bool) -> Value {
+    let pieces = marked(&result.output.content, is_error, |_| false);
+    let content: Value = match pieces.as_slice() {
+        [] => "".into(),
+        [only] => only.shown().into(),
+        several => several.iter().map(|piece| super::anthropic::text(&piece.shown())).collect(),
+    };
+    let id = super::reply::id(result);
+    object([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)])
+}
+
+/// The pictures of a turn as a message of the user: the only place where chat completions take them.
+pub(super) fn pictures(results: &[CallResult]) -> Option<Value> {
+    let mut parts = Vec::new();
+    for result in results {
+        let images = result.output.content.iter().filter_map(data_url);
+        for (at, url) in images.enumerate() {
+            if at == 0 {
+                let heading = format!("Images of the call {}:", super::reply::id(result));
+                parts.push(super::anthropic::text(&heading));
+            }
+            let image = object([("url", url.into())]);
+            parts.push(object([("type", "image_url".into()), ("image_url", image)]));
+        }
+    }
+    (!parts.is_empty()).then(|| object([("role", "user".into()), ("content", parts.into())]))
+}
+
+pub(super) fn responses_reply(result: &CallResult, is_error: bool) -> Value {
+    let is_picture = |content: &Content| matches!(content, Content::Image { .. });
+    let pieces = marked(&result.output.content, is_error, is_picture);
+    let output: Value = match pieces.as_slice() {
+        [] => "".into(),
+        [only] if !is_picture(only) => only.shown().into(),
+        several => several.iter().map(|piece| input_item(piece)).collect(),
+    };
+    let id = super::reply::id(result);
+    object([("type", "function_call_output".into()), ("call_id", id.into()), ("output", output)])
+}
+
+fn input_item(content: &Content) -> Value {
+    match data_url(content) {
+        Some(url) => object([("type", "input_image".into()), ("image_url", url.into())]),
+        None => object([("type", "input_text".into()), ("text", content.shown().into())]),
+    }
+}
+
+fn data_url(content: &Content) -> Option<String> {
+    match content {
+        Content::Image { media_type, data } => Some(format!("data:{media_type};base64,{data}")),
+        _ => None,
+    }
+}
+
+/// The pieces of an answer as text, but for those that `stay`, the first of them saying whether it is an error.
+fn marked(
+    content: &[Content],
+    is_error: bool,
+    stay: impl Fn(&Content) -> bool,
+) -> Vec<Cow<'_, Content>> {
+    let mut pieces: Vec<Cow<'_, Content>> = content
+        .iter()
+        .filter(|content| content.as_text() != Some(""))
+        .map(|content| match content {
+            Content::Text { .. } => Cow::Borrowed(content),
+            other if stay(other) => Cow::Borrowed(other),
+            other => Cow::Owned(Content::text(other.shown())),
+        })
+        .collect();
+    let first = pieces.first().and_then(|piece| piece.as_text());
+    let mark = match first {
+        _ if is_error => ERROR,
+        Some(first) if looks_marked(first) => OUTPUT,
+        _ => return pieces,
+    };
+    let marked = Content::text(format!("{mark}{}", first.unwrap_or_default()));
+    let replaced = usize::from(first.is_some());
+    pieces.splice(..replaced, [Cow::Owned(marked)]);
+    pieces
+}
+
+fn looks_marked(text: &str) -> bool {
+    let mut rest = text;
+    while let Some(inner) = rest.strip_prefix(OUTPUT) {
+        rest = inner;
+    }
+    rest.starts_with(ERROR)
+}
+
+/// Content and `is_error` of an answer: the reverse of what was marked.
+pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
+    let mut pieces = match content {
+        Value::Null => Vec::new(),
+        Value::String(text) => vec![Content::Text { text }],
+        Value::Array(items) => items.into_iter().map(read_item).collect(),
+        other => vec![Content::Json { value: other }],
+    };
+    let is_error = match pieces.first_mut() {
+        Some(Content::Text { text }) => unmark(text),
+        _ => false,
+    };
+    if pieces.first().and_then(Content::as_text) == Some("") {
+        pieces.remove(0);
+    }
+    (pieces, is_error)
+}
+
+fn unmark(text: &mut String) -> bool {
+    let is_error = text.starts_with(ERROR);
+    if is_error {
+        text.drain(..ERROR.len());
+    } else if looks_marked(text) {
+        text.drain(..OUTPUT.len());
+    }
+    is_error
+}
+
+/// One item of either API. What we have no content for (files) is kept as data.
+fn read_item(mut item: Value) -> Content {
+    if let Some(Value::String(text)) = item.get_mut("text") {
+        return Content::Text { text: std::mem::take(text) };
+    }
+    let url = item.get("image_url").and_then(|url| url.get("url").unwrap_or(url).as_str());
+    match url.map(|url| (url, url.strip_prefix("data:").and_then(|url| url.split_once(";base64,"))))
+    {
+        Some((_, Some((media_type, data)))) => {
+            Content::Image { media_type: media_type.into(), data: data.into() }
+        }
+        Some((url, None)) => {
+            Content::ResourceLink { uri: url.into(), name: "image".into(), media_type: None }
+        }
+        None => Content::Json { value: item },
+    }
+}
+
+pub(super) fn chat_definition(spec: &Spec) -> Value {
+    json!({
+        "type": "function",
+        "function": {
+            "name": spec.name,
+            "description": cut(&spec.description, CHAT_DESCRIPTION),
+            "parameters": subset(&spec.input_schema, Rules::OPENAI),
+        },
+    })
+}
+
+/// Responses takes a schema as strict unless told otherwise, and strict has no optional parameters.
+pub(super) fn responses_definition(spec: &Spec) -> Value {
+    json!({
+        "type": "function",
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": subset(&spec.input_schema, Rules::OPENAI),
+        "strict": false,
+    })
+}
+
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.chars().nth(most).is_none() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().take(most - 1).chain(['…']).collect())
+}

@@ -1,0 +1,74 @@
+//! Which provider takes which keyword of JSON Schema.
+
+/// What a provider accepts in the schema of a tool.
+///
+/// ```
+/// use windlass_core::wire::Rules;
+/// assert!(Rules::OPENAI.accepts("additionalProperties"));
+/// assert!(!Rules::GEMINI.accepts("additionalProperties"));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules(u8);
+
+impl Rules {
+    /// JSON Schema without references.
+    pub const ANTHROPIC: Self = Self(A);
+    /// What both of OpenAI's APIs take; of the combinations only `anyOf`.
+    pub const OPENAI: Self = Self(O);
+    /// A part of OpenAPI 3.0: what Gemini's `Schema` has, without what only some of its servers know.
+    pub const GEMINI: Self = Self(G);
+
+    /// Whether a keyword may occur.
+    pub fn accepts(self, keyword: &str) -> bool {
+        KEYWORDS.iter().any(|(known, takers)| *known == keyword && takers & self.0 != 0)
+    }
+
+    /// Whether it is OpenAPI rather than JSON Schema.
+    pub(super) fn is_openapi(self) -> bool {
+        self == Self::GEMINI
+    }
+}
+
+const A: u8 = 1;
+const O: u8 = 2;
+const G: u8 = 4;
+
+const KEYWORDS: [(&str, u8); 37] = [
+    ("type", A | O | G),
+    ("description", A | O | G),
+    ("enum", A | O | G),
+    ("format", A | O | G),
+    ("properties", A | O | G),
+    ("required", A | O | G),
+    ("items", A | O | G),
+    ("minItems", A | O | G),
+    ("maxItems", A | O | G),
+    ("minLength", A | O | G),
+    ("maxLength", A | O | G),
+    ("pattern", A | O | G),
+    ("minimum", A | O | G),
+    ("maximum", A | O | G),
+    ("anyOf", A | O | G),
+    ("nullable", G),
+    ("title", A | O),
+    ("default", A | O),
+    ("const", A | O),
+    ("additionalProperties", A | O),
+    ("uniqueItems", A | O),
+    ("exclusiveMinimum", A | O),
+    ("exclusiveMaximum", A | O),
+    ("multipleOf", A | O),
+    ("examples", A),
+    ("oneOf", A),
+    ("allOf", A),
+    ("not", A),
+    ("if", A),
+    ("then", A),
+    ("else", A),
+    ("contains", A),
+    ("prefixItems", A),
+    ("propertyNames", A),
+    ("patternProperties", A),
+    ("minProperties", A),
+    ("maxProperties", A),
+];

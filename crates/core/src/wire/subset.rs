@@ -1,0 +1,234 @@
+//! The part of JSON Schema that each provider accepts.
+//!
+//! One keyword too many and a provider refuses the whole request, so each has a table of the keywords it takes. What can be said
+//! in another way is translated, the rest left out: a schema here only tells the model what to send, and the engine checks the
+//! arguments against the whole one.
+
+use serde_json::{Map, Value, json};
+
+use super::refs::{inline, map_schemas};
+use super::{Rules, openapi};
+
+/// The schema of a tool's arguments in the words that a provider knows. The same schema gives the same bytes.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::wire::{Rules, subset};
+/// let schema = json!({
+///     "type": "object",
+///     "properties": {"depth": {"$ref": "#/$defs/Depth"}},
+///     "additionalProperties": false,
+///     "$defs": {"Depth": {"type": ["integer", "null"], "exclusiveMinimum": 0}},
+/// });
+/// assert_eq!(subset(&schema, Rules::GEMINI), json!({
+///     "type": "object",
+///     "properties": {"depth": {"type": "integer", "minimum": 1, "nullable": true}},
+/// }));
+/// ```
+pub fn subset(schema: &Value, rules: Rules) -> Value {
+    let root = match inline(schema) {
+        Value::Object(map) => plain_object(map),
+        _ => plain_object(Map::new()),
+    };
+    let reduced = reduce(root.into(), rules);
+    if reduced.get("properties").is_some() {
+        return reduced;
+    }
+    // Elsewhere an object without parameters is asked for as text; the arguments as a whole stay an object.
+    json!({"type": "object", "properties": {}})
+}
+
+/// No provider takes a combination at the root, so alternatives become one object with the parameters of all, of which those
+/// are required that each alternative requires.
+fn plain_object(root: Map<String, Value>) -> Map<String, Value> {
+    let mut root = fold_all_of(root);
+    for combination in ["anyOf", "oneOf"] {
+        if let Some(Value::Array(options)) = root.shift_remove(combination) {
+            unite(&mut root, options);
+        }
+    }
+    for keyword in ["enum", "const", "not", "if", "then", "else"] {
+        root.shift_remove(keyword);
+    }
+    root.insert("type".into(), "object".into());
+    root.entry("properties").or_insert_with(|| json!({}));
+    root
+}
+
+fn unite(root: &mut Map<String, Value>, options: Vec<Value>) {
+    let mut united = Map::new();
+    let mut required: Option<Vec<Value>> = None;
+    for option in options {
+        let Value::Object(option) = option else { continue };
+        let mut option = fold_all_of(option);
+        if let Some(Value::Object(properties)) = option.remove("properties") {
+            for (name, schema) in properties {
+                match united.get_mut(&name) {
+                    Some(known) => *known = either(known, &schema),
+                    None => {
+                        united.insert(name, schema);
+                    }
+                }
+            }
+        }
+        let names = names(option.remove("required"));
+        required = Some(match required {
+            None => names,
+            Some(earlier) => earlier.into_iter().filter(|name| names.contains(name)).collect(),
+        });
+    }
+    let more = json!({"properties": united, "required": required.unwrap_or_default()});
+    if let Value::Object(more) = more {
+        merge(root, more);
+    }
+}
+
+/// A schema for what either of two allows; the tags of alternatives become one list.
+fn either(one: &Value, other: &Value) -> Value {
+    if one == other {
+        return one.clone();
+    }
+    match (tags(one), tags(other)) {
+        (Some(mut all), Some(more)) => {
+            push_new(&mut all, more);
+            let mut map = one.as_object().cloned().unwrap_or_default();
+            map.shift_remove("const");
+            map.insert("enum".into(), all.into());
+            map.into()
+        }
+        _ => json!({"anyOf": [one, other]}),
+    }
+}
+
+fn tags(schema: &Value) -> Option<Vec<Value>> {
+    match (schema.get("const"), schema.get("enum")) {
+        (Some(only), _) => Some(vec![only.clone()]),
+        (None, Some(Value::Array(tags))) => Some(tags.clone()),
+        _ => None,
+    }
+}
+
+/// A schema with its `allOf` written into it.
+fn fold_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
+    if let Some(Value::Array(branches)) = map.shift_remove("allOf") {
+        for branch in branches {
+            if let Value::Object(branch) = branch {
+                merge(&mut map, fold_all_of(branch));
+            }
+        }
+    }
+    map
+}
+
+/// Adds what is not there yet; parameters and their being required add up.
+fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (keyword, value) in from {
+        match (keyword.as_str(), into.get_mut(&keyword), value) {
+            ("properties", Some(Value::Object(known)), Value::Object(more)) => {
+                for (name, schema) in more {
+                    known.entry(name).or_insert(schema);
+                }
+            }
+            ("required", Some(Value::Array(known)), more @ Value::Array(_)) => {
+                push_new(known, names(Some(more)));
+            }
+            (_, None, value) => {
+                into.insert(keyword, value);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn names(required: Option<Value>) -> Vec<Value> {
+    match required {
+        Some(Value::Array(names)) => names,
+        _ => Vec::new(),
+    }
+}
+
+fn push_new(list: &mut Vec<Value>, more: Vec<Value>) {
+    for value in more {
+        if !list.contains(&value) {
+            list.push(value);
+        }
+    }
+}
+
+/// One schema and all below it.
+fn reduce(schema: Value, rules: Rules) -> Value {
+    let Value::Object(mut map) = schema else { return reduce(json!({}), rules) };
+    loop {
+        if !rules.accepts("allOf") {
+            map = fold_all_of(map);
+        }
+        translate(&mut map, rules);
+        if !rules.is_openapi() || !openapi::restate(&mut map) {
+            break;
+        }
+    }
+    map.retain(|keyword, _| rules.accepts(keyword));
+    map_schemas(&mut map, &mut |inner| reduce(inner, rules));
+    keep_known_required(&mut map);
+    if rules.is_openapi() {
+        openapi::complete(&mut map);
+    } else if map.get("type").is_some_and(|name| name == "array") {
+        // OpenAI refuses a list that does not say of what.
+        map.entry("items").or_insert_with(|| json!({}));
+    }
+    map.into()
+}
+
+/// Says with accepted keywords what the others say.
+fn translate(map: &mut Map<String, Value>, rules: Rules) {
+    if !rules.accepts("oneOf")
+        && let Some(options) = map.shift_remove("oneOf")
+    {
+        map.entry("anyOf").or_insert(options);
+    }
+    if !rules.accepts("const")
+        && let Some(only) = map.shift_remove("const")
+    {
+        map.entry("enum").or_insert(json!([only]));
+    }
+    for (exclusive, inclusive, step) in
+        [("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)]
+    {
+        if !rules.accepts(exclusive)
+            && let Some(Value::Number(bound)) = map.shift_remove(exclusive)
+        {
+            let bound = match bound.as_i64().and_then(|bound| bound.checked_add(step)) {
+                Some(next) if is_integer(map) => next.into(),
+                _ => Value::Number(bound),
+            };
+            map.entry(inclusive).or_insert(bound);
+        }
+    }
+}
+
+fn is_integer(map: &Map<String, Value>) -> bool {
+    match map.get("type") {
+        Some(Value::Array(names)) => {
+            names.iter().all(|name| name == "integer" || name == "null") && !names.is_empty()
+        }
+        Some(name) => name == "integer",
+        None => false,
+    }
+}
+
+/// Leaves in `required` only what is a parameter.
+fn keep_known_required(map: &mut Map<String, Value>) {
+    let Some(Value::Array(mut names)) = map.get_mut("required").map(Value::take) else {
+        map.shift_remove("required");
+        return;
+    };
+    let known = map.get("properties").and_then(Value::as_object);
+    names.retain(|name| {
+        name.as_str().is_some_and(|name| known.is_some_and(|known| known.contains_key(name)))
+    });
+    if names.is_empty() {
+        map.shift_remove("required");
+    } else {
+        map.insert("required".into(), names.into());
+    }
+}
