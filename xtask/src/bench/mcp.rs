@@ -173,9 +173,6 @@ fn round_trip<'a>(
     let mut index = 0;
     move || {
         index += 1;
-        let params = read(index);
-        let start = Instant::now();
-        server.request("tools/call", &params)?;
-        Ok(start.elapsed().as_secs_f64())
+        server.round_trip(&read(index))
     }
 }

@@ -1,6 +1,7 @@
 //! A small MCP client over pipes: just enough to time a server.
 //!
-//! It does not parse answers while the clock runs, so that what it costs itself stays small beside the floor.
+//! While the clock runs it neither writes out requests nor parses answers, so that what it costs itself stays small beside the
+//! floor.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +17,7 @@ pub(super) struct Server {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    line: String,
+    answer: String,
     next_id: u64,
 }
 
@@ -45,13 +46,21 @@ impl Server {
             .with_context(|| format!("could not start {program}"))?;
         let (input, output) = (child.stdin.take(), child.stdout.take());
         let (Some(input), Some(output)) = (input, output) else { bail!("{program} has no pipes") };
-        Ok(Self { child, input, output: BufReader::new(output), line: String::new(), next_id: 0 })
+        Ok(Self { child, input, output: BufReader::new(output), answer: String::new(), next_id: 0 })
     }
 
     /// Asks, waits, and returns the answer as it came.
     pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
-        self.send(method, params)?;
-        self.receive()
+        let line = self.line(method, params);
+        self.exchange(&line)
+    }
+
+    /// How many seconds one call takes.
+    pub(super) fn round_trip(&mut self, params: &Value) -> Result<f64> {
+        let line = self.line("tools/call", params);
+        let start = Instant::now();
+        self.exchange(&line)?;
+        Ok(start.elapsed().as_secs_f64())
     }
 
     /// How many calls a second it answers with `width` of them under way.
@@ -61,13 +70,15 @@ impl Server {
         width: usize,
         params: &dyn Fn(usize) -> Value,
     ) -> Result<f64> {
+        let lines: Vec<String> =
+            (0..calls).map(|index| self.line("tools/call", &params(index))).collect();
         let start = Instant::now();
         for index in 0..calls + width {
             if index >= width {
                 self.receive()?;
             }
-            if index < calls {
-                self.send("tools/call", &params(index))?;
+            if let Some(line) = lines.get(index) {
+                self.write(line)?;
             }
         }
         #[expect(clippy::cast_precision_loss, reason = "a few thousand calls")]
@@ -89,12 +100,11 @@ impl Server {
             .with_context(|| format!("{path} has no {figure}"))
     }
 
-    fn send(&mut self, method: &str, params: &Value) -> Result<()> {
+    /// A request under the next id.
+    fn line(&mut self, method: &str, params: &Value) -> String {
         self.next_id += 1;
         let id = self.next_id;
-        self.write(&format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n"
-        ))
+        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"{method}\",\"params\":{params}}}\n")
     }
 
     fn write(&mut self, line: &str) -> Result<()> {
@@ -104,15 +114,15 @@ impl Server {
     /// The next answer; notifications are passed over.
     fn receive(&mut self) -> Result<&str> {
         loop {
-            self.line.clear();
-            let length = self.output.read_line(&mut self.line)?;
+            self.answer.clear();
+            let length = self.output.read_line(&mut self.answer)?;
             ensure!(length > 0, "the server went away without an answer");
-            if !self.line.contains("\"method\":") {
+            if !self.answer.contains("\"method\":") {
                 break;
             }
         }
-        ensure!(!is_failure(&self.line), "the server answered: {}", self.line);
-        Ok(&self.line)
+        ensure!(!is_failure(&self.answer), "the server answered: {}", self.answer);
+        Ok(&self.answer)
     }
 }
 
