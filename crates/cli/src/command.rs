@@ -1,0 +1,93 @@
+//! The commands, one file each.
+
+mod call;
+mod config;
+mod docs;
+mod doctor;
+mod log;
+mod mcp;
+mod policy;
+mod run;
+mod sessions;
+mod tools;
+mod trust;
+
+use std::io::Read as _;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use clap::CommandFactory as _;
+use windlass_core::Session;
+
+use crate::options::{Arguments, Command};
+
+pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
+    let Arguments { global, command } = arguments;
+    match command {
+        Command::Call(call) => call::run(&global, &call),
+        Command::Run(run) => run::run(&global, &run),
+        Command::Tools(tools) => tools::run(&global, &tools),
+        Command::Mcp => mcp::run(&global),
+        Command::Sessions(sessions) => sessions::run(&global, sessions),
+        Command::Log(log) => log::run(&global, &log),
+        Command::Policy(policy) => policy::run(&global, policy),
+        Command::Trust(trust) => trust::run(&global, &trust),
+        Command::Config(config) => config::run(&global, config),
+        Command::Doctor => doctor::run(&global),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                shell,
+                &mut Arguments::command(),
+                "windlass",
+                &mut std::io::stdout(),
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Man => {
+            clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Docs { which } => docs::run(&which),
+    }
+}
+
+/// Runs a future on this thread. Threads for blocking work are started when there is some.
+fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let value = runtime.block_on(future);
+    // A thread that hangs in a read of a dead network file system must not keep the program from ending.
+    runtime.shutdown_background();
+    Ok(value)
+}
+
+/// Does the work; an interrupt stops the session's calls, and the work comes to its end with what they answer then.
+async fn until_interrupted<T>(session: &Arc<Session>, work: impl Future<Output = T>) -> Result<T> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            done = &mut work => return Ok(done),
+            _ = interrupt.recv() => session.cancel(),
+            _ = terminate.recv() => session.cancel(),
+        }
+    }
+}
+
+/// The bytes of `FILE`, `-` being standard input, up to a limit that no honest input reaches.
+fn read_all(mut input: impl std::io::Read, what: &str) -> Result<String> {
+    const MOST: u64 = 64 << 20;
+    let mut bytes = Vec::new();
+    (&mut input)
+        .take(MOST + 1)
+        .read_to_end(&mut bytes)
+        .with_context(|| format!("cannot read {what}"))?;
+    anyhow::ensure!(bytes.len() as u64 <= MOST, "{what} is larger than {} MiB", MOST >> 20);
+    String::from_utf8(bytes).with_context(|| format!("{what} is not UTF-8"))
+}

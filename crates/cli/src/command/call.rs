@@ -1,0 +1,47 @@
+//! `windlass call`: one call; stdout is what a model would see, the exit code how it ended.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use windlass_core::{CallResult, ToolCall, wire};
+
+use super::{block_on, read_all, until_interrupted};
+use crate::options::{Call, Global};
+use crate::setup::{Journal, Setup};
+use crate::terminal;
+
+pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
+    let input = input(&call.input)?;
+    let call = ToolCall::new(call.tool.clone(), input);
+    let result = block_on(async {
+        let Setup { windlass, session } = Setup::open(global, Journal::On)?;
+        until_interrupted(&session, windlass.call(&session, call)).await
+    })??;
+    print(global, &result)?;
+    Ok(ExitCode::from(result.outcome.exit_code()))
+}
+
+/// JSON, `@FILE`, or `-`.
+fn input(text: &str) -> Result<serde_json::Value> {
+    let read;
+    let text = match (text, text.strip_prefix('@')) {
+        ("-", _) => {
+            read = read_all(std::io::stdin().lock(), "standard input")?;
+            &read
+        }
+        (_, Some(path)) => {
+            let file = std::fs::File::open(path).with_context(|| format!("cannot read {path}"))?;
+            read = read_all(file, path)?;
+            &read
+        }
+        _ => text,
+    };
+    serde_json::from_str(text).context("the arguments are not JSON")
+}
+
+fn print(global: &Global, result: &CallResult) -> Result<()> {
+    if global.json {
+        return terminal::print_json(&wire::to_line(wire::Format::Plain, result));
+    }
+    terminal::print(&result.output.to_text())
+}

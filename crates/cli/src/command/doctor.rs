@@ -1,0 +1,166 @@
+//! `windlass doctor`: what works here, found out by trying it.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::json;
+use windlass::Windlass;
+use windlass_core::{Mode, Outcome, ToolCall};
+
+use super::block_on;
+use crate::options::Global;
+use crate::setup;
+use crate::terminal::{self, Paint};
+
+/// One thing that was tried.
+struct Check {
+    name: &'static str,
+    /// What was tried, for the person who wants to know how we know.
+    how: &'static str,
+    /// What was found, or what went wrong.
+    found: Result<String>,
+}
+
+pub(super) fn run(global: &Global) -> Result<ExitCode> {
+    let checks = [
+        Check {
+            name: "workspace",
+            how: "opened it and resolved a path in it",
+            found: workspace(global),
+        },
+        Check { name: "configuration", how: "read every layer", found: configuration(global) },
+        Check { name: "journal", how: "opened it and followed its chain", found: journal(global) },
+        Check {
+            name: "confinement",
+            how: "tried to read a file outside through a link and through /proc",
+            found: confinement(),
+        },
+        Check {
+            name: "atomic writes",
+            how: "replaced a file and looked for what was left behind",
+            found: atomic_writes(),
+        },
+        Check {
+            name: "processes",
+            how: "looked for a tool that starts any",
+            found: Ok("no tool of this version starts a process: nothing to confine".into()),
+        },
+        Check {
+            name: "undo",
+            how: "looked for a store of earlier contents",
+            found: Ok("not in this version: changes cannot be taken back yet".into()),
+        },
+    ];
+    let broken = checks.iter().any(|check| check.found.is_err());
+    if global.json {
+        let report: Vec<_> = checks
+            .iter()
+            .map(|check| match &check.found {
+                Ok(found) => json!({"name": check.name, "ok": true, "found": found, "how": check.how}),
+                Err(error) => json!({"name": check.name, "ok": false, "found": format!("{error:#}"), "how": check.how}),
+            })
+            .collect();
+        terminal::print_json(&json!({"version": env!("CARGO_PKG_VERSION"), "checks": report}))?;
+    } else {
+        print(&checks, Paint::of(global))?;
+    }
+    Ok(ExitCode::from(u8::from(broken)))
+}
+
+fn print(checks: &[Check], paint: Paint) -> Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    for check in checks {
+        let (mark, found) = match &check.found {
+            Ok(found) => (paint.green("ok "), found.clone()),
+            Err(error) => (paint.red("NOT"), format!("{error:#}")),
+        };
+        writeln!(out, "{mark} {:<14} {}", check.name, windlass_core::quote::visible(&found))?;
+        writeln!(out, "    {:<14} {}", "", paint.dim(check.how))?;
+    }
+    Ok(())
+}
+
+fn workspace(global: &Global) -> Result<String> {
+    let workspace = setup::workspace(global)?;
+    Windlass::builder(&workspace).build()?;
+    Ok(workspace.display().to_string())
+}
+
+fn configuration(global: &Global) -> Result<String> {
+    let mut config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
+    let (mode, rules) = (config.mode()?, config.rules().len());
+    let warnings = if config.warnings.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", config.warnings.join("; "))
+    };
+    Ok(format!("mode {mode}, {rules} rules{warnings}"))
+}
+
+fn journal(global: &Global) -> Result<String> {
+    let state = setup::state(global)?;
+    let verified = setup::store(global)?.verify()?;
+    Ok(format!("{} records in {}, whole", verified.records, state.display()))
+}
+
+/// A workspace of its own in the place for temporary files, gone when it is dropped.
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let path = std::env::temp_dir().join(format!("windlass-doctor-{}", std::process::id()));
+        std::fs::create_dir_all(path.join("work"))
+            .context("cannot create a folder for trying things out")?;
+        Ok(Self(path))
+    }
+
+    fn call(
+        &self,
+        mode: Mode,
+        tool: &str,
+        input: serde_json::Value,
+    ) -> Result<windlass_core::CallResult> {
+        let windlass = Windlass::builder(self.0.join("work")).mode(mode).build()?;
+        let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+        block_on(windlass.call(&session, ToolCall::new(tool, input)))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed now is in the place for temporary files, which the system cleans.
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+fn confinement() -> Result<String> {
+    let scratch = Scratch::new()?;
+    std::fs::write(scratch.0.join("outside"), "outside")?;
+    let link = scratch.0.join("work/link");
+    if !link.exists() {
+        std::os::unix::fs::symlink("../outside", &link)?;
+    }
+    for path in ["link", "../outside", "/proc/self/root/etc/hostname"] {
+        let result = scratch.call(Mode::Auto, "read", json!({"path": path}))?;
+        ensure!(result.outcome != Outcome::Ok, "{path} could be read: nothing here is confined");
+    }
+    Ok("no link, no `..` and no /proc leads out".into())
+}
+
+fn atomic_writes() -> Result<String> {
+    let scratch = Scratch::new()?;
+    let result =
+        scratch.call(Mode::Auto, "write", json!({"path": "new.txt", "content": "new\n"}))?;
+    ensure!(result.outcome == Outcome::Ok, "{}", result.output.to_text());
+    let left: Vec<_> = std::fs::read_dir(scratch.0.join("work"))?
+        .flatten()
+        .map(|entry| entry.file_name())
+        .collect();
+    ensure!(
+        left.iter().all(|name| name == "new.txt" || name == "link"),
+        "something was left behind: {left:?}"
+    );
+    Ok("a file is wholly old or wholly new".into())
+}

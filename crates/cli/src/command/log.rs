@@ -1,0 +1,157 @@
+//! `windlass log`: the journal as a timeline, and the proof that nobody changed it.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use windlass_core::{Outcome, SessionId, quote};
+use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
+
+use crate::options::{Global, Log, LogCommand};
+use crate::setup;
+use crate::terminal::{self, Paint};
+
+/// How many records are fetched at a time.
+const PORTION: usize = 1_000;
+/// How often somebody who follows looks again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
+    let store = setup::store(global)?;
+    if let Some(LogCommand::Verify) = log.what {
+        return verify(global, &store);
+    }
+    let session = global.session.as_ref();
+    if let Some(session) = session {
+        store.session(session)?;
+    }
+    let mut after = show(global, &store, session, 0)?;
+    while log.follow {
+        std::thread::sleep(PAUSE);
+        after = show(global, &store, session, after)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the records after one; the number of the last.
+pub(super) fn show(
+    global: &Global,
+    store: &Store,
+    session: Option<&SessionId>,
+    mut after: u64,
+) -> Result<u64> {
+    let paint = Paint::of(global);
+    loop {
+        let rows = store.records(session, after, PORTION)?;
+        let Some(last) = rows.last() else { return Ok(after) };
+        after = last.seq;
+        let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+        for row in &rows {
+            if global.json {
+                serde_json::to_writer(&mut out, row)?;
+                writeln!(out)?;
+            } else {
+                writeln!(out, "{}", line(row, paint))?;
+            }
+        }
+        out.flush()?;
+    }
+}
+
+fn line(row: &JournalRow, paint: Paint) -> String {
+    let name = |id: Option<String>| id.unwrap_or_default();
+    let session = name(row.session.as_ref().map(ToString::to_string));
+    let tool = row.tool.as_deref().unwrap_or_default();
+    let body: Value =
+        row.body.as_deref().and_then(|body| serde_json::from_str(body).ok()).unwrap_or(Value::Null);
+    let head = format!(
+        "{:>6}  {}  {}",
+        row.seq,
+        paint.dim(&utc(row.at)),
+        paint.dim(&quote::visible(&session))
+    );
+    let what = match row.kind {
+        Kind::Started => format!(
+            "{} {} {}",
+            paint.dim("▶"),
+            paint.bold(&quote::visible(tool)),
+            short(&body["input"])
+        ),
+        Kind::Finished => finished(row, tool, &body, paint),
+        other => paint.yellow(other.as_str()),
+    };
+    format!("{head}  {what}")
+}
+
+fn finished(row: &JournalRow, tool: &str, body: &Value, paint: Paint) -> String {
+    let outcome = row.outcome.unwrap_or(Outcome::Fault);
+    let word = match outcome {
+        Outcome::Ok => paint.green("ok"),
+        Outcome::Error => paint.yellow("error"),
+        other => paint.red(other.as_str()),
+    };
+    let millis = body["duration_us"]
+        .as_u64()
+        .map_or_else(String::new, |micros| format!(" {}.{:03} ms", micros / 1000, micros % 1000));
+    let text = body["content"][0]["text"]
+        .as_str()
+        .and_then(|text| text.lines().next())
+        .unwrap_or_default();
+    let said = if outcome == Outcome::Ok {
+        String::new()
+    } else {
+        format!("  {}", short(&Value::from(text)))
+    };
+    let call = row.call.as_ref().map(ToString::to_string).unwrap_or_default();
+    format!(
+        "■ {} {word}{}{said}  {}",
+        paint.bold(&quote::visible(tool)),
+        paint.dim(&millis),
+        paint.dim(&call)
+    )
+}
+
+/// Enough of a value to recognise it, on one line.
+fn short(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let visible = quote::visible(&text).replace(['\n', '\t'], " ");
+    match visible.char_indices().nth(120) {
+        Some((at, _)) => format!("{}…", &visible[..at]),
+        None => visible,
+    }
+}
+
+fn verify(global: &Global, store: &Store) -> Result<ExitCode> {
+    match store.verify() {
+        Ok(verified) if global.json => {
+            terminal::print_json(
+                &json!({"ok": true, "records": verified.records, "head": verified.head}),
+            )?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(verified) => {
+            terminal::print(&format!(
+                "whole: {} records, head {}",
+                verified.records, verified.head
+            ))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(VerifyError::Broken(broken)) => {
+            if global.json {
+                terminal::print_json(
+                    &json!({"ok": false, "first": broken, "why": broken.to_string()}),
+                )?;
+            } else {
+                terminal::print(&format!("not whole: {broken}"))?;
+            }
+            Ok(ExitCode::from(1))
+        }
+        Err(VerifyError::Store(error)) => Err(error.into()),
+    }
+}

@@ -1,0 +1,169 @@
+//! `windlass run`: JSON lines in, JSON lines out, each line answered before the next is read.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use windlass_core::{CallResult, Event, ToolCall, wire};
+
+use super::{block_on, until_interrupted};
+use crate::options::{Global, Run};
+use crate::setup::{Journal, Setup};
+use crate::terminal;
+
+/// A longer line is not a call.
+const LONGEST_LINE: usize = 64 << 20;
+
+pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
+    let mut lines = open(&run.file)?;
+    block_on(async {
+        let setup = Setup::open(global, Journal::On)?;
+        let mut line = Vec::new();
+        while let Some(kind) = read_line(&mut *lines, &mut line).context("cannot read the input")? {
+            match kind {
+                Line::TooLong(bytes) => print_error(&format!(
+                    "the line has {bytes} bytes; {LONGEST_LINE} are the most"
+                ))?,
+                Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
+                Line::Whole => answer(&setup, &line, run.events).await?,
+            }
+            if setup.session.is_cancelled() {
+                return Ok(ExitCode::from(130));
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })?
+}
+
+fn open(path: &Path) -> Result<Box<dyn BufRead>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(BufReader::new(std::io::stdin())));
+    }
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Box::new(BufReader::new(file)))
+}
+
+/// What kind of line was read.
+enum Line {
+    Whole,
+    TooLong(usize),
+}
+
+/// Reads one line; one that is too long is passed over, not kept.
+fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<Option<Line>> {
+    line.clear();
+    let mut bytes = 0;
+    loop {
+        let chunk = input.fill_buf()?;
+        if chunk.is_empty() {
+            return Ok((bytes > 0).then(|| kind(bytes)));
+        }
+        let end = chunk.iter().position(|byte| *byte == b'\n');
+        let part = &chunk[..end.unwrap_or(chunk.len())];
+        bytes += part.len();
+        if bytes <= LONGEST_LINE {
+            line.extend_from_slice(part);
+        } else {
+            line.clear();
+        }
+        let used = part.len() + usize::from(end.is_some());
+        input.consume(used);
+        if end.is_some() {
+            return Ok(Some(kind(bytes)));
+        }
+    }
+}
+
+fn kind(bytes: usize) -> Line {
+    if bytes > LONGEST_LINE { Line::TooLong(bytes) } else { Line::Whole }
+}
+
+async fn answer(setup: &Setup, line: &[u8], events: bool) -> Result<()> {
+    let asked = match serde_json::from_slice(line)
+        .map_err(|error| format!("the line is not JSON: {error}"))
+    {
+        Ok(value) => wire::read_calls(value).map_err(|error| error.to_string()),
+        Err(error) => Err(error),
+    };
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(error) => return print_error(&error),
+    };
+    let formats: Vec<wire::Format> = asked.iter().map(|asked| asked.format).collect();
+    let calls: Vec<ToolCall> = asked.into_iter().map(wire::Asked::into_call).collect();
+    let results = until_interrupted(&setup.session, turn(setup, calls, events)).await??;
+    for (result, format) in results.iter().zip(formats) {
+        terminal::print_json(&wire::to_line(format, result))?;
+    }
+    Ok(())
+}
+
+async fn turn(setup: &Setup, calls: Vec<ToolCall>, events: bool) -> Result<Vec<CallResult>> {
+    let turn = setup.windlass.turn(&setup.session, calls);
+    if !events {
+        return Ok(turn.await);
+    }
+    let mut subscription = setup.windlass.subscribe();
+    let mut turn = std::pin::pin!(turn);
+    let results = loop {
+        tokio::select! {
+            biased;
+            event = subscription.next() => print_event(&event)?,
+            results = &mut turn => break results,
+        }
+    };
+    while let Some(event) = subscription.try_next() {
+        print_event(&event)?;
+    }
+    Ok(results)
+}
+
+fn print_event(event: &Event) -> Result<()> {
+    let call = event.call().map(ToString::to_string);
+    let value = match event {
+        Event::Started(started) => json!({
+            "event": "started", "call": call, "tool": started.tool, "input": started.input,
+            "effects": started.effects.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "decided_by": started.decided_by,
+        }),
+        Event::Output { delta, .. } => json!({"event": "output", "call": call, "delta": &**delta}),
+        Event::Progress { done, total, message, .. } => {
+            json!({"event": "progress", "call": call, "done": done, "total": total, "message": &**message})
+        }
+        Event::Approval(request) => json!({
+            "event": "approval", "call": call, "id": request.id, "tool": request.tool, "input": request.input,
+            "effects": request.effects.iter().map(ToString::to_string).collect::<Vec<_>>(), "rule": request.rule,
+        }),
+        Event::Warning { message } => json!({"event": "warning", "message": &**message}),
+        Event::Finished(result) => json!({
+            "event": "finished", "call": call, "tool": result.tool, "outcome": result.outcome.as_str(),
+            "duration_ms": u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX),
+        }),
+    };
+    terminal::print_json(&value)
+}
+
+/// The answer to a line that is no call.
+fn print_error(why: &str) -> Result<()> {
+    let error: Value = json!({"type": "error", "is_error": true, "outcome": "fault", "error": {"code": "not_a_call", "message": why}});
+    terminal::print_json(&error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_with_and_without_an_end() {
+        let mut input = BufReader::with_capacity(3, &b"one\n\ntwo three\nlast"[..]);
+        let (mut line, mut lines) = (Vec::new(), Vec::new());
+        while let Some(kind) = read_line(&mut input, &mut line).expect("readable") {
+            assert!(matches!(kind, Line::Whole));
+            lines.push(String::from_utf8_lossy(&line).into_owned());
+        }
+        assert_eq!(lines, ["one", "", "two three", "last"]);
+    }
+}

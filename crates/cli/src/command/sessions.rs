@@ -1,0 +1,68 @@
+//! `windlass sessions`: what was done before, session by session.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::Value;
+use windlass_store::{SessionFilter, SessionRow, utc};
+
+use super::log;
+use crate::options::{Global, Sessions, SessionsCommand};
+use crate::setup;
+use crate::terminal::{self, Paint};
+
+pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
+    let store = setup::store(global)?;
+    match sessions.what.unwrap_or(SessionsCommand::List) {
+        SessionsCommand::List => list(global, &store.sessions(SessionFilter::default())?)?,
+        SessionsCommand::Show { id } => {
+            store.session(&id)?;
+            log::show(global, &store, Some(&id), 0)?;
+        }
+        SessionsCommand::Export { id } => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            store.export_session(&id, &mut out)?;
+            out.flush()?;
+        }
+        SessionsCommand::Delete { id } => {
+            store.delete_session(&id)?;
+            terminal::note(
+                global,
+                &format!(
+                    "what session {id} said and answered is gone; the journal keeps that it was"
+                ),
+            );
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(global: &Global, rows: &[SessionRow]) -> Result<()> {
+    if global.json {
+        for row in rows {
+            terminal::print_json(&serde_json::to_value(row).unwrap_or(Value::Null))?;
+        }
+        return Ok(());
+    }
+    let paint = Paint::of(global);
+    let mut out = std::io::stdout().lock();
+    for row in rows {
+        let workspace =
+            row.workspace.as_deref().map(windlass_core::quote::path).unwrap_or_default();
+        let running = if row.running > 0 {
+            paint.yellow(&format!(" {} running", row.running))
+        } else {
+            String::new()
+        };
+        writeln!(
+            out,
+            "{}  {}  {:>5} calls{running}  {}",
+            paint.dim(&utc(row.last)),
+            paint.bold(row.id.as_str()),
+            row.calls,
+            paint.dim(&workspace)
+        )?;
+    }
+    Ok(())
+}

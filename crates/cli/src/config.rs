@@ -1,0 +1,397 @@
+//! Configuration: one table of keys, read in layers, each value with the place that it came from.
+//!
+//! The layers are: defaults, the person's own file, the workspace's file (only after `windlass trust`, and only to narrow), the file
+//! of `--config`, the flags. A later layer replaces a value; lists of rules add up, because no layer may take back a denial.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use toml::Value;
+use windlass_core::{Decision, Mode, Rule, nearest};
+
+/// A configuration key: what it is called, what it takes, what it means.
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) takes: Takes,
+    pub(crate) default: &'static str,
+    pub(crate) about: &'static str,
+    /// What a workspace may do with it.
+    pub(crate) in_workspace: InWorkspace,
+}
+
+/// The kind of value that a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Takes {
+    Mode,
+    Number,
+    Rules,
+    Names,
+}
+
+/// What a workspace's own file may do with a key: never more than narrow what the person allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InWorkspace {
+    /// Nothing.
+    Never,
+    /// Add to the list.
+    Add,
+    /// Make the number smaller.
+    Lower,
+    /// Choose a mode that allows less.
+    Stricter,
+}
+
+/// Every key, in the order of the manual.
+pub(crate) const KEYS: &[Key] = &[
+    Key {
+        name: "mode",
+        takes: Takes::Mode,
+        default: "ask",
+        about: "What happens where no rule decides: ask, auto, plan, deny or yolo.",
+        in_workspace: InWorkspace::Stricter,
+    },
+    Key {
+        name: "allow",
+        takes: Takes::Rules,
+        default: "[]",
+        about: "Rules that allow, such as \"write docs/**\".",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "ask",
+        takes: Takes::Rules,
+        default: "[]",
+        about: "Rules that ask, also where the mode would allow.",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "deny",
+        takes: Takes::Rules,
+        default: "[]",
+        about: "Rules that deny; they win over all others.",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "without",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Tools that are not offered.",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "not_secret",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Files that may be read although their names look secret: absolute paths.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "timeout",
+        takes: Takes::Number,
+        default: "600",
+        about: "Seconds after which a call is stopped.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "output_bytes",
+        takes: Takes::Number,
+        default: "50000",
+        about: "Bytes of text that a model gets of one result; the rest is kept under output:CALL.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "at_once",
+        takes: Takes::Number,
+        default: "10",
+        about: "Calls that run at the same time.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "cache_entries",
+        takes: Takes::Number,
+        default: "100",
+        about: "Answers that are kept to be served again; 0 switches the cache off.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "cache_seconds",
+        takes: Takes::Number,
+        default: "300",
+        about: "How long an answer may be served again.",
+        in_workspace: InWorkspace::Lower,
+    },
+];
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    File(PathBuf),
+    Flag,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", windlass_core::quote::path(path)),
+            Self::Flag => f.write_str("command line"),
+        }
+    }
+}
+
+/// One value, or one more entry of a list.
+#[derive(Debug, Clone)]
+struct Setting {
+    key: &'static str,
+    value: Value,
+    source: Source,
+}
+
+/// The configuration in force.
+#[derive(Debug, Default)]
+pub(crate) struct Config {
+    settings: Vec<Setting>,
+    /// What was left out and why, for a person to read.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Config {
+    /// Adds a file that a person wrote. One that does not exist adds nothing, unless it was asked for by name.
+    pub(crate) fn add_file(&mut self, path: &Path, required: bool) -> Result<()> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
+                return Ok(());
+            }
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("cannot read the configuration {}", path.display()));
+            }
+        };
+        for setting in parse(&text, path)? {
+            self.settings.push(setting);
+        }
+        Ok(())
+    }
+
+    /// Adds the workspace's file, which somebody else may have written: it may only narrow.
+    pub(crate) fn add_workspace(&mut self, text: &str, path: &Path) -> Result<()> {
+        for setting in parse(text, path)? {
+            if self.narrows(&setting)? {
+                self.settings.push(setting);
+            } else {
+                let (key, path) = (setting.key, path.display());
+                self.warnings.push(format!(
+                    "`{key}` in {path} is left out: a workspace may only narrow what is allowed"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a value from the command line.
+    pub(crate) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+        self.settings.push(Setting { key, value: value.into(), source: Source::Flag });
+    }
+
+    fn narrows(&self, setting: &Setting) -> Result<bool> {
+        let Some(key) = KEYS.iter().find(|key| key.name == setting.key) else { return Ok(false) };
+        Ok(match key.in_workspace {
+            InWorkspace::Never => false,
+            InWorkspace::Add => true,
+            InWorkspace::Lower => {
+                setting.value.as_integer().is_some_and(|number| number <= self.number_of(key.name))
+            }
+            InWorkspace::Stricter => {
+                strictness(mode_of(&setting.value)?) >= strictness(self.mode()?)
+            }
+        })
+    }
+
+    /// What happens where no rule decides.
+    pub(crate) fn mode(&self) -> Result<Mode> {
+        self.last("mode").map_or(Ok(Mode::default()), |setting| mode_of(&setting.value))
+    }
+
+    /// Every rule, with the layer that it came from. One that does not parse is a warning, never the end.
+    pub(crate) fn rules(&mut self) -> Vec<(Decision, Rule)> {
+        let mut rules = Vec::new();
+        for (key, decision) in
+            [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)]
+        {
+            for setting in self.settings.iter().filter(|setting| setting.key == key) {
+                for text in strings(&setting.value) {
+                    match text.parse() {
+                        Ok(rule) => rules.push((decision, rule)),
+                        Err(error) => self.warnings.push(format!("{error} ({})", setting.source)),
+                    }
+                }
+            }
+        }
+        rules
+    }
+
+    /// The entries of a list of names, from all layers.
+    pub(crate) fn names(&self, key: &str) -> Vec<String> {
+        self.settings
+            .iter()
+            .filter(|setting| setting.key == key)
+            .flat_map(|setting| strings(&setting.value))
+            .collect()
+    }
+
+    /// A number.
+    pub(crate) fn number(&self, key: &'static str) -> u64 {
+        u64::try_from(self.number_of(key)).unwrap_or(0)
+    }
+
+    fn number_of(&self, name: &str) -> i64 {
+        let default = || {
+            KEYS.iter()
+                .find(|key| key.name == name)
+                .and_then(|key| key.default.parse().ok())
+                .unwrap_or(0)
+        };
+        self.last(name).and_then(|setting| setting.value.as_integer()).unwrap_or_else(default)
+    }
+
+    fn last(&self, key: &str) -> Option<&Setting> {
+        self.settings.iter().rev().find(|setting| setting.key == key)
+    }
+
+    /// The value in force as TOML, and every place that had a say, the deciding one last.
+    pub(crate) fn explain(&self, key: &Key) -> (String, Vec<(String, Source)>) {
+        let mut said = vec![(key.default.to_owned(), Source::Default)];
+        said.extend(
+            self.settings
+                .iter()
+                .filter(|setting| setting.key == key.name)
+                .map(|setting| (setting.value.to_string(), setting.source.clone())),
+        );
+        let value = match key.takes {
+            Takes::Rules | Takes::Names => {
+                Value::Array(self.names(key.name).into_iter().map(Value::String).collect())
+                    .to_string()
+            }
+            Takes::Mode | Takes::Number => {
+                said.last().map_or_else(String::new, |(value, _)| value.clone())
+            }
+        };
+        (value, said)
+    }
+}
+
+/// The key of that name.
+pub(crate) fn key(name: &str) -> Result<&'static Key> {
+    KEYS.iter().find(|key| key.name == name).with_context(|| {
+        let near = nearest(name, KEYS.iter().map(|key| key.name));
+        near.map_or_else(
+            || format!("there is no configuration key `{name}`: `windlass config show` lists them"),
+            |near| format!("there is no configuration key `{name}`; did you mean `{near}`?"),
+        )
+    })
+}
+
+fn parse(text: &str, path: &Path) -> Result<Vec<Setting>> {
+    let table: toml::Table = text
+        .parse()
+        .with_context(|| format!("the configuration {} is not TOML", path.display()))?;
+    let mut settings = Vec::new();
+    for (name, value) in table {
+        let key = key(&name).with_context(|| format!("in {}", path.display()))?;
+        check(key, &value).with_context(|| format!("`{name}` in {}", path.display()))?;
+        settings.push(Setting { key: key.name, value, source: Source::File(path.to_owned()) });
+    }
+    Ok(settings)
+}
+
+fn check(key: &Key, value: &Value) -> Result<()> {
+    let is_list = || value.as_array().is_some_and(|list| list.iter().all(Value::is_str));
+    match key.takes {
+        Takes::Mode => mode_of(value).map(drop),
+        Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
+        Takes::Number => bail!("it must be a whole number, 0 or more"),
+        Takes::Rules | Takes::Names if is_list() => Ok(()),
+        Takes::Rules | Takes::Names => bail!("it must be a list of texts, such as [\"…\"]"),
+    }
+}
+
+fn mode_of(value: &Value) -> Result<Mode> {
+    let text = value.as_str().context("a mode is a text: ask, auto, plan, deny or yolo")?;
+    text.parse().map_err(anyhow::Error::msg)
+}
+
+/// From allowing everything to allowing nothing.
+fn strictness(mode: Mode) -> u8 {
+    match mode {
+        Mode::Yolo => 0,
+        Mode::Auto => 1,
+        Mode::Ask => 2,
+        Mode::Plan => 3,
+        Mode::Deny => 4,
+    }
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_workspace(text: &str) -> Config {
+        let mut config = Config::default();
+        config.set("mode", "auto");
+        config.add_workspace(text, Path::new("w.toml")).expect("parses");
+        config
+    }
+
+    #[test]
+    fn a_workspace_may_only_narrow() {
+        for (text, kept) in [
+            ("mode = \"plan\"", true),
+            ("mode = \"yolo\"", false),
+            ("allow = [\"exec rm\"]", false),
+            ("deny = [\"read x\"]", true),
+            ("timeout = 5", true),
+            ("timeout = 5000", false),
+            ("not_secret = [\"/w/.env\"]", false),
+        ] {
+            let config = with_workspace(text);
+            assert_eq!(config.warnings.is_empty(), kept, "{text}: {:?}", config.warnings);
+        }
+        assert_eq!(with_workspace("mode = \"yolo\"").mode().expect("a mode"), Mode::Auto);
+        assert_eq!(with_workspace("timeout = 5").number("timeout"), 5);
+    }
+
+    #[test]
+    fn wrong_files_say_what_is_wrong() {
+        for (text, why) in [
+            ("mod = \"ask\"", "did you mean `mode`?"),
+            ("mode = 3", "a mode is a text"),
+            ("mode = \"sudo\"", "unknown mode `sudo`"),
+            ("timeout = \"x\"", "whole number"),
+            ("deny = \"x\"", "list of texts"),
+            ("= 3", "is not TOML"),
+        ] {
+            let error = parse(text, Path::new("c.toml")).expect_err(text);
+            assert!(format!("{error:#}").contains(why), "{error:#}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_does_not_parse_is_a_warning() {
+        let mut config = Config::default();
+        config.set("deny", vec!["fly me", "read x"]);
+        assert_eq!(config.rules().len(), 1);
+        assert!(config.warnings[0].contains("fly me"));
+    }
+}

@@ -1,0 +1,104 @@
+//! Which workspaces a person trusts: by the content of everything in them that could act, not by their names.
+//!
+//! Until a workspace is trusted, its configuration is not even parsed. A change of one byte asks for trust again.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// What could act in a workspace, relative to it.
+const ACTING: &[&str] = &[".windlass/config.toml"];
+
+/// A file that could act, and what is in it.
+pub(crate) struct Acting {
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+/// Everything in a workspace that could act.
+pub(crate) fn acting(workspace: &Path) -> Result<Vec<Acting>> {
+    let mut found = Vec::new();
+    for name in ACTING {
+        let path = workspace.join(name);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => found.push(Acting { path, text }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a person has trusted exactly this.
+pub(crate) fn is_trusted(state: &Path, workspace: &Path, acting: &[Acting]) -> bool {
+    load(state).get(&workspace.to_string_lossy().into_owned()) == Some(&fingerprint(acting))
+}
+
+/// Remembers that a person trusts exactly this.
+pub(crate) fn trust(state: &Path, workspace: &Path, acting: &[Acting]) -> Result<()> {
+    std::fs::create_dir_all(state).with_context(|| format!("cannot create {}", state.display()))?;
+    // One writer at a time: two commands that trust two workspaces both count.
+    let lock = std::fs::File::create(state.join("trust.lock"))
+        .context("cannot create the lock of the trust file")?;
+    lock.lock().context("cannot lock the trust file")?;
+    let mut known = load(state);
+    known.insert(workspace.to_string_lossy().into_owned(), fingerprint(acting));
+    let path = state.join("trust.json");
+    let new = state.join("trust.json.new");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(serde_json::to_string_pretty(&known)?.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What is trusted so far. A file that cannot be understood trusts nothing.
+fn load(state: &Path) -> BTreeMap<String, String> {
+    std::fs::read_to_string(state.join("trust.json"))
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default()
+}
+
+fn fingerprint(acting: &[Acting]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for file in acting {
+        for part in [file.path.as_os_str().as_encoded_bytes(), file.text.as_bytes()] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trust_is_for_the_very_content() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (state, workspace) = (folder.path().join("state"), folder.path().join("w"));
+        std::fs::create_dir_all(workspace.join(".windlass")).expect("a folder");
+        std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"").expect("a file");
+        let before = acting(&workspace).expect("readable");
+        assert_eq!(before.len(), 1);
+        assert!(!is_trusted(&state, &workspace, &before));
+        trust(&state, &workspace, &before).expect("trusted");
+        assert!(is_trusted(&state, &workspace, &before));
+        assert!(!is_trusted(&state, folder.path(), &before));
+        std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"deny\"").expect("a file");
+        assert!(!is_trusted(&state, &workspace, &acting(&workspace).expect("readable")));
+        std::fs::write(state.join("trust.json"), "garbage").expect("a file");
+        assert!(!is_trusted(&state, &workspace, &before));
+    }
+}

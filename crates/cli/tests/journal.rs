@@ -1,0 +1,118 @@
+use serde_json::json;
+
+use crate::support::Home;
+
+fn home_with_calls(calls: usize) -> Home {
+    let home = Home::with(&[("a", "hello\n")]);
+    let line = json!({"tool": "read", "input": {"path": "a"}}).to_string() + "\n";
+    let ran = home.run_with_input(&["run", "--session", "one"], line.repeat(calls).as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    home
+}
+
+#[test]
+fn a_changed_byte_is_found_and_named() {
+    let home = home_with_calls(5);
+    let whole = home.run(&["log", "verify", "--json"]);
+    assert_eq!(whole.code, 0, "{whole:?}");
+    let connection =
+        rusqlite::Connection::open(home.state().join("journal.db")).expect("the journal");
+    let changed = connection
+        .execute("UPDATE journal SET body = replace(body, 'hello', 'jello') WHERE seq = 5 AND body LIKE '%hello%'", [])
+        .expect("a change");
+    let changed = changed
+        + usize::from(changed == 0)
+            * connection
+                .execute("UPDATE journal SET tool = 'reae' WHERE seq = 5", [])
+                .expect("a change");
+    assert_eq!(changed, 1);
+    drop(connection);
+    let ran = home.run(&["log", "verify"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("record 5"), "{ran:?}");
+    assert_eq!(home.run(&["log", "verify", "--json"]).lines()[0]["ok"], false);
+}
+
+#[test]
+fn a_cut_off_end_is_found() {
+    let home = home_with_calls(3);
+    let connection =
+        rusqlite::Connection::open(home.state().join("journal.db")).expect("the journal");
+    connection
+        .execute("DELETE FROM journal WHERE seq = (SELECT max(seq) FROM journal)", [])
+        .expect("a change");
+    drop(connection);
+    assert_eq!(home.run(&["log", "verify"]).code, 1);
+}
+
+#[test]
+fn sessions_can_be_listed_shown_exported_and_deleted() {
+    let home = home_with_calls(2);
+    let list = home.run(&["sessions", "--json"]).lines();
+    assert_eq!((list.len(), &list[0]["id"], &list[0]["calls"]), (1, &json!("one"), &json!(2)));
+    assert!(home.run(&["sessions", "list"]).stdout.contains("one"));
+    assert!(home.run(&["sessions", "show", "one"]).stdout.contains("read"));
+    let exported = home.run(&["sessions", "export", "one"]);
+    assert!(exported.stdout.contains("hello"), "{exported:?}");
+    assert_eq!(home.run(&["sessions", "delete", "one"]).code, 0);
+    assert!(!home.run(&["log", "--json"]).stdout.contains("hello"));
+    assert_eq!(home.run(&["log", "verify"]).code, 0, "a deletion is on record, not a break");
+    let unknown = home.run(&["sessions", "show", "two"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("two"), "{unknown:?}");
+    assert_eq!(home.run(&["log", "--session", "two"]).code, 2);
+}
+
+#[test]
+fn the_log_is_a_readable_timeline() {
+    let home = home_with_calls(1);
+    home.call(&["--session", "one"], "read", &json!({"path": "missing"}));
+    let ran = home.run(&["log", "--session", "one"]);
+    assert!(ran.stdout.contains("read ok") && ran.stdout.contains("read error"), "{ran:?}");
+    assert!(!ran.stdout.contains('\x1b'));
+    assert!(home.run(&["log", "--color", "always"]).stdout.contains('\x1b'));
+}
+
+#[test]
+fn secrets_of_the_environment_do_not_reach_model_or_journal() {
+    let home = Home::with(&[("a", "token is tok-1234567890abcdef\n")]);
+    let output = home
+        .command(&["call", "read", r#"{"path":"a"}"#])
+        .env("MY_TOKEN", "tok-1234567890abcdef")
+        .output()
+        .expect("runs");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("[secret MY_TOKEN]"), "{output:?}");
+    assert!(!home.run(&["log", "--json"]).stdout.contains("1234567890abcdef"));
+}
+
+#[test]
+fn many_processes_share_one_journal() {
+    let home = Home::with(&[("a", "hello\n")]);
+    let line = json!({"tool": "read", "input": {"path": "a"}}).to_string() + "\n";
+    std::thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| {
+                assert_eq!(
+                    home.run_with_input(&["run"], line.repeat(20).as_bytes()).lines().len(),
+                    20
+                )
+            });
+        }
+    });
+    let verified = home.run(&["log", "verify", "--json"]).lines();
+    assert_eq!(verified[0]["ok"], true);
+    let finished =
+        home.run(&["log", "--json"]).lines().iter().filter(|row| row["kind"] == "finished").count();
+    assert_eq!(finished, 120);
+}
+
+#[test]
+fn doctor_tries_everything() {
+    let ran = Home::new().run(&["doctor", "--json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let report = ran.lines().remove(0);
+    assert!(
+        report["checks"].as_array().expect("checks").iter().all(|check| check["ok"] == true),
+        "{report}"
+    );
+}

@@ -1,0 +1,73 @@
+//! The MCP server by raw lines: nothing but JSON on stdout, and a clean end.
+
+use serde_json::{Value, json};
+
+use crate::support::Home;
+
+fn initialize() -> Value {
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
+}
+
+fn talk(home: &Home, options: &[&str], messages: &[Value]) -> Vec<Value> {
+    let mut arguments = vec!["mcp"];
+    arguments.extend(options);
+    let input: String = messages.iter().map(|message| format!("{message}\n")).collect();
+    let ran = home.run_with_input(&arguments, input.as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    ran.lines()
+}
+
+fn answer(answers: &[Value], id: u64) -> &Value {
+    answers
+        .iter()
+        .find(|answer| answer["id"] == id)
+        .unwrap_or_else(|| panic!("no answer to {id}: {answers:?}"))
+}
+
+#[test]
+fn list_and_call_on_the_older_wire() {
+    let home = Home::with(&[("a", "hello\n")]);
+    let answers = talk(
+        &home,
+        &[],
+        &[
+            initialize(),
+            json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+            json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "a"}}}),
+            json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "write", "arguments": {"path": "b", "content": "x"}}}),
+        ],
+    );
+    let tools = answer(&answers, 1)["result"]["tools"].as_array().expect("tools");
+    let read = tools.iter().find(|tool| tool["name"] == "read").expect("read");
+    assert_eq!(read["annotations"]["readOnlyHint"], true);
+    let result = &answer(&answers, 2)["result"];
+    assert!(result["content"][0]["text"].as_str().expect("text").contains("hello"), "{result}");
+    let denied = &answer(&answers, 3)["result"];
+    assert_eq!(denied["isError"], true);
+    assert!(denied["content"][0]["text"].as_str().expect("text").contains("--allow"), "{denied}");
+    assert_eq!(home.run(&["log", "verify"]).code, 0);
+    assert!(home.run(&["log"]).stdout.contains("read ok"));
+}
+
+#[test]
+fn discover_and_call_on_the_newer_wire() {
+    let home = Home::with(&[("a", "hello\n")]);
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
+    let answers = talk(
+        &home,
+        &[],
+        &[
+            json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": meta}}),
+            json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"_meta": meta, "name": "read", "arguments": {"path": "a"}}}),
+        ],
+    );
+    assert!(
+        answer(&answers, 1)["result"]["supportedVersions"].to_string().contains("2026-07-28"),
+        "{answers:?}"
+    );
+    let result = &answer(&answers, 2)["result"];
+    assert_eq!(result["resultType"], "complete");
+    assert!(result["content"][0]["text"].as_str().expect("text").contains("hello"), "{result}");
+}

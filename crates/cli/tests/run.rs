@@ -1,0 +1,94 @@
+use serde_json::json;
+
+use crate::support::Home;
+
+#[test]
+fn a_turn_is_answered_in_order_and_an_unknown_tool_names_near_ones() {
+    let home = Home::with(&[("README.md", "hello\n")]);
+    let turn = json!([
+        {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "README.md"}},
+        {"type": "tool_use", "id": "b", "name": "nope", "input": {}},
+    ]);
+    let ran = home.run_with_input(&["run", "-"], format!("{turn}\n").as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let lines = ran.lines();
+    assert_eq!(lines.len(), 2);
+    assert_eq!((&lines[0]["tool_use_id"], &lines[0]["outcome"]), (&json!("a"), &json!("ok")));
+    assert_eq!((&lines[1]["tool_use_id"], &lines[1]["outcome"]), (&json!("b"), &json!("fault")));
+    assert_eq!(lines[1]["metadata"]["code"], "unknown_tool");
+    assert!(lines[1]["content"][0]["text"].as_str().expect("text").contains("read"));
+}
+
+#[test]
+fn every_provider_is_answered_in_its_own_form() {
+    let home = Home::with(&[("a", "hello\n")]);
+    let input = [
+        json!({"type": "tool_use", "id": "1", "name": "read", "input": {"path": "a"}}),
+        json!({"id": "2", "type": "function", "function": {"name": "read", "arguments": "{\"path\":\"a\"}"}}),
+        json!({"type": "function_call", "call_id": "3", "name": "read", "arguments": "{\"path\":\"a\"}"}),
+        json!({"functionCall": {"name": "read", "args": {"path": "a"}}}),
+        json!({"tool": "read", "input": {"path": "a"}}),
+    ];
+    let text: String = input.iter().map(|line| format!("{line}\n")).collect();
+    let lines = home.run_with_input(&["run"], text.as_bytes()).lines();
+    assert_eq!(lines[0]["tool_use_id"], "1");
+    assert_eq!(lines[1]["tool_call_id"], "2");
+    assert_eq!(
+        (&lines[2]["type"], &lines[2]["call_id"]),
+        (&json!("function_call_output"), &json!("3"))
+    );
+    assert_eq!(lines[3]["functionResponse"]["name"], "read");
+    assert_eq!(lines[4]["type"], "tool_result");
+    assert!(lines.iter().all(|line| line["outcome"] == "ok"), "{lines:?}");
+}
+
+#[test]
+fn a_line_that_is_no_call_gets_an_error_and_the_run_goes_on() {
+    let home = Home::with(&[("a", "hello\n")]);
+    let deep = "[".repeat(10_000);
+    let input = format!(
+        "not json\n\n{{\"x\":1}}\n{deep}\n\"\\u0000\"\n{}\n",
+        json!({"tool": "read", "input": {"path": "a"}})
+    );
+    let ran = home.run_with_input(&["run", "-"], input.as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let lines = ran.lines();
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines[..4].iter().all(|line| line["type"] == "error"));
+    assert_eq!(lines[4]["outcome"], "ok");
+}
+
+#[test]
+fn events_tell_what_happens_meanwhile() {
+    let home = Home::with(&[("a", "hello\n")]);
+    let lines = home
+        .run_with_input(&["run", "--events"], b"{\"tool\":\"read\",\"input\":{\"path\":\"a\"}}\n")
+        .lines();
+    let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+    assert_eq!(events, ["started", "finished"]);
+    assert_eq!(lines.last().expect("an answer")["type"], "tool_result");
+    assert_eq!(lines[0]["call"], lines[2]["call"]);
+}
+
+#[test]
+fn a_file_that_is_not_there_is_an_error_of_the_command() {
+    let ran = Home::new().run(&["run", "missing.jsonl"]);
+    assert_eq!(ran.code, 2);
+    assert!(ran.stderr.contains("missing.jsonl"));
+}
+
+#[test]
+fn what_a_session_read_it_may_overwrite() {
+    let home = Home::with(&[("a", "old\n")]);
+    let write = json!({"tool": "write", "input": {"path": "a", "content": "new\n"}});
+    let read = json!({"tool": "read", "input": {"path": "a"}});
+    let input = format!("{write}\n{read}\n{write}\n");
+    let lines = home.run_with_input(&["run", "--mode", "auto"], input.as_bytes()).lines();
+    assert_eq!(
+        (&lines[0]["outcome"], &lines[2]["outcome"]),
+        (&json!("error"), &json!("ok")),
+        "{lines:?}"
+    );
+    assert!(lines[0]["content"][0]["text"].as_str().expect("text").contains("stale"));
+    assert_eq!(std::fs::read_to_string(home.workspace().join("a")).expect("a file"), "new\n");
+}

@@ -1,0 +1,125 @@
+//! A workspace and a state directory of their own for every test, and the binary with nothing of the outside in its environment.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) struct Home {
+    folder: TempDir,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["work", "home"] {
+            std::fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        Self { folder }
+    }
+
+    /// With these files in the workspace.
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
+        let home = Self::new();
+        for (name, content) in files {
+            let path = home.workspace().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::write(path, content).expect("a file");
+        }
+        home
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("work")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("home/.local/state/windlass")
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        command
+            .args(arguments)
+            .current_dir(self.workspace())
+            .env_clear()
+            .env("HOME", self.folder.path().join("home"))
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().expect("the binary runs"))
+    }
+
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran {
+        let mut child =
+            self.command(arguments).stdin(Stdio::piped()).spawn().expect("the binary runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let input = input.to_owned();
+        let writer = std::thread::spawn(move || {
+            // The program may end before it has read everything.
+            stdin.write_all(&input).is_ok()
+        });
+        let output = child.wait_with_output().expect("the binary ends");
+        writer.join().expect("the writer ends");
+        Ran::of(output)
+    }
+
+    /// One call with `--json`: exit code and answer.
+    pub(crate) fn call(&self, options: &[&str], tool: &str, input: &Value) -> (i32, Value) {
+        let input = input.to_string();
+        let mut arguments = vec!["call", tool, &input, "--json"];
+        arguments.extend(options);
+        let ran = self.run(&arguments);
+        (
+            ran.code,
+            serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:?}")),
+        )
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
+            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// stdout as JSON lines.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let parse = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        };
+        self.stdout.lines().map(parse).collect()
+    }
+}
+
+/// The repository, for tests that run on it.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+}
+
+/// A tool that `cargo xtask test` installs. Without it the test fails: it never passes by not running.
+pub(crate) fn installed(variable: &str) -> PathBuf {
+    match std::env::var_os(variable) {
+        Some(path) => PathBuf::from(path),
+        None => panic!(
+            "{variable} is not set: run the tests by `cargo xtask test`, which installs what they need"
+        ),
+    }
+}
