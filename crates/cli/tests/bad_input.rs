@@ -38,7 +38,7 @@ fn paths_that_lead_out_are_asked_about_and_never_read() {
 
 #[test]
 fn special_files_are_refused_before_they_are_opened() {
-    let home = Home::new();
+    let home = Home::with(&[("a", "x\n")]);
     let fifo = home.workspace().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
     let _socket =
