@@ -8,6 +8,7 @@
 
 mod anthropic;
 mod call;
+mod check;
 mod definition;
 mod gemini;
 mod mcp;
@@ -21,6 +22,7 @@ mod subset;
 use serde_json::{Map, Value};
 
 pub use call::{Asked, BadCall, read_calls, write_call};
+pub use check::check_definition;
 pub use definition::{definition, definitions};
 pub use mcp::{Annotations, annotations, mcp_definition, mcp_definitions};
 pub use reply::{Reply, answer, read_reply, to_api, to_line};

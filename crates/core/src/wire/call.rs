@@ -283,3 +283,6 @@ fn arguments(id: Option<String>, name: String, input: Value) -> Result<ToolCall,
     };
     Ok(ToolCall { id, ..ToolCall::new(name, input) })
 }
+
+#[cfg(test)]
+mod tests;

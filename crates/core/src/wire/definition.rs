@@ -51,3 +51,6 @@ fn plain(spec: &Spec) -> Value {
     tool.insert("effects".into(), spec.kinds.names().into());
     tool.into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -96,3 +96,51 @@ fn object_schema(schema: &Value) -> Value {
     map.insert("type".into(), "object".into());
     map.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_follow_from_the_kinds() {
+        let shown = |kinds: Kinds| {
+            let Annotations { read_only, destructive, idempotent, open_world } = annotations(kinds);
+            [(read_only, 'r'), (destructive, 'd'), (idempotent, 'i'), (open_world, 'o')]
+                .into_iter()
+                .filter_map(|(said, letter)| said.then_some(letter))
+                .collect::<String>()
+        };
+        for (kinds, wanted) in [
+            (Kinds::NONE, "ri"),
+            (Kinds::READ, "ri"),
+            (Kinds::READ | Kinds::STATE | Kinds::ASK, "ri"),
+            (Kinds::WRITE, "d"),
+            (Kinds::READ | Kinds::DELETE, "d"),
+            (Kinds::NET, "o"),
+            (Kinds::READ | Kinds::NET | Kinds::SECRET, "o"),
+            (Kinds::EXEC, "do"),
+            (Kinds::MCP, "do"),
+            (Kinds::AGENT, "do"),
+            (Kinds::PLUGIN, "do"),
+            (Kinds::ALL, "do"),
+        ] {
+            assert_eq!(shown(kinds), wanted, "{:?}", kinds.names());
+        }
+    }
+
+    #[test]
+    fn the_schema_is_whole_and_of_an_object() {
+        let spec = Spec {
+            name: "a".into(),
+            title: Some("A".into()),
+            description: "Does it.".into(),
+            input_schema: json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}}),
+            kinds: Kinds::READ,
+        };
+        let tool = mcp_definition(&spec);
+        assert_eq!(tool["title"], "A");
+        let schema =
+            json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}, "type": "object"});
+        assert_eq!(tool["inputSchema"], schema);
+    }
+}

@@ -82,6 +82,9 @@ fn option(map: &Map<String, Value>, name: &str) -> Option<Value> {
 /// A choice stands alone: where there is a type beside it, the choice only narrowed that, and goes; else the rest goes. `true` if
 /// there was only one thing to choose.
 fn choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
+    for option in options.iter_mut().filter(|option| !option.is_object()) {
+        *option = json!({});
+    }
     let before = options.len();
     options.retain(|option| option.get("type").is_none_or(|name| name != "null"));
     if options.len() < before {

@@ -93,3 +93,53 @@ pub(super) fn map_schemas(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn references_are_written_out() {
+        for (given, wanted) in [
+            (
+                json!({"$ref": "#/$defs/A", "$defs": {"A": {"type": "string"}}}),
+                json!({"type": "string"}),
+            ),
+            (
+                json!({"items": {"$ref": "#/definitions/A", "description": "mine"},
+                    "definitions": {"A": {"type": "string", "description": "theirs"}}}),
+                json!({"items": {"type": "string", "description": "mine"}}),
+            ),
+            (
+                json!({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/a~1b"}, "a/b": {"type": "null"}}}),
+                json!({"type": "null"}),
+            ),
+            // A reference to nowhere, or to elsewhere, says nothing.
+            (json!({"items": {"$ref": "#/gone"}}), json!({"items": {}})),
+            (json!({"items": {"$ref": "https://example.org/schema"}}), json!({"items": {}})),
+            // One to itself is followed once.
+            (json!({"items": {"$ref": "#"}}), json!({"items": {"items": {}}})),
+            // What looks like a reference but is a name or a value stays.
+            (
+                json!({"properties": {"$ref": {"type": "string"}, "$defs": {}}, "default": {"$ref": "#"}}),
+                json!({"properties": {"$ref": {"type": "string"}, "$defs": {}}, "default": {"$ref": "#"}}),
+            ),
+        ] {
+            assert_eq!(inline(&given), wanted, "{given}");
+        }
+    }
+
+    #[test]
+    fn references_that_multiply_are_bounded() {
+        let mut definitions = Map::new();
+        for level in 0..40 {
+            let next = json!({"$ref": format!("#/$defs/{}", level + 1)});
+            let both = json!({"properties": {"a": next, "b": next}});
+            definitions.insert(level.to_string(), both);
+        }
+        let bomb = json!({"$ref": "#/$defs/0", "$defs": definitions});
+        assert!(inline(&bomb).to_string().len() < 200_000);
+    }
+}

@@ -210,3 +210,6 @@ fn carries(format: Format, content: &Content) -> bool {
         (_, Content::Image { .. }) => format != Format::OpenAiChat,
     }
 }
+
+#[cfg(test)]
+mod tests;

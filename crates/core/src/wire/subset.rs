@@ -191,6 +191,7 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
     {
         map.entry("enum").or_insert(json!([only]));
     }
+    translate_tuple(map, rules);
     for (exclusive, inclusive, step) in
         [("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)]
     {
@@ -203,6 +204,24 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
             };
             map.entry(inclusive).or_insert(bound);
         }
+    }
+}
+
+/// A list whose places differ (once said with a list of `items`) becomes one of anything that may stand at some place.
+fn translate_tuple(map: &mut Map<String, Value>, rules: Rules) {
+    let old = match map.get("items") {
+        Some(Value::Array(_)) => map.shift_remove("items"),
+        _ => None,
+    };
+    let Some(Value::Array(mut places)) = old.or_else(|| map.shift_remove("prefixItems")) else {
+        return;
+    };
+    if rules.accepts("prefixItems") {
+        map.insert("prefixItems".into(), places.into());
+    } else if let [only] = places.as_mut_slice() {
+        map.entry("items").or_insert(only.take());
+    } else if !places.is_empty() {
+        map.entry("items").or_insert_with(|| json!({"anyOf": places}));
     }
 }
 
@@ -232,3 +251,6 @@ fn keep_known_required(map: &mut Map<String, Value>) {
         map.insert("required".into(), names.into());
     }
 }
+
+#[cfg(test)]
+mod tests;

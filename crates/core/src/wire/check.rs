@@ -1,0 +1,167 @@
+//! Whether a definition keeps the rules of its provider: for the tests of those who make tools.
+//!
+//! The rules are those that make a provider refuse a request, written down apart from the code that is to keep them.
+
+use serde_json::{Map, Value};
+
+use super::{Format, Rules};
+
+/// The first rule that a definition breaks, in words.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::wire::{Format, check_definition};
+/// let definition = json!({"name": "a b", "description": "Does it.", "input_schema": {"type": "object", "properties": {}}});
+/// assert_eq!(check_definition(Format::Anthropic, &definition).unwrap_err(), "the name `a b` is ill-formed");
+/// ```
+pub fn check_definition(format: Format, definition: &Value) -> Result<(), String> {
+    let (function, keys): (_, &[&str]) = match format {
+        Format::Plain => (definition, &["name", "title", "description", "input_schema", "effects"]),
+        Format::Anthropic => (definition, &["name", "description", "input_schema"]),
+        Format::OpenAiChat => (&definition["function"], &["name", "description", "parameters"]),
+        Format::OpenAiResponses => {
+            (definition, &["type", "name", "description", "parameters", "strict"])
+        }
+        Format::Gemini => (definition, &["name", "description", "parameters"]),
+    };
+    let function = function.as_object().ok_or("the definition is no object")?;
+    if let Some(unknown) = function.keys().find(|key| !keys.contains(&key.as_str())) {
+        return Err(format!("`{unknown}` is not known"));
+    }
+    check_words(format, function)?;
+    match (format, function.get("input_schema").or_else(|| function.get("parameters"))) {
+        (Format::Gemini, None) => Ok(()),
+        (_, Some(schema)) => check_root(format, schema),
+        (_, None) => Err("the schema is missing".into()),
+    }
+}
+
+fn check_words(format: Format, function: &Map<String, Value>) -> Result<(), String> {
+    let word = |key: &str| function.get(key).and_then(Value::as_str).unwrap_or_default();
+    let name = word("name");
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    ensure((1..=64).contains(&name.len()) && name.chars().all(fits), || {
+        format!("the name `{name}` is ill-formed")
+    })?;
+    let most = if format == Format::OpenAiChat { 1024 } else { usize::MAX };
+    let len = word("description").chars().count();
+    ensure((1..=most).contains(&len), || format!("the description has {len} characters"))
+}
+
+fn check_root(format: Format, schema: &Value) -> Result<(), String> {
+    let rules = match format {
+        Format::Plain => return Ok(()),
+        Format::Anthropic => Rules::ANTHROPIC,
+        Format::OpenAiChat | Format::OpenAiResponses => Rules::OPENAI,
+        Format::Gemini => Rules::GEMINI,
+    };
+    for keyword in ["anyOf", "oneOf", "allOf", "enum", "const", "not"] {
+        ensure(schema.get(keyword).is_none(), || format!("`{keyword}` is at the root"))?;
+    }
+    let is_object = schema["type"] == "object" && schema["properties"].is_object();
+    ensure(is_object, || "the root is no object with properties".into())?;
+    check_schema(schema, rules, "the root")
+}
+
+fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String> {
+    let map = schema.as_object().ok_or_else(|| format!("{place} is no object"))?;
+    if let Some(keyword) = map.keys().find(|keyword| !rules.accepts(keyword)) {
+        return Err(format!("{place} has `{keyword}`"));
+    }
+    let empty = Map::new();
+    let properties = map.get("properties").and_then(Value::as_object).unwrap_or(&empty);
+    for name in list(map, "required") {
+        let known = name.as_str().is_some_and(|name| properties.contains_key(name));
+        ensure(known, || format!("{place} requires {name}, which is no property"))?;
+    }
+    if rules == Rules::GEMINI {
+        check_openapi(map, place)?;
+    }
+    let is_list = map.get("type").is_some_and(|name| name == "array");
+    ensure(!is_list || map.contains_key("items"), || format!("{place} is a list of what?"))?;
+    for (name, inner) in properties {
+        check_schema(inner, rules, &format!("{place}, {name}"))?;
+    }
+    let options = ["anyOf", "oneOf", "allOf", "prefixItems"].iter().flat_map(|key| list(map, key));
+    for inner in options.chain(map.get("items")) {
+        check_schema(inner, rules, &format!("{place}, below"))?;
+    }
+    Ok(())
+}
+
+/// What Gemini wants besides the keywords.
+fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
+    if map.contains_key("anyOf") {
+        let is_choice = map.len() == 1 && list(map, "anyOf").count() > 1;
+        return ensure(is_choice, || format!("{place} is no choice and nothing else"));
+    }
+    let name = map.get("type").and_then(Value::as_str).unwrap_or_default();
+    let is_known = matches!(name, "object" | "array" | "string" | "integer" | "number" | "boolean");
+    ensure(is_known, || format!("{place} is of the type `{name}`"))?;
+    let properties = map.get("properties").and_then(Value::as_object).map_or(0, Map::len);
+    ensure(name != "object" || properties > 0, || format!("{place} has no properties"))?;
+    let has_enum = map.contains_key("enum");
+    ensure(!has_enum || name == "string", || format!("{place} has an enum of {name}"))?;
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
+    ensure(list(map, "enum").all(is_text), || format!("{place} has an enum of more than texts"))
+}
+
+fn list<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item = &'m Value> {
+    map.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(otherwise()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn every_broken_rule_is_found() {
+        let tool = |schema: Value| json!({"name": "a", "description": "Does it.", "input_schema": schema, "parameters": schema});
+        let with = |property: Value| json!({"type": "object", "properties": {"p": property}});
+        for (format, schema, broken) in [
+            (Format::Anthropic, json!({"type": "object"}), "the root is no object with properties"),
+            (Format::Anthropic, json!({"anyOf": []}), "`anyOf` is at the root"),
+            (Format::Anthropic, with(json!({"$ref": "#"})), "the root, p has `$ref`"),
+            (Format::OpenAiChat, with(json!({"allOf": []})), "the root, p has `allOf`"),
+            (Format::OpenAiChat, with(json!({"type": "array"})), "the root, p is a list of what?"),
+            (Format::OpenAiResponses, with(json!(true)), "the root, p is no object"),
+            (
+                Format::OpenAiResponses,
+                json!({"type": "object", "properties": {}, "required": ["x"]}),
+                "the root requires \"x\", which is no property",
+            ),
+            (Format::Gemini, with(json!({"const": 1})), "the root, p has `const`"),
+            (Format::Gemini, with(json!({})), "the root, p is of the type ``"),
+            (Format::Gemini, with(json!({"type": "object"})), "the root, p has no properties"),
+            (
+                Format::Gemini,
+                with(json!({"type": "integer", "enum": [1]})),
+                "the root, p has an enum of integer",
+            ),
+            (
+                Format::Gemini,
+                with(json!({"type": "string", "enum": [""]})),
+                "the root, p has an enum of more than texts",
+            ),
+            (
+                Format::Gemini,
+                with(json!({"description": "x", "anyOf": [{}, {}]})),
+                "the root, p is no choice and nothing else",
+            ),
+        ] {
+            let mut definition = tool(schema);
+            let unused = if format == Format::Anthropic { "parameters" } else { "input_schema" };
+            definition.as_object_mut().unwrap().remove(unused);
+            if format == Format::OpenAiChat {
+                definition = json!({"type": "function", "function": definition});
+            }
+            assert_eq!(check_definition(format, &definition), Err(broken.into()));
+        }
+    }
+}
