@@ -143,7 +143,7 @@ fn nothing(
     if !args.all
         && let Some(hidden) = count_ignored(cx, args, pattern, root)?
     {
-        shown::push_line(&mut text, &format!("`all:true` finds {hidden} that is ignored"));
+        shown::push_line(&mut text, &format!("`all:true` finds {hidden} ignored"));
     }
     if args.pattern.contains('[') {
         shown::push_line(
@@ -172,11 +172,11 @@ fn count_ignored(
     cx.files()
         .walk(&start(args), settings, &|| Box::new(Counter { pattern, root, count: &count }))?;
     let (files, left) = count.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let files_shown = shown::count(files, "file", "files");
+    let shown = shown::count(files, "file that is", "files that are");
     Ok(match (files, left) {
         (0, _) => None,
-        (_, 0) => Some(format!("at least {files_shown}")),
-        _ => Some(files_shown),
+        (_, 0) => Some(format!("at least {shown}")),
+        _ => Some(shown),
     })
 }
 
@@ -283,6 +283,237 @@ impl Newest {
         self.notes.append(&mut other.notes);
         for Reverse((modified, Reverse(path))) in other.files.drain() {
             self.keep(modified, &path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+    use windlass_core::{Outcome, Overrides};
+
+    use super::*;
+    use crate::testing::{Meddled, Workspace};
+
+    const TREE: &[(&str, &str)] = &[
+        ("Cargo.toml", ""),
+        ("src/lib.rs", ""),
+        ("src/a/mod.rs", ""),
+        ("src/a/test/x.go", ""),
+        ("src/test/y.go", ""),
+        ("src2/lib.rs", ""),
+        ("app/[id]/page.tsx", ""),
+        (".github/ci.yml", ""),
+        (".git/config", ""),
+    ];
+
+    /// Files of one age come in the order of their paths.
+    fn workspace(files: &[(&str, &str)]) -> Workspace {
+        let workspace = Workspace::new(files);
+        for (name, _) in files {
+            set_age(&workspace, name, 1000);
+        }
+        workspace
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "tests set the times that `glob` then reads")]
+    fn set_age(workspace: &Workspace, name: &str, seconds: u64) {
+        let file = std::fs::File::open(workspace.path(name)).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - seconds))
+            .unwrap();
+    }
+
+    fn check(files: &[(&str, &str)], input: Value, expected: &str) {
+        let shown = input.to_string();
+        assert_eq!(workspace(files).text("glob", input), expected, "{shown}");
+    }
+
+    #[test]
+    fn every_parameter() {
+        for (input, expected) in [
+            (json!({"pattern": "*.rs"}), "src/a/mod.rs\nsrc/lib.rs\nsrc2/lib.rs"),
+            (json!({"pattern": "lib.rs"}), "src/lib.rs\nsrc2/lib.rs"),
+            (json!({"pattern": "*.rs", "path": "src"}), "src/a/mod.rs\nsrc/lib.rs"),
+            (json!({"pattern": "src/*.rs"}), "src/lib.rs"),
+            (json!({"pattern": "./src/*.rs"}), "src/lib.rs"),
+            (json!({"pattern": "a/*.rs", "path": "src"}), "src/a/mod.rs"),
+            (json!({"pattern": "../src2/*.rs", "path": "src"}), "src2/lib.rs"),
+            (json!({"pattern": "./*"}), "Cargo.toml"),
+            (json!({"pattern": "{src,src2}/*.rs"}), "src/lib.rs\nsrc2/lib.rs"),
+            (json!({"pattern": "[a-c]*/**/m?d.rs", "path": "src"}), "src/a/mod.rs"),
+            (json!({"pattern": "*.yml"}), ".github/ci.yml"),
+            (json!({"pattern": r"app/\[id\]/*"}), "app/[id]/page.tsx"),
+            (json!({"pattern": "src/a/"}), "src/a/mod.rs\nsrc/a/test/x.go"),
+            (json!({"pattern": "*.rs", "path": "src/lib.rs"}), "src/lib.rs"),
+            (
+                json!({"pattern": "*.rs", "limit": 2}),
+                "src/a/mod.rs\nsrc/lib.rs\n[the newest 2 of 3 files; a narrower pattern or a higher `limit` (now 2) shows more]",
+            ),
+        ] {
+            check(TREE, input, expected);
+        }
+    }
+
+    #[test]
+    fn an_absolute_pattern_is_a_place() {
+        let workspace = workspace(TREE);
+        let pattern = workspace.path("src/*.rs");
+        assert_eq!(workspace.text("glob", json!({"pattern": pattern})), "src/lib.rs");
+        let outside = workspace.call("glob", json!({"pattern": "/etc/*.conf"}));
+        assert_eq!(outside.outcome, Outcome::Denied, "{}", outside.output.to_text());
+    }
+
+    #[test]
+    fn newest_first() {
+        let workspace = workspace(&[("a", ""), ("b", ""), ("c/d", ""), ("e", "")]);
+        set_age(&workspace, "c/d", 1);
+        set_age(&workspace, "e", 2000);
+        assert_eq!(workspace.text("glob", json!({"pattern": "*"})), "c/d\na\nb\ne");
+        let result = workspace.call("glob", json!({"pattern": "*", "limit": 3}));
+        assert_eq!(result.output.metadata["count"], 3);
+        assert_eq!(result.output.metadata["truncated"], true);
+        assert!(result.output.to_text().starts_with("c/d\na\nb\n[the newest 3 of 4 files;"));
+    }
+
+    #[test]
+    fn h36_stars_mean_what_they_say() {
+        for (input, expected) in [
+            (json!({"pattern": "src/**/test/*.go"}), "src/a/test/x.go\nsrc/test/y.go"),
+            (json!({"pattern": "**/a/**/test/**"}), "src/a/test/x.go"),
+            (json!({"pattern": "src/**/*.rs"}), "src/a/mod.rs\nsrc/lib.rs"),
+        ] {
+            check(TREE, input, expected);
+        }
+    }
+
+    #[test]
+    fn c3_21_many_stars_take_no_longer() {
+        let name = "a".repeat(200);
+        let pattern = format!("{}b", "**/*a*".repeat(40));
+        let result = workspace(&[(&name, "")]).call("glob", json!({"pattern": pattern}));
+        assert_eq!(result.outcome, Outcome::Error, "nothing matches, and it is known soon");
+    }
+
+    #[test]
+    fn g27_an_unreadable_directory_is_a_note() {
+        let files = [("a.rs", ""), ("shut/b.rs", ""), ("z.rs", "")];
+        let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["shut"]));
+        for name in ["a.rs", "z.rs"] {
+            set_age(&workspace, name, 1);
+        }
+        let note = "[left out: shut: the file system's permissions do not allow it]";
+        assert_eq!(
+            workspace.text("glob", json!({"pattern": "*.rs"})),
+            format!("a.rs\nz.rs\n{note}")
+        );
+        let nothing = workspace.text("glob", json!({"pattern": "b.rs", "all": true}));
+        assert_eq!(nothing, format!("no file matches `b.rs` in .\n{note}"));
+        let missing = workspace.call("glob", json!({"pattern": "*.rs", "path": "nowhere"}));
+        assert_eq!(missing.outcome, Outcome::Error);
+        assert!(missing.output.to_text().contains("no such file"), "{}", missing.output.to_text());
+    }
+
+    #[test]
+    fn no_match_says_what_would_match() {
+        let files = [
+            (".gitignore", "target\n"),
+            ("target/a.o", ""),
+            ("target/b.o", ""),
+            ("src/lib.rs", ""),
+        ];
+        for (input, expected) in [
+            (json!({"pattern": "*.zig"}), "no file matches `*.zig` in ."),
+            (json!({"pattern": "*.zig", "path": "src"}), "no file matches `*.zig` in src"),
+            (
+                json!({"pattern": "*.o"}),
+                "no file matches `*.o` in .\n`all:true` finds 2 files that are ignored",
+            ),
+            (
+                json!({"pattern": "a.o"}),
+                "no file matches `a.o` in .\n`all:true` finds 1 file that is ignored",
+            ),
+            (
+                json!({"pattern": "src"}),
+                "no file matches `src` in .\n1 directory does: `src/**` finds the files in it",
+            ),
+            (
+                json!({"pattern": "src/[id].rs"}),
+                "no file matches `src/[id].rs` in src\n`[…]` is one character of a class: write `\\[` for the character itself",
+            ),
+        ] {
+            let result = workspace(&files).call("glob", input);
+            assert_eq!(result.outcome, Outcome::Error);
+            assert_eq!(result.output.to_text(), expected);
+            assert_eq!(result.output.metadata["count"], 0);
+        }
+        check(&files, json!({"pattern": "*.o", "all": true}), "target/a.o\ntarget/b.o");
+    }
+
+    #[test]
+    fn h15_secrets_have_no_names() {
+        let files = [
+            (".env", ""),
+            (".ssh/id_rsa", ""),
+            (".aiexclude", "private\n"),
+            ("private/x", ""),
+            ("a", ""),
+        ];
+        check(&files, json!({"pattern": "*", "all": true}), ".aiexclude\na");
+    }
+
+    #[test]
+    fn names_of_any_kind() {
+        let files = [(r"$'caf\xe9.txt'", ""), (r"$'a\nb.txt'", ""), ("-e.txt", "")];
+        check(&files, json!({"pattern": "*.txt"}), "-e.txt\n$'a\\nb.txt'\n$'caf\\xe9.txt'");
+        let files = [(r"$'d\xff/src/a.rs'", "")];
+        check(&files, json!({"pattern": "src/*.rs", "path": r"$'d\xff'"}), r"$'d\xff/src/a.rs'");
+    }
+
+    #[test]
+    fn arguments_that_cannot_be() {
+        let workspace = workspace(TREE);
+        for (input, expected) in [
+            (json!({"pattern": ""}), "the pattern is empty"),
+            (json!({"pattern": "["}), "unclosed character class"),
+            (json!({"pattern": "*", "limit": 0}), "limit is 0; it must be between 1 and 10000"),
+            (json!({"pattern": "*", "limit": 10_001}), "limit is 10001"),
+            (json!({"patern": "*"}), "did you mean `pattern`?"),
+        ] {
+            let result = workspace.call("glob", input.clone());
+            assert_eq!(result.code, Some("invalid_args"), "{input}");
+            let text = result.output.to_text();
+            assert!(text.contains(expected), "{input}: {text}");
+        }
+    }
+
+    #[test]
+    fn paths_are_relative_to_the_directory_of_the_call() {
+        let overrides = Overrides { work_dir: Some("src".into()), ..Overrides::default() };
+        let result = workspace(TREE).call_with("glob", json!({"pattern": "*.rs"}), overrides);
+        assert_eq!(result.output.to_text(), "a/mod.rs\nlib.rs");
+    }
+
+    proptest! {
+        /// The law: whatever the threads found, the newest of all are kept.
+        #[test]
+        fn the_newest_of_all_threads(
+            files in proptest::collection::btree_map("[a-d]{1,3}", (0i64..6, any::<bool>()), 0..30),
+            limit in 1usize..10,
+        ) {
+            let (mut one, mut two) = (Newest::new(limit), Newest::new(limit));
+            for (path, (modified, first)) in &files {
+                if *first { &mut one } else { &mut two }.keep(*modified, Path::new(path));
+            }
+            one.merge(&mut two);
+            let mut expected: Vec<Dated> =
+                files.iter().map(|(path, (modified, _))| (*modified, Reverse(path.into()))).collect();
+            expected.sort_by(|a, b| b.cmp(a));
+            expected.truncate(limit);
+            let kept: Vec<Dated> = one.files.into_sorted_vec().into_iter().map(|Reverse(dated)| dated).collect();
+            prop_assert_eq!(kept, expected);
         }
     }
 }

@@ -3,12 +3,14 @@
 //! Nothing is handed to a program, so a pattern is never an option. The files are searched by several threads, and the answer is
 //! in the order of paths and lines all the same: see [`found`] for how that goes together with stopping early.
 
+mod answer;
 mod excerpt;
 mod found;
 mod query;
+#[cfg(test)]
+mod tests;
 mod visitor;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -19,7 +21,8 @@ use windlass_core::{
 };
 
 use crate::shown::{self, Root};
-use found::{Found, Hits, Line, Unit};
+use answer::Answer;
+use found::Found;
 use query::{Mode, Query};
 use visitor::{Engine, Search, Searching, Tally};
 
@@ -117,7 +120,7 @@ fn search_files(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let search = Search {
         cx,
         query: &query,
-        found: Found::new(query.limit, unit(query.mode)),
+        found: Found::new(query.limit, query.mode.unit()),
         tally: Mutex::default(),
     };
     let settings = WalkSettings { ignore_files: !args.all, ..WalkSettings::default() };
@@ -132,9 +135,10 @@ fn search_files(cx: &Context, args: &Args) -> Result<Output, ToolError> {
         // Whether something behind the last match was looked at depends on the threads.
         tally.notes.retain(|note| note.path <= *last);
     }
-    let named = files.into_iter().map(|(path, hits)| (root.show(&path), hits));
     let mut answer = Answer::new(&query);
-    named.for_each(|(name, hits)| answer.add(&name, &hits));
+    for (path, hits) in &files {
+        answer.add(&root.show(path), hits);
+    }
     Ok(answer.finish(truncated, |text| shown::push_notes(text, &root, tally.notes)))
 }
 
@@ -156,14 +160,6 @@ fn search_kept(cx: &Context, args: &Args, call: &CallId) -> Result<Output, ToolE
     Ok(answer.finish(truncated, |_| {}))
 }
 
-/// What `limit` counts.
-fn unit(mode: Mode) -> Unit {
-    match mode {
-        Mode::Content => Unit::Match,
-        Mode::Files | Mode::Count => Unit::File,
-    }
-}
-
 /// Says what was searched, and what was not.
 fn nothing(args: &Args, query: &Query, root: &Root, tally: Tally) -> Output {
     let files = shown::count(tally.searched, "file", "files");
@@ -171,7 +167,7 @@ fn nothing(args: &Args, query: &Query, root: &Root, tally: Tally) -> Output {
     let mut text = match tally.searched {
         0 if query.is_filtered() => format!("no file in {place} fits `glob` and `type`"),
         0 => format!("there is no file to search in {place}"),
-        _ => format!("no match for `{}` in {files} of {place}", shown_pattern(args)),
+        _ => format!("no match for `{}` in {place} ({files})", shown_pattern(args)),
     };
     if !args.all {
         text.push_str("; ignored files are searched with `all:true`");
@@ -190,110 +186,4 @@ fn no_match(text: String) -> Output {
 
 fn shown_pattern(args: &Args) -> String {
     quote::visible(&args.pattern).into_owned()
-}
-
-/// The answer, file by file.
-struct Answer<'a> {
-    query: &'a Query,
-    text: String,
-    matches: usize,
-    files: usize,
-    /// Files whose search a NUL ended.
-    stopped: Vec<(String, u64)>,
-}
-
-impl<'a> Answer<'a> {
-    fn new(query: &'a Query) -> Self {
-        Self { query, text: String::new(), matches: 0, files: 0, stopped: Vec::new() }
-    }
-
-    fn add(&mut self, name: &str, hits: &Hits) {
-        if self.is_full() {
-            return;
-        }
-        self.files += 1;
-        match self.query.mode {
-            Mode::Content => self.add_lines(name, hits),
-            Mode::Files => {
-                self.matches += 1;
-                self.line(format_args!("{name}"));
-            }
-            Mode::Count => {
-                self.matches += hits.matches;
-                self.line(format_args!("{name}:{}", hits.matches));
-            }
-        }
-        if let Some(offset) = hits.binary {
-            self.stopped.push((name.to_owned(), offset));
-        }
-    }
-
-    /// One more than the limit may have been found: that is how it is known that there are more.
-    fn is_full(&self) -> bool {
-        let units = match unit(self.query.mode) {
-            Unit::Match => self.matches,
-            Unit::File => self.files,
-        };
-        units >= self.query.limit
-    }
-
-    fn add_lines(&mut self, name: &str, hits: &Hits) {
-        let lines = first_matches(&hits.lines, self.query.limit - self.matches, self.query.after);
-        let mut previous = None;
-        for line in lines {
-            let follows = previous.is_some_and(|number| number + 1 == line.number);
-            if self.shows_context() && !follows && !self.text.is_empty() {
-                self.text.push_str("--\n");
-            }
-            let mark = if line.is_match { ':' } else { '-' };
-            self.line(format_args!("{name}{mark}{}{mark}{}", line.number, line.text));
-            self.matches += usize::from(line.is_match);
-            previous = Some(line.number);
-        }
-    }
-
-    fn shows_context(&self) -> bool {
-        self.query.before > 0 || self.query.after > 0
-    }
-
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
-        let written = self.text.write_fmt(line);
-        debug_assert!(written.is_ok(), "writing to a string does not fail");
-        self.text.push('\n');
-    }
-
-    fn finish(mut self, truncated: bool, push_notes: impl FnOnce(&mut String)) -> Output {
-        self.text.truncate(self.text.trim_end_matches('\n').len());
-        if truncated {
-            let shown = match unit(self.query.mode) {
-                Unit::Match => shown::count(self.matches, "match", "matches"),
-                Unit::File => shown::count(self.files, "file", "files"),
-            };
-            let how = format!(
-                "[the first {shown}; there are more: narrow the pattern, `path` or `glob`, or raise `limit` (now {})]",
-                self.query.limit
-            );
-            shown::push_line(&mut self.text, &how);
-        }
-        for (name, offset) in &self.stopped {
-            let note = format!(
-                "[{name}: not searched beyond the NUL at byte {offset}: it is binary from there]"
-            );
-            shown::push_line(&mut self.text, &note);
-        }
-        push_notes(&mut self.text);
-        Output::text(self.text)
-            .with("matches", self.matches)
-            .with("files", self.files)
-            .with("truncated", truncated)
-    }
-}
-
-/// The lines up to the last match that is shown, and as many after it as were asked for.
-fn first_matches(lines: &[Line], limit: usize, after: usize) -> impl Iterator<Item = &Line> {
-    let last = lines.iter().filter(|line| line.is_match).take(limit).last();
-    let last = last.map_or(0, |line| line.number);
-    let next = lines.iter().find(|line| line.is_match && line.number > last);
-    let end = next.map_or(u64::MAX, |line| line.number).min(last.saturating_add(after as u64 + 1));
-    lines.iter().take_while(move |line| line.number < end)
 }

@@ -2,16 +2,20 @@
 //!
 //! A tool reaches the machine through its [`Context`](windlass_core::Context) alone; `clippy.toml` bans the side doors.
 
+mod encoding;
 mod glob;
 mod grep;
 mod list;
 mod pattern;
+mod read;
 mod shown;
+#[cfg(test)]
+mod testing;
 
 use windlass_core::AnyTool;
 
 /// Every built-in tool, in the order in which models see them.
-pub const BUILTIN: &[&dyn AnyTool] = &[&list::List, &glob::Glob, &grep::Grep];
+pub const BUILTIN: &[&dyn AnyTool] = &[&read::READ, &list::List, &glob::Glob, &grep::Grep];
 
 #[cfg(test)]
 mod tests {

@@ -73,7 +73,7 @@ fn list(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
     let name = root.show(Path::new(""));
     if let Some(what) = gathered.file {
-        return Ok(found(format!("{name} is no directory {what}"), 1, false));
+        return Ok(found(format!("{name} is not a directory: {what}"), 1, false));
     }
     let mut output = if gathered.tree.is_empty() && report.notes.is_empty() {
         found(describe_empty(cx, args, &name)?, 0, false)
@@ -147,7 +147,12 @@ impl Visitor for Gatherer<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(name) = entry.path.file_name() else {
-            gathered.file = Some(describe(entry));
+            gathered.file = Some(match entry.opener.stat() {
+                Ok(stat) if stat.kind == FileKind::File => {
+                    format!("a file of {}", shown::size(stat.len))
+                }
+                _ => entry.kind.to_string(),
+            });
             return Walk::Stop;
         };
         let wanted = gathered.tree.add(entry.depth, || (show(name), kind(entry)));
@@ -174,5 +179,159 @@ fn describe(entry: &Entry<'_>) -> String {
         },
         FileKind::Symlink => "-> (symbolic link)".into(),
         other => format!("({})", other.to_string().trim_start_matches("a ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use windlass_core::Outcome;
+
+    use crate::testing::{Meddled, Workspace};
+
+    const TREE: &[(&str, &str)] = &[
+        ("b.txt", "12345"),
+        ("a/one.rs", ""),
+        ("a/deep/two.rs", ""),
+        ("a/deep/deeper/three.rs", ""),
+        ("empty/", ""),
+        (".gitignore", "target\n"),
+        ("target/x", ""),
+        (".git/config", ""),
+    ];
+
+    fn check(files: &[(&str, &str)], input: Value, expected: &str) {
+        let shown = input.to_string();
+        assert_eq!(Workspace::new(files).text("list", input), expected, "{shown}");
+    }
+
+    #[test]
+    fn every_parameter() {
+        for (input, expected) in [
+            (json!({}), ".gitignore (7 B)\na/\n  deep/\n  one.rs (0 B)\nb.txt (5 B)\nempty/"),
+            (json!({"depth": 1}), ".gitignore (7 B)\na/\nb.txt (5 B)\nempty/"),
+            (
+                json!({"depth": 3}),
+                ".gitignore (7 B)\na/\n  deep/\n    deeper/\n    two.rs (0 B)\n  one.rs (0 B)\nb.txt (5 B)\nempty/",
+            ),
+            (json!({"path": "a", "depth": "1"}), "deep/\none.rs (0 B)"),
+            (
+                json!({"all": true, "depth": 1}),
+                ".gitignore (7 B)\na/\nb.txt (5 B)\nempty/\ntarget/",
+            ),
+            (json!({"path": "empty"}), "empty is empty"),
+            (json!({"path": "target"}), "x (0 B)"),
+            (json!({"path": "b.txt"}), "b.txt is not a directory: a file of 5 B"),
+            (
+                json!({"limit": 2}),
+                ".gitignore (7 B)\na/ …\n… 2 more\n[cut at `…`: list that directory by its path, or raise `limit` (now 2, at most 10000)]",
+            ),
+        ] {
+            check(TREE, input, expected);
+        }
+    }
+
+    #[test]
+    fn metadata_says_the_same() {
+        let workspace = Workspace::new(TREE);
+        for (input, count, truncated) in [
+            (json!({}), 6, false),
+            (json!({"limit": 6}), 6, false),
+            (json!({"limit": 5}), 4, true),
+            (json!({"limit": 2}), 2, true),
+            (json!({"path": "empty"}), 0, false),
+            (json!({"path": "b.txt"}), 1, false),
+        ] {
+            let metadata = workspace.call("list", input.clone()).output.metadata;
+            let facts = [&metadata["count"], &metadata["truncated"]];
+            assert_eq!(facts, [&json!(count), &json!(truncated)], "{input}");
+        }
+    }
+
+    #[test]
+    fn every_directory_shows_its_first_entries() {
+        let names: Vec<String> =
+            (0..60).map(|at| format!("{}/{at:02}", if at % 2 == 0 { "a" } else { "b" })).collect();
+        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        let text = Workspace::new(&files).text("list", json!({"limit": 10}));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[..12].join("\n"),
+            "a/\n  00 (0 B)\n  02 (0 B)\n  04 (0 B)\n  06 (0 B)\n  … 26 more\n\
+             b/\n  01 (0 B)\n  03 (0 B)\n  05 (0 B)\n  07 (0 B)\n  … 26 more"
+        );
+    }
+
+    #[test]
+    fn an_empty_directory_is_told_from_an_ignored_one() {
+        let files = [("a/.gitignore", "*\n"), ("a/x", ""), ("a/y", "")];
+        check(
+            &files,
+            json!({"path": "a"}),
+            "all of a is ignored: 3 entries; `all:true` shows them",
+        );
+        check(&[], json!({}), ". is empty");
+    }
+
+    #[test]
+    fn an_unreadable_directory_is_a_note() {
+        let files = [("a/x", ""), ("shut/y", "")];
+        let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["shut"]));
+        assert_eq!(
+            workspace.text("list", json!({})),
+            "a/\n  x (0 B)\nshut/\n[left out: shut: the file system's permissions do not allow it]"
+        );
+    }
+
+    #[test]
+    fn what_is_not_there() {
+        let workspace = Workspace::new(TREE);
+        let result = workspace.call("list", json!({"path": "b.tx"}));
+        assert_eq!(result.outcome, Outcome::Error);
+        let text = result.output.to_text();
+        assert!(text.contains("no such file") && text.contains("`b.txt`"), "{text}");
+        for path in ["/etc", "..", "a/../.."] {
+            let result = workspace.call("list", json!({"path": path}));
+            assert_eq!(result.outcome, Outcome::Denied, "{path}: {}", result.output.to_text());
+        }
+    }
+
+    #[test]
+    fn arguments_that_cannot_be() {
+        let workspace = Workspace::new(TREE);
+        for (input, expected) in [
+            (json!({"depth": 0}), "depth is 0; it must be between 1 and 10"),
+            (json!({"depth": 11}), "depth is 11"),
+            (json!({"limit": 0}), "limit is 0; it must be between 1 and 10000"),
+            (json!({"paths": "a"}), "did you mean `path`?"),
+        ] {
+            let result = workspace.call("list", input.clone());
+            assert_eq!(result.code, Some("invalid_args"), "{input}");
+            let text = result.output.to_text();
+            assert!(text.contains(expected), "{input}: {text}");
+        }
+    }
+
+    #[test]
+    fn h15_secrets_have_no_names() {
+        let files =
+            [(".env", "x"), (".ssh/id_rsa", ""), (".aiexclude", "p\n"), ("p/x", ""), ("a", "")];
+        check(&files, json!({"all": true}), ".aiexclude (2 B)\na (0 B)");
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "lays out what no tool can make")]
+    fn names_and_things_of_any_kind() {
+        let workspace = Workspace::new(&[(r"$'caf\xe9'", ""), (r"$'a\x1b[1m'", "")]);
+        std::os::unix::fs::symlink("/etc", workspace.path("link")).unwrap();
+        let made =
+            std::process::Command::new("mkfifo").arg(workspace.path("pipe")).status().unwrap();
+        assert!(made.success());
+        let socket = std::os::unix::net::UnixListener::bind(workspace.path("socket")).unwrap();
+        assert_eq!(
+            workspace.text("list", json!({})),
+            "$'a\\x1b[1m' (0 B)\n$'caf\\xe9' (0 B)\nlink -> (symbolic link)\npipe (FIFO)\nsocket (socket)"
+        );
+        drop(socket);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use grep_matcher::LineTerminator;
-use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_matcher::{LineTerminator, Matcher as _};
+use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 
 use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use windlass_core::{ToolError, nearest};
 
 use super::Args;
+use super::found::Unit;
 use crate::pattern::Pattern;
 
 /// What the answer holds.
@@ -21,6 +22,16 @@ pub(super) enum Mode {
     Content,
     Files,
     Count,
+}
+
+impl Mode {
+    /// What `limit` counts.
+    pub(super) fn unit(self) -> Unit {
+        match self {
+            Self::Content => Unit::Match,
+            Self::Files | Self::Count => Unit::File,
+        }
+    }
 }
 
 /// A search, ready to run.
@@ -100,12 +111,40 @@ const MOST_PATTERN: usize = 32 << 20;
 const MOST_STATES: usize = 64 << 20;
 
 fn compile(args: &Args) -> Result<(RegexMatcher, LineTerminator), ToolError> {
+    check(args)?;
+    // `$` stands before CRLF as well as before LF, unless the pattern speaks of the carriage return itself.
+    if !args.pattern.contains('\r') && !args.pattern.contains("\\r") {
+        let matcher = build(args, LineTerminator::crlf())?;
+        // The searcher takes only CRLF off a line then, so that `\z` would not find the end of one that ends in LF.
+        if args.multiline || matcher.line_terminator().is_some() {
+            return Ok((matcher, LineTerminator::crlf()));
+        }
+    }
+    let line_feed = LineTerminator::byte(b'\n');
+    Ok((build(args, line_feed)?, line_feed))
+}
+
+/// Refuses what is no pattern, before `grep-regex` puts it in parentheses: `a)|(b` would become one, and every place would be
+/// off by three characters.
+fn check(args: &Args) -> Result<(), ToolError> {
     if args.pattern.is_empty() {
         return Err(ToolError::invalid_args("the pattern is empty: it would match every line")
             .hint("`read` shows a file, `glob` finds files by name"));
     }
-    // `$` stands before CRLF as well as before LF, unless the pattern speaks of the carriage return itself.
-    let crlf = !args.pattern.contains('\r') && !args.pattern.contains("\\r");
+    if args.pattern.contains('\0') {
+        return Err(has_nul());
+    }
+    if args.literal {
+        return Ok(());
+    }
+    let mut parser = regex_syntax::ParserBuilder::new().utf8(false).multi_line(true).build();
+    match parser.parse(&args.pattern) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(no_regex(&error.to_string())),
+    }
+}
+
+fn build(args: &Args, line_terminator: LineTerminator) -> Result<RegexMatcher, ToolError> {
     let mut builder = RegexMatcherBuilder::new();
     builder
         .multi_line(true)
@@ -115,35 +154,33 @@ fn compile(args: &Args) -> Result<(RegexMatcher, LineTerminator), ToolError> {
         .size_limit(MOST_PATTERN)
         .dfa_size_limit(MOST_STATES)
         .ban_byte(Some(0))
-        .line_terminator(Some(b'\n'))
-        .crlf(crlf);
-    if !crlf {
-        builder.line_terminator(Some(b'\n'));
-    }
+        .crlf(line_terminator.is_crlf());
     if args.multiline {
         builder.line_terminator(None);
+    } else if !line_terminator.is_crlf() {
+        builder.line_terminator(Some(line_terminator.as_byte()));
     }
-    let matcher = builder.build(&args.pattern).map_err(|error| explain(args, &error))?;
-    Ok((matcher, if crlf { LineTerminator::crlf() } else { LineTerminator::byte(b'\n') }))
+    builder.build(&args.pattern).map_err(|error| explain(&error))
 }
 
-fn explain(args: &Args, error: &grep_regex::Error) -> ToolError {
-    use grep_regex::ErrorKind;
-    let wrong = |why: &str| {
-        ToolError::invalid_args(format!("the pattern is not a regular expression: {why}"))
-    };
+fn explain(error: &grep_regex::Error) -> ToolError {
     match error.kind() {
         ErrorKind::NotAllowed(_) => ToolError::invalid_args(
             "the pattern has a line break in it, and lines are searched one by one",
         )
         .hint("`multiline:true` searches across lines"),
-        ErrorKind::Banned(_) => ToolError::invalid_args(
-            "the pattern has a NUL in it, and files with a NUL are not searched",
-        ),
-        ErrorKind::Regex(why) if args.literal => wrong(why),
-        ErrorKind::Regex(why) => wrong(why).hint("`literal:true` takes the pattern as plain text"),
-        other => wrong(&format!("{other:?}")),
+        ErrorKind::Banned(_) => has_nul(),
+        _ => no_regex(&error.to_string()),
     }
+}
+
+fn has_nul() -> ToolError {
+    ToolError::invalid_args("the pattern has a NUL in it, and files with a NUL are not searched")
+}
+
+fn no_regex(why: &str) -> ToolError {
+    ToolError::invalid_args(format!("the pattern cannot be used: {why}"))
+        .hint("`literal:true` takes it as plain text")
 }
 
 fn select_type(name: &str) -> Result<Types, ToolError> {

@@ -1,0 +1,225 @@
+//! For the tests of the tools: a workspace of its own, and calls that go through the whole engine on the real machine.
+#![expect(clippy::disallowed_methods, reason = "tests lay out the files that tools then work on")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use windlass_core::{
+    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files, Handle,
+    Host, Mode, Note, OpenFile, Opener, Overrides, Policy, Resolved, Session, Stat, ToolCall,
+    Toolbox, Visitor, Walk, WalkOptions, WalkReport, Written, quote,
+};
+use windlass_host::LocalHost;
+
+/// A temporary directory with an engine that has every built-in tool, in mode `auto`, and one session.
+pub(crate) struct Workspace {
+    directory: tempfile::TempDir,
+    engine: Engine,
+    session: Arc<Session>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Workspace {
+    /// With these files: name and content. A name may be quoted as tools write it, `$'caf\xe9.txt'`; one that ends in `/` is a
+    /// directory.
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
+        Self::on(files, |local| Arc::new(local))
+    }
+
+    /// The same on a machine that is made out of this one.
+    pub(crate) fn on(
+        files: &[(&str, &str)],
+        host: impl FnOnce(LocalHost) -> Arc<dyn Host>,
+    ) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut tools = Toolbox::new();
+        for tool in crate::BUILTIN {
+            tools.add(Handle::Static(*tool)).unwrap();
+        }
+        let host = host(LocalHost::open(directory.path()).unwrap());
+        let engine = Engine::builder(host).toolbox(tools).policy(Policy::new(Mode::Auto)).build();
+        let session = engine.new_session();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let workspace = Self { directory, engine, session, runtime };
+        for (name, content) in files {
+            workspace.write(name, content);
+        }
+        workspace
+    }
+
+    /// Where a name is on the machine.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(quote::unpath(name))
+    }
+
+    /// Creates or replaces a file, with its parents; a directory if the name ends in `/`.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        if name.ends_with('/') {
+            return std::fs::create_dir_all(path).unwrap();
+        }
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+
+    /// The session of all calls.
+    pub(crate) fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Runs a future to its end.
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// Calls a tool.
+    pub(crate) fn call(&self, tool: &str, input: Value) -> CallResult {
+        self.run(ToolCall::new(tool, input))
+    }
+
+    /// Calls a tool with something different for this call.
+    pub(crate) fn call_with(&self, tool: &str, input: Value, overrides: Overrides) -> CallResult {
+        self.run(ToolCall::new(tool, input).with_overrides(overrides))
+    }
+
+    /// The text of a call's answer.
+    pub(crate) fn text(&self, tool: &str, input: Value) -> String {
+        self.call(tool, input).output.to_text()
+    }
+
+    fn run(&self, call: ToolCall) -> CallResult {
+        self.block_on(self.engine.call(&self.session, call))
+    }
+}
+
+/// Is told of every file that a walk opens, and may refuse it.
+type Opened = Box<dyn Fn(&Path, &OpenFile) -> Result<(), FileErrorKind> + Send + Sync>;
+
+/// This machine, with something done to the files that a walk opens: whoever runs the tests may be root, whom no permissions
+/// stop.
+pub(crate) struct Meddled {
+    inner: LocalHost,
+    opened: Opened,
+    /// Names of directories that cannot be listed.
+    locked: &'static [&'static str],
+}
+
+impl Meddled {
+    /// Files and directories of these names cannot be read.
+    pub(crate) fn locked(inner: LocalHost, locked: &'static [&'static str]) -> Arc<dyn Host> {
+        let opened = move |path: &Path, _: &OpenFile| {
+            if is_one_of(path, locked) { Err(FileErrorKind::Permission) } else { Ok(()) }
+        };
+        Arc::new(Self { inner, opened: Box::new(opened), locked })
+    }
+
+    /// `opened` is told of every file that a walk opens.
+    pub(crate) fn watched(
+        inner: LocalHost,
+        opened: impl Fn(&Path, &OpenFile) + Send + Sync + 'static,
+    ) -> Arc<dyn Host> {
+        let opened = move |path: &Path, file: &OpenFile| {
+            opened(path, file);
+            Ok(())
+        };
+        Arc::new(Self { inner, opened: Box::new(opened), locked: &[] })
+    }
+}
+
+fn is_one_of(path: &Path, names: &[&str]) -> bool {
+    path.file_name().is_some_and(|name| names.iter().any(|one| name == *one))
+}
+
+impl Host for Meddled {
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.inner.clock()
+    }
+}
+
+impl Files for Meddled {
+    fn workspace(&self) -> &Path {
+        self.inner.files().workspace()
+    }
+
+    fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
+        self.inner.files().resolve(path)
+    }
+
+    fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
+        self.inner.files().stat(path)
+    }
+
+    fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
+        self.inner.files().open(path)
+    }
+
+    fn walk<'a>(
+        &self,
+        root: &Resolved,
+        options: &WalkOptions<'a>,
+        visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
+    ) -> Result<WalkReport, FileError> {
+        let notes = std::sync::Mutex::new(Vec::new());
+        let mut report = self.inner.files().walk(root, options, &|| {
+            Box::new(Meddling { machine: self, inner: visitors(), notes: &notes })
+        })?;
+        report.notes.append(&mut notes.lock().unwrap());
+        Ok(report)
+    }
+
+    fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError> {
+        self.inner.files().change(path, change)
+    }
+
+    fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {
+        self.inner.files().excluded_by(path)
+    }
+
+    fn nearest(&self, path: &Path) -> Option<PathBuf> {
+        self.inner.files().nearest(path)
+    }
+}
+
+struct Meddling<'m, 'v> {
+    machine: &'m Meddled,
+    inner: Box<dyn Visitor + 'v>,
+    notes: &'m std::sync::Mutex<Vec<Note>>,
+}
+
+impl Visitor for Meddling<'_, '_> {
+    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+        let opener = MeddledOpener { machine: self.machine, path: entry.path, inner: entry.opener };
+        let walk = self.inner.visit(&Entry { opener: &opener, ..*entry });
+        if entry.kind == FileKind::Directory && is_one_of(entry.path, self.machine.locked) {
+            let why = FileErrorKind::Permission.to_string();
+            self.notes.lock().unwrap().push(Note { path: entry.path.to_owned(), why });
+            return Walk::Skip;
+        }
+        walk
+    }
+}
+
+struct MeddledOpener<'a> {
+    machine: &'a Meddled,
+    path: &'a Path,
+    inner: &'a dyn Opener,
+}
+
+impl Opener for MeddledOpener<'_> {
+    fn open(&self) -> Result<OpenFile, FileError> {
+        let opened = self.inner.open()?;
+        match (self.machine.opened)(self.path, &opened) {
+            Ok(()) => Ok(opened),
+            Err(kind) => Err(FileError::new("read", self.path, kind)),
+        }
+    }
+
+    fn stat(&self) -> Result<Stat, FileError> {
+        self.inner.stat()
+    }
+}
