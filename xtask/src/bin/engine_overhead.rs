@@ -22,7 +22,8 @@ async fn main() -> Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let workspace = PathBuf::from(arguments.next().context(usage)?);
     let state = PathBuf::from(arguments.next().context(usage)?);
-    let calls = arguments.next().and_then(|calls| calls.to_str()?.parse().ok()).context(usage)?;
+    let calls: usize =
+        arguments.next().and_then(|calls| calls.to_str()?.parse().ok()).context(usage)?;
 
     let mut bare = Contender::new(Windlass::builder(&workspace))?;
     let mut journalled = Contender::new(Windlass::builder(&workspace).state(state))?;
