@@ -181,7 +181,8 @@ fn as_text(map: &mut Map<String, Value>, what: &str) {
     hint(map, what);
 }
 
-fn hint(map: &mut Map<String, Value>, text: &str) {
+/// Says in the description what no keyword can.
+pub(super) fn hint(map: &mut Map<String, Value>, text: &str) {
     let description = match map.get("description").and_then(Value::as_str) {
         Some(description) if !description.is_empty() => format!("{description} ({text})"),
         _ => text.to_owned(),

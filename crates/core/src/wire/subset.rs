@@ -191,6 +191,13 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
     {
         map.entry("enum").or_insert(json!([only]));
     }
+    if !rules.accepts("default")
+        && let Some(value) = map.shift_remove("default")
+        // What is off unless asked for goes without saying.
+        && !matches!(value, Value::Null | Value::Bool(false))
+    {
+        openapi::hint(map, &format!("default {value}"));
+    }
     translate_tuple(map, rules);
     for (exclusive, inclusive, step) in
         [("exclusiveMinimum", "minimum", 1), ("exclusiveMaximum", "maximum", -1)]

@@ -91,8 +91,12 @@ fn gemini_takes_openapi() {
             json!({"type": "array", "items": {"type": "integer"}}),
         ),
         (
-            json!({"type": "string", "format": "date-time", "default": "x", "title": "T"}),
+            json!({"type": "string", "format": "date-time", "default": null, "title": "T"}),
             json!({"type": "string", "format": "date-time"}),
+        ),
+        (
+            json!({"type": "integer", "default": 5, "description": "How many."}),
+            json!({"type": "integer", "description": "How many. (default 5)"}),
         ),
         (json!({"type": "null"}), json!({"type": "string", "nullable": true})),
     ] {
