@@ -95,10 +95,32 @@ fn drop_null(map: &mut Map<String, Value>) {
 /// Repairs and checks arguments against the schema of their tool.
 pub(crate) fn check(schema: &Value, input: &mut Value) -> Result<(), ToolError> {
     check_size(input)?;
-    if input.is_null() {
-        *input = Value::Object(Map::new());
-    }
+    require_object(input)?;
     Checker { root: schema }.check(schema, input, &Place::Root)
+}
+
+/// Arguments are an object, whatever the schema forgot to say. Nothing counts as an empty one, and the text of one is one.
+fn require_object(input: &mut Value) -> Result<(), ToolError> {
+    let wrong = |found: String| {
+        ToolError::invalid_args(format!("the arguments are {found}"))
+            .hint("send them as one JSON object")
+    };
+    match input {
+        Value::Object(_) => Ok(()),
+        Value::Null => {
+            *input = Value::Object(Map::new());
+            Ok(())
+        }
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(parsed @ Value::Object(_)) => {
+                *input = parsed;
+                check_size(input)
+            }
+            Ok(_) => Err(wrong("a text".into())),
+            Err(error) => Err(wrong(format!("a text that is not JSON: {error}"))),
+        },
+        other => Err(wrong(short(other))),
+    }
 }
 
 /// Refuses what is too deep or too large, without recursion.
@@ -527,7 +549,11 @@ mod tests {
                 json!({"path": "a", "edits": [{"old": "x", "ol": 1}]}),
                 "unknown parameter `ol` in edits[0]\ndid you mean `old`?",
             ),
-            (json!(["a"]), "the arguments is a list of 1; it must be an object"),
+            (json!(["a"]), "the arguments are a list of 1\nsend them as one JSON object"),
+            (
+                json!("{"),
+                "the arguments are a text that is not JSON: EOF while parsing an object at line 1 column 1\nsend them as one JSON object",
+            ),
             (json!({"path": ["a"]}), "path is a list of 1; it must be a string"),
         ] {
             let mut value = given.clone();
