@@ -132,6 +132,11 @@ impl Session {
         self.seen.lock().insert(path.to_owned(), Seen { total: Some(0), ..Seen::new(fingerprint) });
     }
 
+    /// Forgets what was seen of a file: it was changed by a call that had not seen all of it.
+    pub fn forget(&self, path: &Path) {
+        self.seen.lock().remove(path);
+    }
+
     /// Whether the session has seen all of what it is about to replace.
     pub fn has_seen(&self, path: &Path, fingerprint: Fingerprint) -> Result<(), Unseen> {
         match self.seen.lock().get(path) {
@@ -219,5 +224,7 @@ mod tests {
         assert_eq!(session.has_seen(path, fingerprint(2)), Err(Unseen::Changed));
         session.wrote(path, fingerprint(3));
         assert_eq!(session.has_seen(path, fingerprint(3)), Ok(()));
+        session.forget(path);
+        assert_eq!(session.has_seen(path, fingerprint(3)), Err(Unseen::Never));
     }
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Call, Ready, Shared};
 use crate::sync::Lock;
-use crate::{Fingerprint, Host, Output, Resolved};
+use crate::{Fingerprint, Host, Output, Overrides, Resolved};
 
 /// Changes within this time of a read may share its timestamp: kernels stamp files with the clock of their timer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(50);
@@ -122,9 +122,10 @@ impl Cache {
     }
 }
 
-/// Session, tool, directory and canonical arguments. The session is part of it because a read also notes what the session saw.
+/// Session, tool, directory, bound and canonical arguments. The session is part of it because a read also notes what the session saw.
 fn key(call: &Call) -> String {
-    let mut key = format!("{}\0{}\0{:?}\0", call.session.id(), call.name, call.overrides.work_dir);
+    let Overrides { work_dir, output_bytes, .. } = &call.overrides;
+    let mut key = format!("{}\0{}\0{work_dir:?}\0{output_bytes:?}\0", call.session.id(), call.name);
     push_canonical(&mut key, &call.input);
     key
 }

@@ -5,7 +5,7 @@ use std::any::Any;
 use super::{Call, Ready, Shared};
 use crate::context::{Context, Inner};
 use crate::sync::Lock;
-use crate::{Grant, Output, ToolError};
+use crate::{Grant, Output, Overrides, ToolError};
 
 pub(super) async fn run(
     engine: &Shared,
@@ -22,7 +22,11 @@ pub(super) async fn run(
         host: engine.host.clone(),
         outputs: engine.outputs.clone(),
         hard_denies: engine.policy().hard_denies().clone(),
-        overrides: call.overrides.clone(),
+        overrides: Overrides {
+            // A tool that can stop at the right place is better at it than a cut afterwards.
+            output_bytes: call.overrides.output_bytes.or(Some(engine.output_bytes)),
+            ..call.overrides.clone()
+        },
         cancel: call.cancel.clone(),
         events: engine.events.clone(),
         resolved: ready.resolved,
