@@ -1,0 +1,116 @@
+//! The rules that a place inherits from the directories above it.
+//!
+//! A walk below `src/` obeys the workspace's ignore files too, and a file below an excluded directory is excluded. `.aiexclude`
+//! counts from the workspace down (everywhere, for a place outside); the other ignore files from the workspace or from the root of
+//! the repository around it, whichever is higher, so that a walk of a part shows what a walk of the whole would.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::AtFlags;
+use windlass_core::{FileKind, Fingerprint, Resolved};
+
+use crate::kernel::as_path;
+use crate::resolver::Resolver;
+use crate::rule_files::{AI_EXCLUDE, RuleFiles, Signs, Unusable};
+use crate::rules::Rules;
+
+/// What holds in the parent of a place.
+#[derive(Debug)]
+pub(crate) struct Ancestry {
+    pub(crate) rules: Rules,
+    /// The `.aiexclude` that hides a directory above the place, if one does.
+    pub(crate) excluded_by: Option<PathBuf>,
+    /// What was read, and the directories that were looked through, as they were then.
+    pub(crate) seen: Vec<(PathBuf, Fingerprint)>,
+}
+
+/// Reads the ignore files above `place`; only `.aiexclude` unless `ignoring`.
+pub(crate) fn read(
+    resolver: &Resolver,
+    place: &Resolved,
+    ignoring: bool,
+) -> Result<Ancestry, Unusable> {
+    let mut ancestry = Ancestry { rules: Rules::default(), excluded_by: None, seen: Vec::new() };
+    let exclude_from = if place.inside.is_some() { resolver.workspace() } else { Path::new("/") };
+    let ignore_from = ignoring.then(|| top(resolver, place)).flatten();
+    let mut parents: Vec<&Path> = place.path.ancestors().skip(1).collect();
+    parents.reverse();
+    for parent in parents {
+        let ignoring = ignore_from.as_ref().is_some_and(|from| parent.starts_with(from));
+        if !ignoring && !parent.starts_with(exclude_from) {
+            continue;
+        }
+        ancestry.enter(resolver, parent, ignoring)?;
+        if ancestry.excluded_by.is_some() {
+            break;
+        }
+    }
+    Ok(ancestry)
+}
+
+/// The `.aiexclude` that hides an object.
+pub(crate) fn excluded_by(
+    resolver: &Resolver,
+    place: &Resolved,
+) -> Result<Option<PathBuf>, Unusable> {
+    let ancestry = read(resolver, place, false)?;
+    if ancestry.excluded_by.is_some() || ancestry.rules.is_empty() {
+        return Ok(ancestry.excluded_by);
+    }
+    let kind = resolver.pin(place).map_or(FileKind::File, |pinned| pinned.stat.kind);
+    Ok(ancestry.excluding(&place.path, kind))
+}
+
+impl Ancestry {
+    fn enter(
+        &mut self,
+        resolver: &Resolver,
+        parent: &Path,
+        ignoring: bool,
+    ) -> Result<(), Unusable> {
+        self.excluded_by = self.excluding(parent, FileKind::Directory);
+        let resolved = resolver.resolved(parent.to_owned(), true);
+        let (from, within) = resolver.place(&resolved);
+        let mut files = RuleFiles::new(resolver.lookup(), ignoring);
+        if ignoring && let Ok(pinned) = resolver.pin(&resolved) {
+            self.seen.push((parent.to_owned(), pinned.stat.fingerprint));
+        }
+        let path = without_final_slash(parent);
+        let added = files.read(from, within, path, Signs::UNKNOWN)?;
+        self.rules = self.rules.with(path, added);
+        self.seen.append(&mut files.seen);
+        Ok(())
+    }
+
+    /// The `.aiexclude` that hides this very object.
+    pub(crate) fn excluding(&self, path: &Path, kind: FileKind) -> Option<PathBuf> {
+        let directory = self.rules.excluded(path.as_os_str().as_bytes(), kind)?;
+        Some(as_path(if directory.is_empty() { b"/" } else { directory }).join(AI_EXCLUDE))
+    }
+}
+
+/// Where the ignore files that count for a place begin.
+fn top<'a>(resolver: &'a Resolver, place: &'a Resolved) -> Option<&'a Path> {
+    let repository = place.path.ancestors().find(|directory| is_repository(resolver, directory));
+    let workspace = place.inside.as_ref().map(|_| resolver.workspace());
+    match (workspace, repository) {
+        (Some(workspace), Some(repository)) if workspace.starts_with(repository) => {
+            Some(repository)
+        }
+        (Some(workspace), _) => Some(workspace),
+        (None, repository) => repository,
+    }
+}
+
+fn is_repository(resolver: &Resolver, directory: &Path) -> bool {
+    let git = resolver.resolved(directory.join(".git"), true);
+    let (from, within) = resolver.place(&git);
+    rustix::fs::statat(from, within, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+}
+
+/// The bytes of a directory's path such that a slash and a name can follow.
+pub(crate) fn without_final_slash(path: &Path) -> &[u8] {
+    let bytes = path.as_os_str().as_bytes();
+    bytes.strip_suffix(b"/").unwrap_or(bytes)
+}

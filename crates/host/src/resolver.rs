@@ -1,0 +1,197 @@
+//! Where a path really leads, and the handle on exactly that place: the heart of everything that touches a file.
+//!
+//! Two steps, so that a decision can stand between them. [`Resolver::resolve`] follows links like the kernel and says what the real
+//! path is. [`Resolver::pin`] takes that real path and opens it from the workspace's handle (or from `/`, if it is outside) without
+//! following any link. If somebody put a link in the way meanwhile, the second step fails; there is no moment in which a path that
+//! was decided on can mean another object.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+use windlass_core::{FileError, FileErrorKind, FileKind, OpenFile, Resolved, Stat};
+
+use crate::kernel::{
+    FOR_READING, Lookup, MAX_PATH, NAME_ONLY, failure, meaning, open_at_once, real_path, refusal,
+    reopen, stat,
+};
+use crate::trail;
+
+/// One workspace, by handle.
+#[derive(Debug)]
+pub(crate) struct Resolver {
+    workspace: PathBuf,
+    root: OwnedFd,
+    slash: OwnedFd,
+    lookup: Lookup,
+}
+
+/// An object by handle, not yet opened.
+#[derive(Debug)]
+pub(crate) struct Pinned {
+    pub(crate) handle: OwnedFd,
+    pub(crate) stat: Stat,
+}
+
+impl Resolver {
+    /// Takes hold of a workspace. The path may be relative and may lead through links.
+    pub(crate) fn open(workspace: &Path, lookup: Lookup) -> Result<Self, FileError> {
+        let failed = |kind| FileError::new("open the workspace", workspace, kind);
+        // Only this path may be relative to the process's own directory, and only here.
+        let absolute = std::path::absolute(workspace).map_err(|why| failed(io_meaning(why)))?;
+        check(&absolute).map_err(failed)?;
+        let directory = NAME_ONLY | OFlags::DIRECTORY;
+        let slash = rustix::fs::open("/", directory, Mode::empty())
+            .map_err(|errno| failed(meaning(errno)))?;
+        let end = trail::follow(&absolute, &slash, Path::new("/"), &slash).map_err(failed)?;
+        let root = lookup
+            .open(slash.as_fd(), below_slash(&end.path), directory)
+            .map_err(|errno| failed(meaning(errno)))?;
+        Ok(Self { workspace: end.path, root, slash, lookup })
+    }
+
+    /// The workspace's real path.
+    pub(crate) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// How paths are looked up beneath a handle.
+    pub(crate) fn lookup(&self) -> Lookup {
+        self.lookup
+    }
+
+    /// Where a path really leads, from the workspace if it is relative.
+    pub(crate) fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
+        self.find(path).map_err(|kind| FileError::new("find", shown(path), kind))
+    }
+
+    fn find(&self, path: &Path) -> Result<Resolved, FileErrorKind> {
+        check(path)?;
+        if let Some(real) = self.find_at_once(path)? {
+            return Ok(self.resolved(real, true));
+        }
+        let end = trail::follow(path, &self.root, &self.workspace, &self.slash)?;
+        Ok(self.resolved(end.path, end.exists))
+    }
+
+    /// The usual case, three calls of the kernel: it exists. `None` if it takes a closer look.
+    fn find_at_once(&self, path: &Path) -> Result<Option<PathBuf>, FileErrorKind> {
+        if self.lookup == Lookup::ByComponent {
+            return Ok(None);
+        }
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        match open_at_once(&self.root, path, NAME_ONLY, ResolveFlags::NO_MAGICLINKS) {
+            Ok(handle) => Ok(real_path(&handle)),
+            // Missing at its end, a dangling link, a circle or a magic link: the kernel does not say which.
+            Err(Errno::NOENT | Errno::LOOP) => Ok(None),
+            Err(errno) => Err(meaning(errno)),
+        }
+    }
+
+    /// Puts a real path, as the kernel has it, in relation to the workspace.
+    pub(crate) fn resolved(&self, path: PathBuf, exists: bool) -> Resolved {
+        let inside = path.strip_prefix(&self.workspace).ok().map(Path::to_owned);
+        Resolved { path, inside, exists }
+    }
+
+    /// A handle on exactly this place, by which nothing is opened yet.
+    pub(crate) fn pin(&self, path: &Resolved) -> Result<Pinned, Errno> {
+        let handle = self.open_place(path, NAME_ONLY)?;
+        let stat = stat(&handle)?;
+        Ok(Pinned { handle, stat })
+    }
+
+    /// Opens exactly this place, following no link.
+    pub(crate) fn open_place(&self, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let (from, path) = self.place(path);
+        self.lookup.open(from, path, flags)
+    }
+
+    /// The handle from which a place is reached, and the way from there.
+    pub(crate) fn place<'a>(&'a self, path: &'a Resolved) -> (BorrowedFd<'a>, &'a Path) {
+        match &path.inside {
+            Some(inside) => (self.root.as_fd(), inside),
+            None => (self.slash.as_fd(), below_slash(&path.path)),
+        }
+    }
+
+    /// Facts about an object.
+    pub(crate) fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
+        Ok(self.pin(path).map_err(|errno| failure("look at", path, errno))?.stat)
+    }
+
+    /// Opens a regular file for reading. What it is, is asked before it is opened, by the same handle.
+    pub(crate) fn read(&self, path: &Resolved) -> Result<OpenFile, FileError> {
+        let pinned = self.pin(path).map_err(|errno| failure("read", path, errno))?;
+        if pinned.stat.kind != FileKind::File {
+            return Err(refusal("read", path, FileErrorKind::NotRegular(pinned.stat.kind)));
+        }
+        let file = self.open_pinned(path, &pinned, FOR_READING)?;
+        Ok(OpenFile { file: file.into(), stat: pinned.stat })
+    }
+
+    /// Opens the very object that was pinned.
+    pub(crate) fn open_pinned(
+        &self,
+        path: &Resolved,
+        pinned: &Pinned,
+        flags: OFlags,
+    ) -> Result<OwnedFd, FileError> {
+        let opened = match self.lookup {
+            Lookup::AtOnce => reopen(&pinned.handle, flags),
+            Lookup::ByComponent => self.open_again(path, pinned, flags),
+        };
+        opened.map_err(|errno| failure("read", path, errno))
+    }
+
+    /// Without `/proc` the place is looked up a second time, and must hold the same object.
+    fn open_again(
+        &self,
+        path: &Resolved,
+        pinned: &Pinned,
+        flags: OFlags,
+    ) -> Result<OwnedFd, Errno> {
+        let opened = self.open_place(path, flags)?;
+        if same_object(&stat(&opened)?, &pinned.stat) { Ok(opened) } else { Err(Errno::LOOP) }
+    }
+}
+
+/// Whether two looks saw one object, whatever was written to it meanwhile.
+pub(crate) fn same_object(a: &Stat, b: &Stat) -> bool {
+    (a.fingerprint.device, a.fingerprint.inode) == (b.fingerprint.device, b.fingerprint.inode)
+}
+
+/// Refuses what cannot be a path before anything is done with it.
+fn check(path: &Path) -> Result<(), FileErrorKind> {
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.contains(&0) {
+        return Err(FileErrorKind::BadName("there is a NUL byte in the path"));
+    }
+    if bytes.len() >= MAX_PATH {
+        return Err(FileErrorKind::BadName("the path is longer than 4,095 bytes"));
+    }
+    Ok(())
+}
+
+/// As much of a path as is worth repeating in an error.
+fn shown(path: &Path) -> PathBuf {
+    const ENOUGH: usize = 512;
+    let bytes = path.as_os_str().as_bytes();
+    match bytes.get(..ENOUGH) {
+        Some(start) => PathBuf::from(format!("{}…", String::from_utf8_lossy(start))),
+        None => path.to_owned(),
+    }
+}
+
+fn below_slash(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
+}
+
+fn io_meaning(error: std::io::Error) -> FileErrorKind {
+    match Errno::from_io_error(&error) {
+        Some(errno) => meaning(errno),
+        None => FileErrorKind::Io(error),
+    }
+}
