@@ -1,0 +1,29 @@
+//! How one direction of a connection came to its end: told once, with the reason if it was a fault.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+#[derive(Default)]
+pub(crate) struct Ended {
+    failure: Mutex<Option<io::Error>>,
+    token: CancellationToken,
+}
+
+impl Ended {
+    pub(crate) fn tell(&self, failure: Option<io::Error>) {
+        if let Some(error) = failure {
+            self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        self.token.cancel();
+    }
+
+    pub(crate) async fn wait(&self) {
+        self.token.cancelled().await;
+    }
+
+    pub(crate) fn take_failure(&self) -> Option<io::Error> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}

@@ -1,0 +1,222 @@
+//! Bytes into lines, with a limit.
+//!
+//! A line that lies whole in what was read at once is handed out where it lies; only one that goes on is copied together. One
+//! that is too long is reported as soon as that is certain, and the rest of it is skipped without being kept.
+
+use std::io;
+use std::ops::Range;
+
+use memchr::memchr;
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much is read at once: what a pipe holds.
+const BLOCK: usize = 64 * 1024;
+
+/// Reads into memory that begins at a page are several times faster on some machines.
+const PAGE: usize = 4096;
+
+/// What a line that was copied together may leave behind for the next one.
+const KEPT: usize = 1024 * 1024;
+
+/// Reads lines.
+pub(crate) struct Lines<R> {
+    input: R,
+    longest: usize,
+    block: Vec<u8>,
+    /// Where the first page of the block begins.
+    base: usize,
+    /// What was read and not looked at yet, in the block.
+    unread: Range<usize>,
+    /// The beginning of a line that goes on.
+    begun: Vec<u8>,
+    /// `begun` was handed out and is not needed any more.
+    handed_out: bool,
+    /// What comes is the rest of a line that was too long.
+    skipping: bool,
+}
+
+/// One line, without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Line<'a> {
+    Whole(&'a [u8]),
+    TooLong,
+}
+
+enum Found {
+    InBlock(Range<usize>),
+    Begun,
+    TooLong,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(crate) fn new(input: R, longest: usize) -> Self {
+        let block = vec![0; BLOCK + PAGE];
+        let base = block.as_ptr().align_offset(PAGE).min(PAGE);
+        Self {
+            input,
+            longest,
+            block,
+            base,
+            unread: base..base,
+            begun: Vec::new(),
+            handed_out: false,
+            skipping: false,
+        }
+    }
+
+    /// The next line; none at the end. What comes after the last line end is a line too. May be dropped while it waits, without
+    /// losing anything.
+    pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.forget_handed_out();
+        let found = loop {
+            if let Some(found) = self.find() {
+                break found;
+            }
+            let space = self.base..self.base + BLOCK;
+            let read = self.input.read(self.block.get_mut(space).unwrap_or_default()).await?;
+            self.unread = self.base..self.base + read;
+            if read == 0 {
+                if self.begun.is_empty() {
+                    return Ok(None);
+                }
+                break Found::Begun;
+            }
+        };
+        Ok(Some(match found {
+            Found::InBlock(range) => Line::Whole(self.block.get(range).unwrap_or_default()),
+            Found::Begun => {
+                self.handed_out = true;
+                Line::Whole(&self.begun)
+            }
+            Found::TooLong => Line::TooLong,
+        }))
+    }
+
+    /// The next line in what was read; if it does not end there, what there is of it is kept.
+    fn find(&mut self) -> Option<Found> {
+        while !self.unread.is_empty() {
+            let start = self.unread.start;
+            let unread = self.block.get(self.unread.clone()).unwrap_or_default();
+            let Some(len) = memchr(b'\n', unread) else {
+                self.unread = self.base..self.base;
+                let too_long = !self.skipping && !append(&mut self.begun, unread, self.longest);
+                self.skipping |= too_long;
+                return too_long.then_some(Found::TooLong);
+            };
+            self.unread.start += len + 1;
+            if std::mem::take(&mut self.skipping) {
+                continue;
+            }
+            if self.begun.is_empty() {
+                let whole = len <= self.longest;
+                return Some(if whole {
+                    Found::InBlock(start..start + len)
+                } else {
+                    Found::TooLong
+                });
+            }
+            let whole =
+                append(&mut self.begun, unread.get(..len).unwrap_or_default(), self.longest);
+            return Some(if whole { Found::Begun } else { Found::TooLong });
+        }
+        None
+    }
+
+    fn forget_handed_out(&mut self) {
+        if std::mem::take(&mut self.handed_out) {
+            self.begun.clear();
+            self.begun.shrink_to(KEPT);
+        }
+    }
+}
+
+/// Adds to a line; one that gets too long is dropped.
+fn append(line: &mut Vec<u8>, more: &[u8], longest: usize) -> bool {
+    if line.len() + more.len() > longest {
+        *line = Vec::new();
+        return false;
+    }
+    line.extend_from_slice(more);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use proptest::prelude::*;
+    use tokio::io::ReadBuf;
+
+    use super::*;
+
+    /// Gives its bytes in pieces of the given sizes, and is not ready between them.
+    struct Pieces {
+        bytes: Vec<u8>,
+        at: usize,
+        sizes: Vec<usize>,
+        ready: bool,
+    }
+
+    impl AsyncRead for Pieces {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            out: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            self.ready = !self.ready;
+            if !self.ready {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let size = self.sizes.pop().unwrap_or(BLOCK).min(out.remaining()).max(1);
+            let end = (self.at + size).min(self.bytes.len());
+            out.put_slice(&self.bytes[self.at..end]);
+            self.at = end;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn lines_of(bytes: &[u8], sizes: Vec<usize>, longest: usize) -> Vec<Option<Vec<u8>>> {
+        let input = Pieces { bytes: bytes.to_vec(), at: 0, sizes, ready: false };
+        let mut lines = Lines::new(input, longest);
+        let mut found = Vec::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            while let Some(line) = lines.next().await.unwrap() {
+                found.push(match line {
+                    Line::Whole(line) => Some(line.to_vec()),
+                    Line::TooLong => None,
+                });
+            }
+        });
+        found
+    }
+
+    /// What is expected, by the shortest way.
+    fn split(bytes: &[u8], longest: usize) -> Vec<Option<Vec<u8>>> {
+        let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+        lines.pop_if(|last| last.is_empty());
+        lines.into_iter().map(|line| (line.len() <= longest).then(|| line.to_vec())).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn lines_do_not_depend_on_how_they_arrive(
+            bytes in prop::collection::vec(prop_oneof![Just(b'\n'), Just(b'a'), Just(b'b')], 0..200),
+            sizes in prop::collection::vec(1_usize..20, 0..100),
+            longest in 0_usize..30,
+        ) {
+            prop_assert_eq!(lines_of(&bytes, sizes, longest), split(&bytes, longest));
+        }
+    }
+
+    #[test]
+    fn lines_longer_than_a_block_are_put_together() {
+        let mut bytes = vec![b'x'; 3 * BLOCK];
+        bytes.extend_from_slice(b"\nshort\n");
+        let whole = lines_of(&bytes, Vec::new(), 4 * BLOCK);
+        assert_eq!(whole.iter().flatten().map(Vec::len).collect::<Vec<_>>(), [3 * BLOCK, 5]);
+        assert_eq!(lines_of(&bytes, Vec::new(), 2 * BLOCK), [None, Some(b"short".to_vec())]);
+    }
+}

@@ -1,0 +1,286 @@
+//! One line into what it asks for.
+//!
+//! Parameters are read by the method that they belong to, so that what does not fit is told in the words of that method. What
+//! this server does not offer becomes a request of an unknown method; what needs no answer and changes nothing becomes nothing.
+
+use std::borrow::Cow;
+
+use rmcp::model::{
+    CallToolRequestParams, CancelledNotificationParam, ClientRequest, CustomRequest,
+    DiscoverRequestParams, ErrorData, GetMeta, InitializeRequestParams, PaginatedRequestParams,
+    PingRequest, Request, RequestId, RequestMetaObject, RequestOptionalParam, RequestParamsMeta,
+};
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+/// What a line asks for.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are requests, and none is kept")]
+pub(crate) enum Message {
+    Request(RequestId, ClientRequest),
+    /// The answer to this request is not wanted any more.
+    Cancelled(RequestId),
+    /// Nothing to do: an empty line, a notification that changes nothing, an answer to nothing.
+    Nothing,
+    Refused(Option<RequestId>, ErrorData),
+}
+
+/// The fields of JSON-RPC; whatever else there is does not matter.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    jsonrpc: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(default, deserialize_with = "present")]
+    result: Option<IgnoredAny>,
+    #[serde(default, deserialize_with = "present")]
+    error: Option<IgnoredAny>,
+}
+
+/// A field that is there, even if it is `null`.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
+impl Message {
+    /// Reads one line.
+    pub(crate) fn read(line: &[u8]) -> Self {
+        let line = line.trim_ascii();
+        match line.first() {
+            None => Self::Nothing,
+            Some(b'[') => Self::Refused(None, not_a_batch()),
+            Some(_) => match serde_json::from_slice::<Envelope<'_>>(line) {
+                Ok(envelope) => envelope.open(),
+                Err(error) => Self::Refused(None, unreadable(&error)),
+            },
+        }
+    }
+}
+
+impl Envelope<'_> {
+    fn open(self) -> Message {
+        let id = match self.id.map(|id| serde_json::from_str::<RequestId>(id.get())) {
+            None => None,
+            Some(Ok(id)) => Some(id),
+            Some(Err(_)) => {
+                return Message::Refused(
+                    None,
+                    invalid("the `id` must be a text or a whole number"),
+                );
+            }
+        };
+        if self.jsonrpc.as_deref() != Some("2.0") {
+            return Message::Refused(id, invalid("`jsonrpc` must be \"2.0\""));
+        }
+        let answers = usize::from(self.result.is_some()) + usize::from(self.error.is_some());
+        match (self.method, id, answers) {
+            (Some(method), Some(id), 0) => match request(&method, self.params) {
+                Ok(request) => Message::Request(id, request),
+                Err(error) => Message::Refused(Some(id), error),
+            },
+            (Some(method), None, 0) => notification(&method, self.params),
+            // We ask the client nothing, so nothing waits for its answers.
+            (None, _, 1) => Message::Nothing,
+            (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),
+        }
+    }
+}
+
+fn request(method: &str, params: Option<&RawValue>) -> Result<ClientRequest, ErrorData> {
+    let params = Params { method, text: params.map_or("{}", RawValue::get) };
+    Ok(match method {
+        "tools/call" => {
+            let (params, meta) = params.read_with_meta::<CallToolRequestParams>()?;
+            with_meta(ClientRequest::CallToolRequest(Request::new(params)), meta)
+        }
+        "tools/list" => {
+            let (params, meta) = params.read_with_meta::<PaginatedRequestParams>()?;
+            let request = RequestOptionalParam::with_param(params);
+            with_meta(ClientRequest::ListToolsRequest(request), meta)
+        }
+        "initialize" => {
+            let (params, meta) = params.read_with_meta::<InitializeRequestParams>()?;
+            with_meta(ClientRequest::InitializeRequest(Request::new(params)), meta)
+        }
+        "server/discover" => {
+            let request = Request::new(DiscoverRequestParams {});
+            with_meta(ClientRequest::DiscoverRequest(request), params.read_meta()?)
+        }
+        "ping" => {
+            with_meta(ClientRequest::PingRequest(PingRequest::default()), params.read_meta()?)
+        }
+        // Its parameters are nobody's business: the answer is the same for all of them.
+        unknown => ClientRequest::CustomRequest(CustomRequest::new(unknown, None)),
+    })
+}
+
+fn with_meta(mut request: ClientRequest, meta: Option<RequestMetaObject>) -> ClientRequest {
+    if let Some(meta) = meta {
+        *request.get_meta_mut() = meta;
+    }
+    request
+}
+
+/// Only a cancellation changes anything here. A notification is never answered, so one that does not fit is dropped.
+fn notification(method: &str, params: Option<&RawValue>) -> Message {
+    if method != "notifications/cancelled" {
+        return Message::Nothing;
+    }
+    params
+        .and_then(|params| serde_json::from_str::<CancelledNotificationParam>(params.get()).ok())
+        .and_then(|params| params.request_id)
+        .map_or(Message::Nothing, Message::Cancelled)
+}
+
+/// The parameters of a request, not read yet.
+struct Params<'a> {
+    method: &'a str,
+    text: &'a str,
+}
+
+impl Params<'_> {
+    fn read<P: DeserializeOwned>(&self) -> Result<P, ErrorData> {
+        // An array would be taken for the fields in their order.
+        if !self.text.starts_with('{') {
+            return Err(self.do_not_fit("they must be an object"));
+        }
+        serde_json::from_str(self.text).map_err(|error| self.do_not_fit(&error.to_string()))
+    }
+
+    fn read_with_meta<P: DeserializeOwned + RequestParamsMeta>(
+        &self,
+    ) -> Result<(P, Option<RequestMetaObject>), ErrorData> {
+        let mut params: P = self.read()?;
+        let meta = params.meta_mut().take();
+        Ok((params, meta))
+    }
+
+    fn read_meta(&self) -> Result<Option<RequestMetaObject>, ErrorData> {
+        #[derive(Deserialize)]
+        struct Meta {
+            #[serde(rename = "_meta")]
+            meta: Option<RequestMetaObject>,
+        }
+        Ok(self.read::<Meta>()?.meta)
+    }
+
+    fn do_not_fit(&self, why: &str) -> ErrorData {
+        let text = format!("the parameters of `{}` do not fit: {why}", self.method);
+        ErrorData::invalid_params(text, None)
+    }
+}
+
+fn unreadable(error: &serde_json::Error) -> ErrorData {
+    match error.classify() {
+        Category::Data => invalid(&error.to_string()),
+        _ => ErrorData::parse_error(format!("the line is not JSON: {error}"), None),
+    }
+}
+
+fn invalid(why: &str) -> ErrorData {
+    ErrorData::invalid_request(format!("the message is not JSON-RPC 2.0: {why}"), None)
+}
+
+fn not_a_batch() -> ErrorData {
+    let text =
+        "batches are not part of MCP since 2025-06-18; send each message on a line of its own";
+    ErrorData::invalid_request(text, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What became of a line, in short.
+    fn short(line: &str) -> String {
+        match Message::read(line.as_bytes()) {
+            Message::Request(id, request) => format!("{id}: {}", request.method()),
+            Message::Cancelled(id) => format!("cancelled {id}"),
+            Message::Nothing => "nothing".into(),
+            Message::Refused(id, error) => {
+                let id = id.map_or("?".into(), |id| id.to_string());
+                format!("{id}: {} {}", error.code.0, error.message)
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_what_they_say() {
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":"#;
+        let cases = [
+            ("", "nothing"),
+            (" \r", "nothing"),
+            (r#"{"jsonrpc":"2.0","id":"a","method":"ping"}"#, "a: ping"),
+            (r#" {"jsonrpc":"2.0","id":1.0,"method":"tools\/list","more":1} "#, "1: tools/list"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"prompts/list"}"#, "1: prompts/list"),
+            (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "nothing"),
+            (r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}"#, "nothing"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"notifications/x"}"#, "1: notifications/x"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "nothing"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, "nothing"),
+            (
+                r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#,
+                "cancelled 7",
+            ),
+            (r#"{"jsonrpc":"2.0","method":"notifications/cancelled"}"#, "nothing"),
+            ("[]", "?: -32600 batches are not part"),
+            ("{", "?: -32700 the line is not JSON: EOF"),
+            ("\u{0}", "?: -32700 the line is not JSON"),
+            (r#""text""#, "?: -32600 the message is not JSON-RPC 2.0"),
+            ("{}", "?: -32600 the message is not JSON-RPC 2.0: `jsonrpc`"),
+            (r#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, "1: -32600 "),
+            (
+                r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+                "?: -32600 the message is not JSON-RPC 2.0: the `id`",
+            ),
+            (r#"{"jsonrpc":"2.0","id":1.5,"method":"ping"}"#, "?: -32600 "),
+            (r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#, "?: -32600 "),
+            (
+                r#"{"jsonrpc":"2.0","id":1}"#,
+                "1: -32600 the message is not JSON-RPC 2.0: it is neither",
+            ),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"ping","result":1}"#, "1: -32600 "),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":7}"#,
+                "1: -32602 the parameters of `ping`",
+            ),
+            (&format!(r#"{call}{{"name":"x"}}}}"#), "1: tools/call"),
+            (
+                &format!("{call}{{}}}}"),
+                "1: -32602 the parameters of `tools/call` do not fit: missing field `name`",
+            ),
+            (
+                &format!(r#"{call}["x"]}}"#),
+                "1: -32602 the parameters of `tools/call` do not fit: they must be",
+            ),
+            (&format!(r#"{call}{{"name":7}}}}"#), "1: -32602 "),
+            (&format!(r#"{call}{{"name":"x","arguments":[]}}}}"#), "1: -32602 "),
+            (
+                &format!(
+                    r#"{call}{{"name":"x","arguments":{{"a":{}1{}}}}}}}"#,
+                    "[".repeat(10_000),
+                    "]".repeat(10_000)
+                ),
+                "1: -32602 the parameters of `tools/call` do not fit: recursion limit",
+            ),
+        ];
+        for (line, expected) in cases {
+            let found = short(line);
+            let shown: String = line.chars().take(80).collect();
+            assert!(found.starts_with(expected), "{shown}: {found}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused() {
+        let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"}}";
+        assert!(matches!(Message::read(line), Message::Refused(None, _)));
+    }
+}

@@ -1,0 +1,209 @@
+//! What is on its way to the client: one buffer for all, written by whoever comes first.
+//!
+//! A message becomes a line in the buffer at once; writing is a second step. Whoever holds the output writes everything that has
+//! gathered, so many answers that are ready together leave in one piece. Nothing is lost if somebody stops waiting half-way.
+
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+use crate::ended::Ended;
+
+/// From here on no more requests are read before the client has taken what waits for it.
+const FULL: usize = 4 * 1024 * 1024;
+
+/// What a written batch may leave behind for the next one.
+const KEPT: usize = 1024 * 1024;
+
+/// Where answers go.
+pub(crate) struct Outgoing {
+    waiting: Mutex<Vec<u8>>,
+    writer: tokio::sync::Mutex<Writer>,
+    /// The client is gone: nothing more can be written.
+    ended: Ended,
+}
+
+struct Writer {
+    output: Box<dyn AsyncWrite + Send + Unpin>,
+    batch: Vec<u8>,
+    /// How much of the batch is written.
+    written: usize,
+}
+
+impl Outgoing {
+    pub(crate) fn new(output: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+        Self {
+            waiting: Mutex::default(),
+            writer: tokio::sync::Mutex::new(Writer {
+                output: Box::new(output),
+                batch: Vec::new(),
+                written: 0,
+            }),
+            ended: Ended::default(),
+        }
+    }
+
+    /// Puts a message behind those that wait already.
+    pub(crate) fn put(&self, message: &impl Serialize) -> io::Result<()> {
+        let mut waiting = self.waiting();
+        let before = waiting.len();
+        if let Err(error) = serde_json::to_writer(&mut *waiting, message) {
+            waiting.truncate(before);
+            return Err(error.into());
+        }
+        waiting.push(b'\n');
+        Ok(())
+    }
+
+    /// Writes everything that waits.
+    pub(crate) async fn flush(&self) -> io::Result<()> {
+        let mut writer = self.writer.lock().await;
+        let mut wrote = false;
+        while writer.next_batch(&self.waiting) {
+            wrote = true;
+            self.noting_failure(writer.write_batch().await)?;
+        }
+        if wrote {
+            self.noting_failure(writer.output.flush().await)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the client is so far behind that it should not be read from.
+    pub(crate) fn is_full(&self) -> bool {
+        self.waiting().len() > FULL
+    }
+
+    /// Told when writing has failed.
+    pub(crate) fn ended(&self) -> &Ended {
+        &self.ended
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn noting_failure(&self, result: io::Result<()>) -> io::Result<()> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            self.ended.tell(Some(error));
+            kind.into()
+        })
+    }
+}
+
+impl Writer {
+    /// Makes sure that there is something to write; `false` if there is nothing.
+    fn next_batch(&mut self, waiting: &Mutex<Vec<u8>>) -> bool {
+        if self.written == self.batch.len() {
+            self.written = 0;
+            self.batch.clear();
+            self.batch.shrink_to(KEPT);
+            let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::swap(&mut self.batch, &mut *waiting);
+        }
+        !self.batch.is_empty()
+    }
+
+    async fn write_batch(&mut self) -> io::Result<()> {
+        while let Some(rest) = self.batch.get(self.written..).filter(|rest| !rest.is_empty()) {
+            match self.output.write(rest).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => self.written += count,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::Arc;
+    use std::task::{Context, Poll};
+
+    use super::*;
+
+    /// Takes a few bytes at a time, and remembers how often it was asked.
+    #[derive(Clone, Default)]
+    struct Slow {
+        taken: Arc<Mutex<Vec<u8>>>,
+        most: usize,
+        writes: Arc<Mutex<usize>>,
+    }
+
+    impl Slow {
+        fn numbers(&self) -> Vec<u32> {
+            let text = String::from_utf8(self.taken.lock().unwrap().clone()).unwrap();
+            text.lines().map(|line| line.parse().unwrap()).collect()
+        }
+    }
+
+    impl AsyncWrite for Slow {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            let mut writes = self.writes.lock().unwrap();
+            *writes += 1;
+            if self.most < 10 && writes.is_multiple_of(2) {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            let count = bytes.len().min(self.most);
+            self.taken.lock().unwrap().extend_from_slice(&bytes[..count]);
+            Poll::Ready(Ok(count))
+        }
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_ready_together_leaves_together() {
+        let slow = Slow { most: usize::MAX, ..Slow::default() };
+        let outgoing = Outgoing::new(slow.clone());
+        for number in 0..100 {
+            outgoing.put(&number).unwrap();
+        }
+        let flushes = (0..100).map(|_| outgoing.flush());
+        for flush in flushes {
+            flush.await.unwrap();
+        }
+        assert_eq!(*slow.writes.lock().unwrap(), 1);
+        assert_eq!(slow.numbers(), (0..100).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_lost_when_a_writer_goes_away() {
+        let slow = Slow { most: 3, ..Slow::default() };
+        let outgoing = Outgoing::new(slow.clone());
+        for number in 1000..1050 {
+            outgoing.put(&number).unwrap();
+            // Polled once, then dropped in the middle of a line.
+            let mut flush = Box::pin(outgoing.flush());
+            assert!(poll_once(&mut flush).is_pending());
+        }
+        outgoing.flush().await.unwrap();
+        assert_eq!(slow.numbers(), (1000..1050).collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_told_and_kept() {
+        let outgoing = Outgoing::new(Slow { most: 0, ..Slow::default() });
+        outgoing.put(&1).unwrap();
+        assert_eq!(outgoing.flush().await.unwrap_err().kind(), io::ErrorKind::WriteZero);
+        outgoing.ended().wait().await;
+        assert!(outgoing.ended().take_failure().is_some());
+    }
+
+    fn poll_once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(std::task::Waker::noop()))
+    }
+}

@@ -1,0 +1,182 @@
+//! What a call says while it runs, as progress notifications: only for a client that gave a token for them.
+//!
+//! Listening has its price (the engine then waits for the journal before it tells of a call), so nobody listens for the others.
+//! Notifications go to the output directly rather than through `rmcp`: so they stand before the answer, and still get out while
+//! the connection is closing.
+
+use std::sync::Arc;
+
+use rmcp::model::{
+    ProgressNotification, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage,
+    ServerNotification,
+};
+use windlass_core::{CallId, CallResult, Engine, Event, Subscription};
+
+use crate::outgoing::Outgoing;
+
+/// Tells one client of one call.
+pub(crate) struct Progress {
+    events: Subscription,
+    outgoing: Arc<Outgoing>,
+    token: ProgressToken,
+    number: Number,
+}
+
+/// What is to be told next.
+enum News {
+    Output(String),
+    Progress { done: u64, total: Option<u64>, message: Arc<str> },
+}
+
+impl Progress {
+    /// Listens from now on: before the call begins, so that nothing of it is missed.
+    pub(crate) fn new(engine: &Engine, outgoing: Arc<Outgoing>, token: ProgressToken) -> Self {
+        Self { events: engine.subscribe(), outgoing, token, number: Number::default() }
+    }
+
+    /// Waits for the end of the call and tells all that happens until then.
+    pub(crate) async fn follow(
+        mut self,
+        call: &CallId,
+        running: impl Future<Output = CallResult>,
+    ) -> CallResult {
+        tokio::pin!(running);
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut running => {
+                    self.tell(call, None).await;
+                    return result;
+                }
+                event = self.events.next() => self.tell(call, Some(event)).await,
+            }
+        }
+    }
+
+    /// Tells this event and those that wait behind it. Output that has gathered goes in one piece; of reports how far the call
+    /// is, only the last matters.
+    async fn tell(&mut self, call: &CallId, first: Option<Event>) {
+        let mut news: Option<News> = None;
+        let mut next = first.or_else(|| self.events.try_next());
+        while let Some(event) = next {
+            news = match (news, of(call, event)) {
+                (news, None) => news,
+                (Some(News::Output(mut text)), Some(News::Output(more))) => {
+                    text.push_str(&more);
+                    Some(News::Output(text))
+                }
+                (Some(output @ News::Output(_)), later) => {
+                    self.put(output);
+                    later
+                }
+                (Some(progress @ News::Progress { .. }), Some(later @ News::Output(_))) => {
+                    self.put(progress);
+                    Some(later)
+                }
+                (_, later) => later,
+            };
+            next = self.events.try_next();
+        }
+        if let Some(news) = news {
+            self.put(news);
+            // A client that is gone ends the connection, and with it the call.
+            drop(self.outgoing.flush().await);
+        }
+    }
+
+    fn put(&mut self, news: News) {
+        let (progress, total, message) = match news {
+            News::Output(text) => (self.number.after_output(text.len()), None, text),
+            News::Progress { done, total, message } => {
+                let (progress, total) = self.number.after_report(done, total);
+                (progress, total, message.to_string())
+            }
+        };
+        let mut told = ProgressNotificationParam::new(self.token.clone(), progress);
+        told.total = total;
+        told.message = Some(message).filter(|message| !message.is_empty());
+        let told = ServerNotification::from(ProgressNotification::new(told));
+        // What cannot be written down is missing from the progress, not from the answer.
+        drop(self.outgoing.put(&ServerJsonRpcMessage::notification(told)));
+    }
+}
+
+fn of(call: &CallId, event: Event) -> Option<News> {
+    match event {
+        Event::Output { call: of, delta } if of == *call => Some(News::Output(delta.to_string())),
+        Event::Progress { call: of, done, total, message } if of == *call => {
+            Some(News::Progress { done, total, message })
+        }
+        _ => None,
+    }
+}
+
+/// The number of a notification, which must be more than that of the one before: what the call reports, or else how many bytes
+/// of output have come.
+#[derive(Default)]
+struct Number {
+    last: Option<f64>,
+    reported: bool,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a number for people; the last digits do not matter"
+)]
+impl Number {
+    fn after_output(&mut self, bytes: usize) -> f64 {
+        let bytes = if self.reported { 0.0 } else { bytes as f64 };
+        self.grow_to(self.last.unwrap_or(0.0) + bytes)
+    }
+
+    fn after_report(&mut self, done: u64, total: Option<u64>) -> (f64, Option<f64>) {
+        self.reported = true;
+        let number = self.grow_to(done as f64);
+        (number, total.map(|total| total as f64).filter(|total| number <= *total))
+    }
+
+    fn grow_to(&mut self, number: f64) -> f64 {
+        let number = match self.last {
+            Some(last) if number <= last => last.next_up(),
+            _ => number,
+        };
+        self.last = Some(number);
+        number
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_reported_ones_or_bytes() {
+        let mut number = Number::default();
+        assert_eq!(number.after_report(0, Some(2)), (0.0, Some(2.0)));
+        assert_eq!(number.after_report(1, Some(2)), (1.0, Some(2.0)));
+        assert!(number.after_output(500) < 1.1);
+        assert_eq!(number.after_report(2, Some(2)), (2.0, Some(2.0)));
+        assert_eq!(number.after_report(2, Some(2)).1, None, "more than the total");
+        let mut number = Number::default();
+        assert_eq!((number.after_output(3), number.after_output(4)), (3.0, 7.0));
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_always_grow(steps in prop::collection::vec((any::<bool>(), 0_u32..5), 0..50)) {
+            let mut number = Number::default();
+            let mut last = f64::NEG_INFINITY;
+            for (reported, step) in steps {
+                let next = if reported {
+                    number.after_report(u64::from(step), None).0
+                } else {
+                    number.after_output(step as usize)
+                };
+                prop_assert!(next > last);
+                last = next;
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One connection from its beginning to its end.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
+use rmcp::service::serve_directly;
+use tokio::io::{AsyncRead, AsyncWrite};
+use windlass_core::{Engine, Session};
+
+use crate::ended::Ended;
+use crate::in_flight::InFlight;
+use crate::lines::Lines;
+use crate::outgoing::Outgoing;
+use crate::server::Server;
+use crate::stdio;
+use crate::transport::LineTransport;
+
+/// What can be chosen about a server.
+///
+/// ```
+/// use windlass_mcp::Options;
+/// let options = Options { instructions: Some("Read before you write.".into()), ..Options::default() };
+/// assert_eq!(options.name, "windlass");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What the server calls itself.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What a client may tell its model about the tools as a whole.
+    pub instructions: Option<String>,
+    /// How many bytes a message may have; a longer one is refused and skipped.
+    pub longest_message: usize,
+    /// How many requests may wait for their answers; more are refused.
+    pub most_in_flight: usize,
+    /// For how long calls may go on when the input has ended, before they are stopped: what was asked for through a pipe that
+    /// closes at once is still answered.
+    pub grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            name: "windlass".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            instructions: None,
+            longest_message: 64 * 1024 * 1024,
+            most_in_flight: 1024,
+            // Clients kill a server that is still there two seconds after they have closed its input.
+            grace: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Why a connection ended other than by the client's will.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    /// The input could not be read.
+    #[error("cannot read the client's messages: {0}")]
+    Input(#[source] io::Error),
+    /// The output could not be written.
+    #[error("cannot write to the client: {0}")]
+    Output(#[source] io::Error),
+    /// A fault in the server itself.
+    #[error("the server ended early: {0}")]
+    Internal(String),
+}
+
+/// Serves a session over standard input and output until the input ends.
+///
+/// Nothing else may write to standard output meanwhile. Must be called inside a runtime with I/O and time enabled; one thread
+/// is enough, and fastest.
+pub async fn serve_stdio(
+    engine: Engine,
+    session: Arc<Session>,
+    options: Options,
+) -> Result<(), McpError> {
+    serve(engine, session, stdio::input(), stdio::output(), options).await
+}
+
+/// Serves a session until the input ends, then stops what is still running. A client that goes away is a normal end.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tokio::io::AsyncReadExt;
+/// use windlass_core::{Engine, testing::EmptyHost};
+/// use windlass_mcp::{Options, serve};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+/// let session = engine.new_session();
+/// let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+/// let (mut client, output) = tokio::io::duplex(4096);
+/// serve(engine, session, &ping[..], output, Options::default()).await?;
+/// let mut answer = String::new();
+/// client.read_to_string(&mut answer).await?;
+/// assert_eq!(answer, "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+/// # Ok(())
+/// # }
+/// ```
+pub async fn serve(
+    engine: Engine,
+    session: Arc<Session>,
+    input: impl AsyncRead + Send + Unpin + 'static,
+    output: impl AsyncWrite + Send + Unpin + 'static,
+    options: Options,
+) -> Result<(), McpError> {
+    let outgoing = Arc::new(Outgoing::new(output));
+    let in_flight = Arc::new(InFlight::new(options.most_in_flight));
+    let input_ended = Arc::new(Ended::default());
+    let transport = LineTransport {
+        lines: Lines::new(input, options.longest_message),
+        in_flight: in_flight.clone(),
+        outgoing: outgoing.clone(),
+        longest: options.longest_message,
+        initialized: false,
+        unwritten: false,
+        ended: input_ended.clone(),
+    };
+    let server = Server::new(engine, session, outgoing.clone(), config(&options));
+
+    // Also if this future is dropped.
+    let _stop_in_the_end = StopInTheEnd(in_flight.clone());
+    let ended = serve_directly(server, transport, None).waiting();
+    tokio::pin!(ended);
+    let quit = tokio::select! {
+        quit = &mut ended => quit,
+        () = patience(&input_ended, outgoing.ended(), options.grace) => {
+            in_flight.stop_all();
+            ended.await
+        }
+    };
+    quit.map_err(|error| McpError::Internal(error.to_string()))?;
+    match (input_ended.take_failure(), outgoing.ended().take_failure()) {
+        (Some(error), _) => Err(McpError::Input(error)),
+        (_, Some(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(McpError::Output(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Waits until calls that still run should be stopped: some time after the input has ended, at once if the client is gone.
+async fn patience(input_ended: &Ended, output_ended: &Ended, grace: Duration) {
+    let end_of_grace = async {
+        input_ended.wait().await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::select! {
+        () = end_of_grace => {}
+        () = output_ended.wait() => {}
+    }
+}
+
+struct StopInTheEnd(Arc<InFlight>);
+
+impl Drop for StopInTheEnd {
+    fn drop(&mut self) {
+        self.0.stop_all();
+    }
+}
+
+fn config(options: &Options) -> ServerConfig {
+    let capabilities = ServerCapabilities::builder().enable_tools().build();
+    let mut config = ServerConfig::new(capabilities)
+        .with_server_info(Implementation::new(&options.name, &options.version));
+    config.instructions.clone_from(&options.instructions);
+    config
+}

@@ -1,0 +1,64 @@
+//! The standard streams, without a thread between them and us where that can be had.
+//!
+//! A client starts a server with pipes or, as Node does, with sockets. Both can be waited for by the runtime itself; anything else
+//! (a terminal, a file) is read and written by Tokio's helper threads, at the price of two changes of thread per message.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// Standard input.
+pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
+    #[cfg(target_os = "linux")]
+    if let Some(input) = linux::input() {
+        return input;
+    }
+    Box::new(tokio::io::stdin())
+}
+
+/// Standard output.
+pub(crate) fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
+    #[cfg(target_os = "linux")]
+    if let Some(output) = linux::output() {
+        return output;
+    }
+    Box::new(tokio::io::stdout())
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::os::fd::{AsFd, OwnedFd};
+    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::net::UnixStream as StdUnixStream;
+
+    use tokio::io::{AsyncRead, AsyncWrite};
+    use tokio::net::UnixStream;
+    use tokio::net::unix::pipe;
+
+    // A pipe is opened anew: not to block is then a property of our end alone, not of the stream that others may share.
+
+    pub(super) fn input() -> Option<Box<dyn AsyncRead + Send + Unpin>> {
+        if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
+            return Some(Box::new(pipe));
+        }
+        Some(Box::new(socket(std::io::stdin())?))
+    }
+
+    pub(super) fn output() -> Option<Box<dyn AsyncWrite + Send + Unpin>> {
+        if let Ok(pipe) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
+            return Some(Box::new(pipe));
+        }
+        Some(Box::new(socket(std::io::stdout())?))
+    }
+
+    /// The stream as a socket, if it is one between processes.
+    fn socket(stream: impl AsFd) -> Option<UnixStream> {
+        let file = std::fs::File::from(stream.as_fd().try_clone_to_owned().ok()?);
+        if !file.metadata().ok()?.file_type().is_socket() {
+            return None;
+        }
+        let socket = StdUnixStream::from(OwnedFd::from(file));
+        // Only such a socket has an address of that kind.
+        socket.local_addr().ok()?;
+        socket.set_nonblocking(true).ok()?;
+        UnixStream::from_std(socket).ok()
+    }
+}

@@ -1,0 +1,207 @@
+//! A server with a few tools, and a client that speaks to it in lines.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
+use windlass_core::{Content, Effects, Engine, Kinds, Outcome, Output, RecordKind, Toolbox};
+use windlass_mcp::{McpError, Options, serve};
+
+/// The client's end of a connection.
+pub(crate) struct Client {
+    to_server: DuplexStream,
+    from_server: BufReader<DuplexStream>,
+    pub(crate) server: JoinHandle<Result<(), McpError>>,
+    pub(crate) journal: Arc<MemoryJournal>,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// How a test and the tool `wait` wait for each other.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    /// One for each call that has begun.
+    begun: Semaphore,
+    /// One for each call that may end.
+    open: Semaphore,
+}
+
+impl Gate {
+    pub(crate) async fn until_begun(&self, calls: u32) {
+        self.begun.acquire_many(calls).await.unwrap().forget();
+    }
+
+    pub(crate) fn let_end(&self, calls: usize) {
+        self.open.add_permits(calls);
+    }
+}
+
+fn toolbox(gate: &Arc<Gate>) -> Toolbox {
+    let gate = gate.clone();
+    let number = json!({"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"], "additionalProperties": false});
+    let tools = [
+        MockTool::named("echo").answering(|_, input| async move { Ok(Output::json(input)) }),
+        MockTool::named("count")
+            .with_schema(number)
+            .with_effects(Kinds::READ, |_| Effects::read("numbers"))
+            .answering(|_, input| async move { Ok(Output::text(input["number"].to_string())) }),
+        MockTool::named("fail")
+            .answering(|_, _| async { Ok(Output::error("no such thing").with("tried", 3)) }),
+        MockTool::named("panic").answering(|_, _| async { panic!("oh no") }),
+        MockTool::named("save").with_effects(Kinds::WRITE, |_| Effects::write("out")),
+        MockTool::named("show").answering(|_, _| async { Ok(everything()) }),
+        MockTool::named("wait").answering(move |cx, _| {
+            let gate = gate.clone();
+            async move {
+                gate.begun.add_permits(1);
+                gate.open.acquire().await.unwrap().forget();
+                cx.output("never told to anybody who does not listen");
+                Ok(Output::text("waited"))
+            }
+        }),
+        MockTool::named("work").answering(|cx, _| async move {
+            cx.progress(1, Some(3), "one");
+            tokio::task::yield_now().await;
+            cx.output("half ");
+            cx.output("done\n");
+            tokio::task::yield_now().await;
+            cx.progress(3, Some(3), "three");
+            Ok(Output::text("worked"))
+        }),
+    ];
+    let mut toolbox = Toolbox::new();
+    for tool in tools {
+        toolbox.add(tool).unwrap();
+    }
+    toolbox
+}
+
+/// One of each kind of content.
+fn everything() -> Output {
+    let content = vec![
+        Content::text("a text"),
+        Content::Image { media_type: "image/png".into(), data: "AAAA".into() },
+        Content::Json { value: json!([1, 2]) },
+        Content::ResourceLink {
+            uri: "output:c1".into(),
+            name: "the rest".into(),
+            media_type: Some("text/plain".into()),
+        },
+    ];
+    Output { content, ..Output::default() }
+}
+
+impl Client {
+    /// A connection on which nothing was said yet.
+    pub(crate) fn new(options: Options) -> Self {
+        let gate = Arc::new(Gate { begun: Semaphore::new(0), open: Semaphore::new(0) });
+        let journal = Arc::new(MemoryJournal::default());
+        let engine = Engine::builder(Arc::new(EmptyHost::default()))
+            .toolbox(toolbox(&gate))
+            .journal(journal.clone())
+            .build();
+        let session = engine.new_session();
+        let (to_server, input) = tokio::io::duplex(64 * 1024);
+        let (output, from_server) = tokio::io::duplex(64 * 1024);
+        let server = tokio::spawn(serve(engine, session, input, output, options));
+        Self { to_server, from_server: BufReader::new(from_server), server, journal, gate }
+    }
+
+    /// A connection that was opened the old way.
+    pub(crate) async fn initialized() -> Self {
+        let mut client = Self::new(Options::default());
+        client.initialize().await;
+        client
+    }
+
+    pub(crate) async fn initialize(&mut self) {
+        self.say(&initialize("2025-11-25")).await;
+        assert_eq!(self.hear().await["result"]["protocolVersion"], "2025-11-25");
+        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+    }
+
+    pub(crate) async fn say(&mut self, message: &Value) {
+        self.say_line(&message.to_string()).await;
+    }
+
+    pub(crate) async fn say_line(&mut self, line: &str) {
+        self.say_bytes(format!("{line}\n").as_bytes()).await;
+    }
+
+    pub(crate) async fn say_bytes(&mut self, bytes: &[u8]) {
+        self.to_server.write_all(bytes).await.unwrap();
+    }
+
+    /// The next message; every line must be one.
+    pub(crate) async fn hear(&mut self) -> Value {
+        self.hear_or_end().await.expect("the server has ended")
+    }
+
+    pub(crate) async fn hear_or_end(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        self.from_server.read_line(&mut line).await.unwrap();
+        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
+    }
+
+    pub(crate) async fn ask(&mut self, message: &Value) -> Value {
+        self.say(message).await;
+        self.hear().await
+    }
+
+    /// Waits until so many calls have ended, whether they were answered or not.
+    pub(crate) async fn until_ended(&self, calls: usize) {
+        while endings(&self.journal).len() < calls {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Says nothing more.
+    pub(crate) async fn close_input(&mut self) {
+        self.to_server.shutdown().await.unwrap();
+    }
+
+    /// Goes away without a word, and returns when the server has ended.
+    pub(crate) async fn leave(self) -> (Result<(), McpError>, Arc<MemoryJournal>) {
+        drop((self.to_server, self.from_server));
+        (self.server.await.unwrap(), self.journal)
+    }
+}
+
+pub(crate) fn initialize(version: &str) -> Value {
+    json!({
+        "jsonrpc": "2.0", "id": "init", "method": "initialize",
+        "params": {"protocolVersion": version, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}},
+    })
+}
+
+pub(crate) fn request(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
+    request(id, "tools/call", json!({"name": tool, "arguments": arguments}))
+}
+
+pub(crate) fn cancel(id: impl Into<Value>) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id.into()}})
+}
+
+/// What a request says of itself since 2026-07-28.
+pub(crate) fn modern() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    })
+}
+
+/// How the calls on record ended, in the order of their ends.
+pub(crate) fn endings(journal: &MemoryJournal) -> Vec<(String, Outcome)> {
+    let ends = journal.records().into_iter().filter_map(|record| match record.kind {
+        RecordKind::Finished(outcome) => Some((record.tool, outcome)),
+        RecordKind::Started => None,
+    });
+    ends.collect()
+}

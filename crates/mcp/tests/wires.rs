@@ -1,0 +1,141 @@
+//! Both wires: opened with `initialize`, and every request on its own.
+
+use serde_json::{Value, json};
+use windlass_mcp::Options;
+
+use crate::support::{Client, initialize, modern, request};
+
+#[tokio::test]
+async fn versions_are_agreed_on() {
+    let cases = [
+        ("2024-11-05", "2024-11-05"),
+        ("2025-03-26", "2025-03-26"),
+        ("2025-06-18", "2025-06-18"),
+        ("2025-11-25", "2025-11-25"),
+        // It has no such handshake, so the newest that has.
+        ("2026-07-28", "2025-11-25"),
+        ("1999-01-01", "2025-11-25"),
+    ];
+    for (asked, agreed) in cases {
+        let options = Options { instructions: Some("Look first.".into()), ..Options::default() };
+        let mut client = Client::new(options);
+        let answer = client.ask(&initialize(asked)).await;
+        let result = &answer["result"];
+        assert_eq!(result["protocolVersion"], agreed, "{asked}");
+        assert_eq!(result["serverInfo"]["name"], "windlass");
+        assert_eq!(result["capabilities"], json!({"tools": {}}));
+        assert_eq!(result["instructions"], "Look first.");
+        let list = client.ask(&request(1, "tools/list", json!({}))).await;
+        assert_eq!(list["result"].get("resultType"), None, "{asked}");
+        assert_eq!(list["result"].get("ttlMs"), None, "{asked}");
+    }
+}
+
+#[tokio::test]
+async fn requests_stand_on_their_own() {
+    let mut client = Client::new(Options::default());
+    let answer = client.ask(&request(1, "server/discover", json!({"_meta": modern()}))).await;
+    let result = &answer["result"];
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["supportedVersions"].as_array().unwrap().last().unwrap(), "2026-07-28");
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "windlass");
+
+    let list = client.ask(&request(2, "tools/list", json!({"_meta": modern()}))).await;
+    let result = &list["result"];
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["cacheScope"], "private");
+    assert!(result["ttlMs"].as_u64().unwrap() > 0);
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "windlass");
+
+    let params = json!({"name": "show", "_meta": modern()});
+    let call = client.ask(&request(3, "tools/call", params)).await;
+    let result = &call["result"];
+    assert_eq!(result["resultType"], "complete");
+    assert_eq!(result["structuredContent"], json!([1, 2]), "any value may stand there");
+    assert_eq!(result["_meta"]["windlass/result"]["outcome"], "ok");
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "windlass");
+}
+
+#[tokio::test]
+async fn one_connection_takes_both() {
+    let mut client = Client::new(Options::default());
+    // A client that does not know the server asks first, and may then go either way.
+    client.ask(&request(1, "server/discover", json!({"_meta": modern()}))).await;
+    client.initialize().await;
+    let old = client.ask(&request(2, "tools/list", json!({}))).await;
+    assert_eq!(old["result"].get("resultType"), None);
+    let new = client.ask(&request(3, "tools/list", json!({"_meta": modern()}))).await;
+    assert_eq!(new["result"]["resultType"], "complete");
+    assert_eq!(old["result"]["tools"], new["result"]["tools"]);
+    assert_eq!(client.ask(&request(4, "ping", json!({}))).await["result"], json!({}));
+    let ping = client.ask(&request(5, "ping", json!({"_meta": modern()}))).await;
+    assert_eq!(ping["error"]["code"], -32601, "there is no ping any more");
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_say_what_it_speaks_is_refused() {
+    let half = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
+    let future = json!({"_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2099-01-01",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }});
+    let cases = [
+        ("tools/list", json!({}), -32602),
+        ("tools/call", json!({"name": "echo"}), -32602),
+        ("server/discover", json!({}), -32602),
+        ("tools/list", half, -32602),
+        ("tools/list", future.clone(), -32022),
+        ("server/discover", future, -32022),
+    ];
+    let mut client = Client::new(Options::default());
+    for (method, params, code) in cases {
+        let answer = client.ask(&request(1, method, params.clone())).await;
+        assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
+        assert_eq!(answer["id"], 1);
+    }
+    // None of this has harmed the connection.
+    client.initialize().await;
+    assert!(client.ask(&request(2, "tools/list", json!({}))).await["result"].is_object());
+}
+
+#[tokio::test]
+async fn messages_may_come_all_at_once() {
+    let mut client = Client::new(Options::default());
+    let lines = [
+        initialize("2025-11-25"),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        request(1, "tools/list", json!({})),
+        request(2, "tools/call", json!({"name": "echo", "arguments": {"a": 1}})),
+    ]
+    .map(|message| message.to_string())
+    .join("\r\n");
+    client.say_bytes(lines.as_bytes()).await;
+    client.close_input().await;
+    let mut ids = Vec::new();
+    while let Some(answer) = client.hear_or_end().await {
+        assert!(answer["result"].is_object(), "{answer}");
+        ids.push(answer["id"].clone());
+    }
+    ids.sort_by_key(Value::to_string);
+    assert_eq!(ids, [json!("init"), json!(1), json!(2)], "also the line without an end");
+    assert!(client.server.await.unwrap().is_ok());
+}
+
+#[tokio::test]
+async fn the_list_is_whole_and_always_the_same() {
+    let mut client = Client::initialized().await;
+    let list = client.ask(&request(1, "tools/list", json!({}))).await["result"].clone();
+    assert_eq!(list, client.ask(&request(2, "tools/list", Value::Null)).await["result"]);
+    let tools = list["tools"].as_array().unwrap();
+    let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["echo", "count", "fail", "panic", "save", "show", "wait", "work"]);
+    assert_eq!(
+        tools[1]["annotations"],
+        json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false})
+    );
+    assert_eq!(tools[4]["annotations"]["destructiveHint"], true);
+    assert_eq!(tools[1]["inputSchema"]["required"], json!(["number"]));
+    assert_eq!(tools[1]["description"], "A tool for tests.");
+    let other = client.ask(&request(3, "tools/list", json!({"cursor": "2"}))).await;
+    assert_eq!(other["error"]["code"], -32602);
+}
