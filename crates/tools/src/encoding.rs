@@ -259,7 +259,7 @@ fn looks_like_utf16(head: &[u8], read: fn([u8; 2]) -> u16) -> bool {
             Err(_) => return false,
         }
     }
-    head.len() % 2 == 0 && ascii * 2 > pairs.len()
+    head.len().is_multiple_of(2) && ascii * 2 > pairs.len()
 }
 
 /// Bytes without zeros that are not text either: one in ten is a control character.

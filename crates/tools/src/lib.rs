@@ -2,6 +2,9 @@
 //!
 //! A tool reaches the machine through its [`Context`](windlass_core::Context) alone; `clippy.toml` bans the side doors.
 
+mod diff;
+mod document;
+mod edit;
 mod encoding;
 mod glob;
 mod grep;
@@ -11,11 +14,13 @@ mod read;
 mod shown;
 #[cfg(test)]
 mod testing;
+mod write;
 
 use windlass_core::AnyTool;
 
 /// Every built-in tool, in the order in which models see them.
-pub const BUILTIN: &[&dyn AnyTool] = &[&read::READ, &list::List, &glob::Glob, &grep::Grep];
+pub const BUILTIN: &[&dyn AnyTool] =
+    &[&read::READ, &write::Write, &edit::Edit, &list::List, &glob::Glob, &grep::Grep];
 
 #[cfg(test)]
 mod tests {

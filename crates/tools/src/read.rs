@@ -10,6 +10,8 @@ mod media;
 mod notebook;
 mod page;
 mod pdf;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 
@@ -24,6 +26,7 @@ use self::index_cache::IndexCache;
 use self::lines::BLOCK;
 use self::look::{Look, Seen};
 use self::page::Ask;
+pub(crate) use self::page::MAX_CHARACTERS;
 use crate::shown::Root;
 
 /// Files up to this size are read where the call is; a thread for them would cost more than the reading.

@@ -63,6 +63,11 @@ impl Workspace {
         std::fs::write(path, content).unwrap();
     }
 
+    /// The bytes of a file.
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap()
+    }
+
     /// The session of all calls.
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session

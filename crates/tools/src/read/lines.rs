@@ -53,7 +53,6 @@ impl Default for LineIndex {
 }
 
 impl LineIndex {
-
     /// The last known block that begins before the line does, and how many line feeds come before it.
     fn nearest(&self, line: u64) -> (u64, u64) {
         let at = self.before.partition_point(|count| *count < line).saturating_sub(1);

@@ -19,7 +19,8 @@ struct Notebook {
 
 #[derive(Deserialize)]
 struct Cell {
-    cell_type: String,
+    #[serde(rename = "cell_type")]
+    kind: String,
     #[serde(default)]
     source: Lines,
     #[serde(default)]
@@ -40,7 +41,8 @@ enum Lines {
 
 #[derive(Deserialize)]
 struct Output {
-    output_type: String,
+    #[serde(rename = "output_type")]
+    kind: String,
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
@@ -77,7 +79,7 @@ pub(crate) fn to_text(json: &str) -> Option<String> {
 
 fn push_cell(text: &mut String, number: usize, cell: &Cell) {
     let count = cell.execution_count.map(|count| format!(" [{count}]")).unwrap_or_default();
-    line(text, format_args!("\n## cell {number}: {}{count}", cell.cell_type));
+    line(text, format_args!("\n## cell {number}: {}{count}", cell.kind));
     push_lines(text, &cell.source.joined());
     for output in &cell.outputs {
         push_output(text, output);
@@ -85,7 +87,7 @@ fn push_cell(text: &mut String, number: usize, cell: &Cell) {
 }
 
 fn push_output(text: &mut String, output: &Output) {
-    let kind = output.name.as_deref().unwrap_or(&output.output_type);
+    let kind = output.name.as_deref().unwrap_or(&output.kind);
     line(text, format_args!("### output: {kind}"));
     push_bounded(text, &output.text.joined());
     if let Some(name) = &output.ename {

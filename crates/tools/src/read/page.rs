@@ -82,7 +82,8 @@ pub(crate) fn show<R: Read + Seek>(
     // A large file can look like UTF-8 for long before it turns out not to be.
     let encoding =
         if encoding == TextEncoding::UTF_8 { TextEncoding::of_lines(&raw.bytes) } else { encoding };
-    let total = reader.count_rest(COUNT_AHEAD)?;
+    let ahead = ask.file_bytes.saturating_sub(reader.offset());
+    let total = reader.count_rest(if ahead > COUNT_AHEAD { 0 } else { COUNT_AHEAD })?;
     let mut page = raw.render(encoding, ask);
     page.total = total;
     let guess = estimate(reader.line(), reader.offset(), ask.file_bytes);
@@ -138,10 +139,12 @@ fn first_line<R: Read + Seek>(
     Ok(total.saturating_sub(offset.unsigned_abs()))
 }
 
-/// How many lines a file probably has, if so many were in so many of its bytes.
+/// How many lines a file probably has, if so many were in so many of its bytes; to two digits, since more would be a lie.
 fn estimate(lines: u64, bytes: u64, all: u64) -> u64 {
     let guess = u128::from(lines) * u128::from(all) / u128::from(bytes.max(1));
-    u64::try_from(guess).unwrap_or(u64::MAX).max(lines)
+    let guess = u64::try_from(guess).unwrap_or(u64::MAX);
+    let unit = 10u64.pow(guess.checked_ilog10().unwrap_or(0).saturating_sub(1));
+    (guess / unit * unit).max(lines)
 }
 
 impl Raw {
@@ -241,8 +244,8 @@ impl Page {
             facts.push("no newline at the end".into());
         }
         if !self.cut.is_empty() {
-            let count = self.cut.len();
-            facts.push(format!("{count} lines cut at {MAX_CHARACTERS} characters"));
+            let count = lines(self.cut.len() as u64);
+            facts.push(format!("{count} cut at {MAX_CHARACTERS} characters"));
         }
         format!("[{}]", facts.join("; "))
     }

@@ -1,0 +1,208 @@
+//! `edit`: replaces text in a file, and leaves every other byte as it is.
+//!
+//! The file need not have been read before: what is looked for must be there, and that is proof enough. Several edits of one
+//! call see each other's results, in order, and are made all or none.
+
+mod fold;
+mod indent;
+mod miss;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{
+    Change, Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Stat, Tool, ToolError,
+};
+
+use self::plan::{Edit as Wanted, Miss, Plan, Strategy};
+use crate::diff;
+use crate::document::{self, Document};
+use crate::shown::{self, Root};
+
+pub(crate) struct Edit;
+
+/// Replace text in a file: `old_string` by `new_string`, or several `edits` in order, all or none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// File to change.
+    path: PathBuf,
+    /// Text to find, unique, without line numbers.
+    #[serde(default)]
+    old_string: Option<String>,
+    /// What to put there.
+    #[serde(default)]
+    new_string: Option<String>,
+    /// Every occurrence.
+    #[serde(default)]
+    replace_all: bool,
+    /// Several edits instead.
+    #[serde(default)]
+    edits: Option<Vec<One>>,
+}
+
+/// One of several edits.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct One {
+    /// Text to find.
+    old_string: String,
+    /// What to put there.
+    new_string: String,
+    /// Every occurrence.
+    #[serde(default)]
+    replace_all: bool,
+}
+
+impl Tool for Edit {
+    const NAME: &'static str = "edit";
+    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    type Args = Args;
+
+    fn effects(&self, args: &Args) -> Effects {
+        Effects::read(&args.path).and(Effect::Write(PathPattern::file(&args.path)))
+    }
+
+    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
+        let path = args.path.clone();
+        let edits = args.edits()?;
+        cx.blocking(move |cx| edit(cx, &path, &edits)).await?
+    }
+}
+
+impl Args {
+    /// The edits, in either form.
+    fn edits(self) -> Result<Vec<Wanted>, ToolError> {
+        match (self.old_string, self.new_string, self.edits) {
+            (Some(old), Some(new), None) => Ok(vec![Wanted { old, new, all: self.replace_all }]),
+            (Some(_), None, None) => Err(ToolError::invalid_args("`new_string` is missing")
+                .hint("give \"\" to remove old_string")),
+            (None, _, None) => Err(ToolError::invalid_args("`old_string` is missing")
+                .hint("give old_string and new_string, or edits")),
+            (None, None, Some(edits)) if edits.is_empty() => {
+                Err(ToolError::invalid_args("`edits` is empty"))
+            }
+            (None, None, Some(_)) if self.replace_all => Err(ToolError::invalid_args(
+                "`replace_all` beside `edits` does not say which edit it means",
+            )
+            .hint("give it inside of the edits that should replace every occurrence")),
+            (None, None, Some(edits)) => Ok(edits.into_iter().map(One::wanted).collect()),
+            (_, _, Some(_)) => {
+                Err(ToolError::invalid_args("both `edits` and a single edit are given")
+                    .hint("put old_string and new_string into edits"))
+            }
+        }
+    }
+}
+
+impl One {
+    fn wanted(self) -> Wanted {
+        Wanted { old: self.old_string, new: self.new_string, all: self.replace_all }
+    }
+}
+
+fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError> {
+    let name = Root::of(cx, path)?.show(Path::new(""));
+    let (bytes, stat) = document::load(cx, path)?;
+    let before = Document::parse(bytes).map_err(|_| {
+        ToolError::failed(format!("cannot edit {name}: it is binary, and edit works on text"))
+    })?;
+    let (after, done) = apply(&before, edits, &name)?;
+    let change = Change { content: after.bytes(), expect: Expect::Same(stat.fingerprint) };
+    change_file(cx, path, &stat, &change)?;
+    Ok(report(&name, &before, &after, &done))
+}
+
+/// Makes the change; who had not seen all of the file before has not seen all of it now.
+fn change_file(
+    cx: &Context,
+    path: &Path,
+    before: &Stat,
+    change: &Change<'_>,
+) -> Result<(), ToolError> {
+    let place = cx.files().resolve(path)?.path;
+    let had_seen = cx.session().has_seen(&place, before.fingerprint).is_ok();
+    cx.files().change(path, change)?;
+    if !had_seen {
+        cx.session().forget(&place);
+    }
+    Ok(())
+}
+
+/// The file after all edits, and how each was made.
+fn apply(
+    before: &Document,
+    edits: &[Wanted],
+    name: &str,
+) -> Result<(Document, Vec<(Strategy, usize)>), ToolError> {
+    let mut document = before.clone();
+    let mut done = Vec::with_capacity(edits.len());
+    for (at, edit) in edits.iter().enumerate() {
+        let Plan { strategy, replacements } = plan::plan(document.text(), edit)
+            .map_err(|miss| refusal(&miss, document.text(), edit, name, (at, edits.len())))?;
+        let bytes = document
+            .splice(&replacements)
+            .map_err(|error| error.explain(name, document.encoding()))?;
+        document = document.with_bytes(bytes);
+        done.push((strategy, replacements.len()));
+    }
+    Ok((document, done))
+}
+
+fn refusal(
+    miss: &Miss,
+    text: &[u8],
+    edit: &Wanted,
+    name: &str,
+    (at, all): (usize, usize),
+) -> ToolError {
+    let words = miss.explain(text, edit, name);
+    let words = if all > 1 {
+        format!("edit {} of {all}, nothing was changed: {words}", at + 1)
+    } else {
+        words
+    };
+    match miss {
+        Miss::Empty => ToolError::invalid_args(words),
+        _ => ToolError::failed(words),
+    }
+}
+
+fn report(name: &str, before: &Document, after: &Document, done: &[(Strategy, usize)]) -> Output {
+    let replacements: usize = done.iter().map(|(_, count)| count).sum();
+    let loosest = done.iter().map(|(strategy, _)| *strategy).max().unwrap_or(Strategy::Exact);
+    let changes = diff::unified(&before.to_text(), &after.to_text());
+    let mut text = format!(
+        "edited {name}: {}, {}\n",
+        shown::count(replacements, "replacement", "replacements"),
+        how(done)
+    );
+    text.push_str(&changes.text);
+    Output::text(text)
+        .with("path", name)
+        .with("replacements", replacements)
+        .with("strategy", loosest.as_str())
+        .with("diff", changes.text)
+}
+
+/// How what was looked for was found, where it was not exactly so.
+fn how(done: &[(Strategy, usize)]) -> String {
+    let words = |strategy: Strategy| match strategy {
+        Strategy::Exact => "found exactly",
+        Strategy::Whitespace => "found apart from white space",
+        Strategy::Indentation => "found apart from indentation, new lines indented to fit",
+    };
+    if let [(strategy, _)] = done {
+        return words(*strategy).into();
+    }
+    let loose: Vec<String> = (1..)
+        .zip(done)
+        .filter(|(_, (strategy, _))| *strategy != Strategy::Exact)
+        .map(|(number, (strategy, _))| format!("edit {number} {}", words(*strategy)))
+        .collect();
+    if loose.is_empty() { "all found exactly".into() } else { loose.join(", ") }
+}

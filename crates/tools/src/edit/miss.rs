@@ -1,0 +1,378 @@
+//! Why an edit comes to nothing, in words that help with the next try: the closest place, its lines, and what differs.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use windlass_core::quote;
+
+use super::fold::{indentation, trim_end};
+use super::plan::{Edit, MAX_CANDIDATES, Miss, Strategy, line_number};
+
+/// How many lines of the closest place are shown.
+const MAX_LINES: usize = 20;
+/// How many line numbers are named.
+const MAX_NUMBERS: usize = 20;
+/// How many characters of a line are shown.
+const MAX_CHARACTERS: usize = 200;
+/// How many lines are held against each other letter by letter.
+const MAX_COMPARED: usize = 20_000;
+
+impl Miss {
+    /// What went wrong, and how to go on.
+    pub(super) fn explain(&self, text: &[u8], edit: &Edit, path: &str) -> String {
+        match self {
+            Self::Empty => format!(
+                "old_string is empty: there is nothing to look for in {path}\nto create or replace a whole file, use `write`"
+            ),
+            Self::Same => format!(
+                "old_string and new_string come to the same: nothing would change in {path}"
+            ),
+            Self::Ambiguous(lines, strategy) => ambiguous(lines, *strategy, edit, path),
+            Self::NotFound => not_found(text, edit, path),
+        }
+    }
+}
+
+fn ambiguous(lines: &[usize], strategy: Strategy, edit: &Edit, path: &str) -> String {
+    let mut shown: Vec<String> = lines.iter().take(MAX_NUMBERS).map(ToString::to_string).collect();
+    if lines.len() > MAX_NUMBERS {
+        shown.push("…".into());
+    }
+    let how = match strategy {
+        Strategy::Exact => "",
+        Strategy::Whitespace => ", apart from white space",
+        Strategy::Indentation => ", apart from indentation",
+    };
+    let least = if lines.len() >= MAX_CANDIDATES { "at least " } else { "" };
+    let next = match (strategy, edit.all) {
+        (Strategy::Exact, _) => "give more of the lines around it, or set replace_all",
+        (_, true) => "replace_all needs it exactly as it is in the file",
+        (_, false) => "give more of the lines around it, exactly as they are in the file",
+    };
+    format!(
+        "old_string is in {path} {least}{} times{how}: at lines {}\n{next}",
+        lines.len(),
+        shown.join(", ")
+    )
+}
+
+fn not_found(text: &[u8], edit: &Edit, path: &str) -> String {
+    let mut words = format!("old_string was not found in {path}");
+    if let Some(hint) = known_mistake(text, edit) {
+        push(&mut words, &hint);
+    }
+    let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').map(trim_return).collect();
+    let old: Vec<&[u8]> = edit
+        .old
+        .trim_end_matches('\n')
+        .as_bytes()
+        .split(|byte| *byte == b'\n')
+        .map(trim_return)
+        .collect();
+    match closest(&lines, &old) {
+        Some(start) => push_place(&mut words, &lines, &old, start),
+        None => push(&mut words, "nothing in the file is like it; read the file again"),
+    }
+    words
+}
+
+/// Mistakes that are made often enough to be looked for.
+fn known_mistake(text: &[u8], edit: &Edit) -> Option<String> {
+    let place = |wanted: &str| {
+        let at =
+            memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
+        Some(line_number(text, at))
+    };
+    if edit.old != edit.new
+        && let Some(line) = place(&edit.new)
+    {
+        return Some(format!(
+            "new_string is there already, at line {line}: was this edit made before?"
+        ));
+    }
+    if let Some(line) = without_numbers(&edit.old).and_then(|plain| place(&plain)) {
+        return Some(format!(
+            "without the line numbers that `read` puts before each line it is there, at line {line}"
+        ));
+    }
+    let unescaped = edit.old.replace("\\n", "\n").replace("\\t", "\t").replace("\\\"", "\"");
+    (unescaped != edit.old).then(|| place(&unescaped)).flatten().map(|line| {
+        format!("with its escapes (`\\n`, `\\t`, `\\\"`) resolved it is there, at line {line}")
+    })
+}
+
+/// The text without `NUMBER⇥` before each line; `None` if a line has none.
+fn without_numbers(text: &str) -> Option<String> {
+    text.split_inclusive('\n')
+        .map(|line| {
+            let (number, rest) = line.split_once('\t')?;
+            number.trim_start().parse::<u64>().ok().map(|_| rest)
+        })
+        .collect()
+}
+
+/// The line, counted from 0, where the place begins that has most in common with what was looked for.
+fn closest(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
+    by_equal_lines(lines, old).or_else(|| by_likeness(lines, old))
+}
+
+/// Lines that are equal but for white space around them vote for where the place would begin; long lines count more.
+fn by_equal_lines(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
+    let mut wanted: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    for (at, line) in old.iter().enumerate().filter(|(_, line)| line.trim_ascii().len() > 1) {
+        wanted.entry(line.trim_ascii()).or_default().push(at);
+    }
+    let mut votes: HashMap<usize, usize> = HashMap::new();
+    for (at, line) in lines.iter().enumerate() {
+        for nth in wanted.get(line.trim_ascii()).into_iter().flatten().take(8) {
+            if let Some(start) = at.checked_sub(*nth) {
+                *votes.entry(start).or_default() += line.trim_ascii().len().min(40);
+            }
+        }
+    }
+    votes
+        .into_iter()
+        .max_by_key(|(start, votes)| (*votes, std::cmp::Reverse(*start)))
+        .map(|(start, _)| start)
+}
+
+/// The line that is most like the longest line that was looked for.
+fn by_likeness(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
+    let (nth, longest) = old.iter().enumerate().max_by_key(|(_, line)| line.trim_ascii().len())?;
+    let wanted = Pairs::of(longest);
+    lines
+        .iter()
+        .enumerate()
+        .take(MAX_COMPARED)
+        .map(|(at, line)| (wanted.likeness(&Pairs::of(line)), at))
+        .filter(|(likeness, _)| *likeness >= 50)
+        .max_by_key(|(likeness, at)| (*likeness, std::cmp::Reverse(*at)))
+        .map(|(_, at)| at.saturating_sub(nth))
+}
+
+/// The pairs of neighbouring letters of a line, sorted.
+struct Pairs(Vec<[u8; 2]>);
+
+impl Pairs {
+    fn of(line: &[u8]) -> Self {
+        let line = line.trim_ascii();
+        let line = line.get(..MAX_CHARACTERS).unwrap_or(line);
+        let mut pairs: Vec<[u8; 2]> = line.array_windows().copied().collect();
+        pairs.sort_unstable();
+        Self(pairs)
+    }
+
+    /// How much two lines have in common, from 0 to 100.
+    fn likeness(&self, other: &Self) -> usize {
+        let all = self.0.len() + other.0.len();
+        if all == 0 {
+            return 0;
+        }
+        let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut common = 0;
+        while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
+            match x.cmp(y) {
+                std::cmp::Ordering::Less => drop(a.next()),
+                std::cmp::Ordering::Greater => drop(b.next()),
+                std::cmp::Ordering::Equal => {
+                    common += 1;
+                    a.next();
+                    b.next();
+                }
+            }
+        }
+        200 * common / all
+    }
+}
+
+fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize) {
+    let end = (start + old.len()).min(lines.len());
+    let shown = end.min(start + MAX_LINES);
+    push(words, &format!("the closest place is lines {}-{end}:", start + 1));
+    for (at, line) in lines.iter().enumerate().take(shown).skip(start) {
+        push(words, &format!("{}\t{}", at + 1, cut(&String::from_utf8_lossy(line))));
+    }
+    if shown < end {
+        push(words, &format!("… {} more lines", end - shown));
+    }
+    let difference = old.iter().enumerate().find_map(|(nth, old)| match lines.get(start + nth) {
+        Some(line) if line == old => None,
+        Some(line) => Some(describe(start + nth + 1, line, old)),
+        None => Some(format!("the file ends before line {} of old_string", nth + 1)),
+    });
+    if let Some(difference) = difference {
+        push(words, &difference);
+    }
+}
+
+/// What differs between a line of the file and one that was looked for.
+fn describe(number: usize, line: &[u8], old: &[u8]) -> String {
+    if trim_end(line) == trim_end(old) {
+        return format!(
+            "line {number} ends with {} in the file, with {} in old_string",
+            blanks(line.get(trim_end(line).len()..).unwrap_or_default()),
+            blanks(old.get(trim_end(old).len()..).unwrap_or_default())
+        );
+    }
+    if line.trim_ascii() == old.trim_ascii() {
+        return format!(
+            "line {number} is indented by {} in the file, by {} in old_string",
+            blanks(indentation(line)),
+            blanks(indentation(old))
+        );
+    }
+    let (line, old) = (String::from_utf8_lossy(line), String::from_utf8_lossy(old));
+    let same = line.chars().zip(old.chars()).take_while(|(a, b)| a == b).count();
+    format!(
+        "line {number} differs from character {} on\n  in the file:   {}\n  in old_string: {}",
+        same + 1,
+        around(&line, same),
+        around(&old, same)
+    )
+}
+
+/// `2 spaces`, `1 tab`, `no blanks`, or the blanks themselves.
+fn blanks(bytes: &[u8]) -> String {
+    let count = |one: &str| {
+        if bytes.len() == 1 { format!("1 {one}") } else { format!("{} {one}s", bytes.len()) }
+    };
+    match bytes.first() {
+        None => "no blanks".into(),
+        Some(b' ') if bytes.iter().all(|byte| *byte == b' ') => count("space"),
+        Some(b'\t') if bytes.iter().all(|byte| *byte == b'\t') => count("tab"),
+        _ => format!("`{}`", bytes.escape_ascii()),
+    }
+}
+
+/// The part of a line around a character, with what is invisible spelled out.
+fn around(line: &str, at: usize) -> String {
+    let start = at.saturating_sub(MAX_CHARACTERS / 2);
+    let part: String = line.chars().skip(start).take(MAX_CHARACTERS).collect();
+    let (before, after) = (
+        if start > 0 { "…" } else { "" },
+        if line.chars().nth(start + MAX_CHARACTERS).is_some() { "…" } else { "" },
+    );
+    format!("{before}{}{after}", quote::visible(&part).replace('\t', "\\t"))
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(MAX_CHARACTERS) {
+        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+        None => line.to_owned(),
+    }
+}
+
+fn trim_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+fn push(words: &mut String, line: &str) {
+    let written = write!(words, "\n{line}");
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::plan;
+    use super::*;
+
+    fn explained(text: &str, old: &str, new: &str) -> String {
+        let edit = Edit { old: old.into(), new: new.into(), all: false };
+        plan(text.as_bytes(), &edit).unwrap_err().explain(text.as_bytes(), &edit, "f")
+    }
+
+    #[test]
+    fn the_closest_place_is_shown() {
+        let text = "fn one() {\n    let a = 1;\n    a + 1\n}\n\nfn two() {\n    let b = 2;\n    b + 2\n}\n";
+        insta::assert_snapshot!(explained(text, "fn two() {\n    let b = 3;\n    b + 2\n}", "x"), @"
+        old_string was not found in f
+        the closest place is lines 6-9:
+        6	fn two() {
+        7	    let b = 2;
+        8	    b + 2
+        9	}
+        line 7 differs from character 13 on
+          in the file:       let b = 2;
+          in old_string:     let b = 3;
+        ");
+        insta::assert_snapshot!(explained(text, "let  a := 1", "x"), @"
+        old_string was not found in f
+        the closest place is lines 2-2:
+        2	    let a = 1;
+        line 2 differs from character 1 on
+          in the file:       let a = 1;
+          in old_string: let  a := 1
+        ");
+        insta::assert_snapshot!(explained(text, "fn three(): unit", "x"), @"
+        old_string was not found in f
+        nothing in the file is like it; read the file again
+        ");
+        insta::assert_snapshot!(explained("aa\n\tbb\nxx\n", "aa\n    bb\n  xx\n", "y"), @"
+        old_string was not found in f
+        the closest place is lines 1-3:
+        1	aa
+        2		bb
+        3	xx
+        line 2 is indented by 1 tab in the file, by 4 spaces in old_string
+        ");
+    }
+
+    #[test]
+    fn common_mistakes_are_named() {
+        for (text, old, new, expected) in [
+            (
+                "fn b() {}\n",
+                "fn a() {}",
+                "fn b() {}",
+                "new_string is there already, at line 1: was this edit made before?",
+            ),
+            (
+                "x\na b\nc\n",
+                "2\ta b\n3\tc",
+                "d",
+                "without the line numbers that `read` puts before each line it is there, at line 2",
+            ),
+            (
+                "say(\"hi\")\n\tok\n",
+                "say(\\\"hi\\\")\\n\\tok",
+                "d",
+                "with its escapes (`\\n`, `\\t`, `\\\"`) resolved it is there, at line 1",
+            ),
+        ] {
+            let words = explained(text, old, new);
+            assert_eq!(words.lines().nth(1), Some(expected), "{words}");
+        }
+    }
+
+    #[test]
+    fn ambiguity_names_the_lines() {
+        for (text, old, expected) in [
+            (
+                "a\nb\na\n",
+                "a",
+                "old_string is in f 2 times: at lines 1, 3\ngive more of the lines around it, or set replace_all",
+            ),
+            (
+                "x  y\nx   y\n",
+                "x y",
+                "old_string is in f 2 times, apart from white space: at lines 1, 2\ngive more of the lines around it, exactly as they are in the file",
+            ),
+            (
+                " a\n b\n  a\n  b\n",
+                "a\nb",
+                "old_string is in f 2 times, apart from indentation: at lines 1, 3\ngive more of the lines around it, exactly as they are in the file",
+            ),
+        ] {
+            assert_eq!(explained(text, old, "z"), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_to_do_is_said_after_not_found() {
+        assert!(explained("a\n", "b", "b").starts_with("old_string was not found in f"));
+        assert!(
+            explained("a\n", "a", "a").starts_with("old_string and new_string come to the same")
+        );
+        assert!(explained("a\n", "", "x").contains("use `write`"));
+    }
+}

@@ -1,0 +1,383 @@
+//! The edit engine as laws and tables, and `edit` through the whole engine.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use windlass_core::Outcome;
+
+use super::plan::{Edit, Miss, Strategy, plan};
+use crate::document::{Document, Replacement};
+use crate::testing::Workspace;
+
+fn wanted(old: &str, new: &str, all: bool) -> Edit {
+    Edit { old: old.into(), new: new.into(), all }
+}
+
+/// The text after an edit, and how it was found.
+fn edited(text: &[u8], edit: &Edit) -> Result<(Strategy, Vec<u8>), Miss> {
+    let plan = plan(text, edit)?;
+    Ok((plan.strategy, replaced(text, &plan.replacements)))
+}
+
+fn replaced(text: &[u8], replacements: &[Replacement]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut from = 0;
+    for Replacement { range, with } in replacements {
+        bytes.extend_from_slice(&text[from..range.start]);
+        bytes.extend_from_slice(with.as_bytes());
+        from = range.end;
+    }
+    bytes.extend_from_slice(&text[from..]);
+    bytes
+}
+
+#[test]
+fn strategies() {
+    use Strategy::{Exact, Indentation, Whitespace};
+    for (text, old, new, strategy, expected) in [
+        ("a b c", "b", "x", Exact, "a x c"),
+        ("a\r\nb\r\n", "a", "x\ny", Exact, "x\r\ny\r\nb\r\n"),
+        ("a\r\nb", "b", "x\ny", Exact, "a\r\nx\r\ny"),
+        ("a\nb\r\n", "a\nb", "x\ny\nz", Exact, "x\ny\nz\r\n"),
+        ("a\r\nb\r\n", "a\r\nb", "x\ny", Exact, "x\ny\r\n"),
+        ("a\n", "a\n", "x\r\n", Exact, "x\r\n"),
+        // Line endings never stand in the way.
+        ("a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\nz\n", Whitespace, "x\r\ny\r\nz\r\nc\r\n"),
+        ("a\r\nb\nc\r\n", "a\nb\nc", "x\ny\nz", Whitespace, "x\r\ny\nz\r\n"),
+        ("a\r\nfoo\r\n", "\nfoo", "\nbar", Whitespace, "a\r\nbar\r\n"),
+        ("a\r\nfoo\r\n", "\nfoo", "", Whitespace, "a\r\n"),
+        ("a\nb\n", "a\r\nb", "x", Whitespace, "x\n"),
+        // Blanks at the end and between words.
+        ("if (a  ==\tb) {  \n  c\n}\n", "if (a == b) {\n  c\n", "d\n", Whitespace, "d\n}\n"),
+        ("x = f(a,  b);\n", "f(a, b)", "g()", Whitespace, "x = g();\n"),
+        ("a  b  \r\nc\n", "a b\nc", "z", Whitespace, "z\n"),
+        // Indentation.
+        (
+            "{\n\ta();\n\tb();\n}\n",
+            "    a();\n    b();",
+            "    c();\n        d();",
+            Indentation,
+            "{\n\tc();\n\t\td();\n}\n",
+        ),
+        (
+            "{\r\n  a\r\n  b\r\n}\r\n",
+            "a\nb\n",
+            "c\nd\ne\n",
+            Indentation,
+            "{\r\n  c\r\n  d\r\n  e\r\n}\r\n",
+        ),
+    ] {
+        let expected = Ok((strategy, expected.as_bytes().to_vec()));
+        assert_eq!(edited(text.as_bytes(), &wanted(old, new, false)), expected, "{text:?} {old:?}");
+    }
+}
+
+#[test]
+fn only_one_place_may_be_meant() {
+    use Strategy::{Exact, Indentation, Whitespace};
+    for (text, old, all, expected) in [
+        ("a\na\n", "a", false, Err(Miss::Ambiguous(vec![1, 2], Exact))),
+        ("}\n}\n}\n", "}\n}\n", false, Err(Miss::Ambiguous(vec![1, 2], Exact))),
+        ("a\na\n", "a", true, Ok((Exact, "x\nx\n"))),
+        ("aaa", "aa", true, Ok((Exact, "xa"))),
+        ("a\r\nb\r\na\r\nb\r\n", "a\nb", true, Ok((Whitespace, "x\r\nx\r\n"))),
+        ("a  b a   b", "a b", true, Err(Miss::Ambiguous(vec![1, 1], Whitespace))),
+        ("a  b a   b", "a b", false, Err(Miss::Ambiguous(vec![1, 1], Whitespace))),
+        (" a\n b\n  a\n  b\n", "a\nb", true, Err(Miss::Ambiguous(vec![1, 3], Indentation))),
+        ("a", "b", true, Err(Miss::NotFound)),
+        ("a", "", false, Err(Miss::Empty)),
+        ("x", "x", false, Err(Miss::Same)),
+        ("   \n", "  \t\n", false, Err(Miss::NotFound)),
+    ] {
+        let expected = expected.map(|(strategy, text)| (strategy, text.as_bytes().to_vec()));
+        assert_eq!(edited(text.as_bytes(), &wanted(old, "x", all)), expected, "{text:?} {old:?}");
+    }
+}
+
+/// Bytes of a text in an encoding, with its mark.
+#[derive(Debug, Clone, Copy)]
+enum Coding {
+    Utf8,
+    Utf8Bom,
+    Utf16LeBom,
+    Utf16BeBom,
+    ShiftJis,
+    Latin,
+    /// UTF-8 with bytes in it that are none.
+    Broken,
+}
+
+impl Coding {
+    fn encode(self, text: &str) -> Vec<u8> {
+        match self {
+            Self::Utf8 => text.into(),
+            Self::Utf8Bom => format!("\u{feff}{text}").into(),
+            Self::Utf16LeBom => {
+                format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_le_bytes).collect()
+            }
+            Self::Utf16BeBom => {
+                format!("\u{feff}{text}").encode_utf16().flat_map(u16::to_be_bytes).collect()
+            }
+            Self::ShiftJis => encoding_rs::SHIFT_JIS.encode(text).0.into_owned(),
+            Self::Latin => encoding_rs::WINDOWS_1252.encode(text).0.into_owned(),
+            Self::Broken => text
+                .replace('Q', "\u{fffd}")
+                .into_bytes()
+                .split(|byte| *byte == 0xef)
+                .collect::<Vec<_>>()
+                .join(&[0xff][..]),
+        }
+    }
+
+    /// Letters that the encoding has, and enough of them for it to be recognised.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Latin => ("abcdé \t", "ça a été déjà là, à l'été, naïve façade, où ça: élève\n"),
+            Self::ShiftJis => {
+                ("abcdソ表日 \t", "これは日本語のテキストです。表示はソースにあります。\n")
+            }
+            Self::Broken => {
+                ("abcdQ日 \t", "日本語の中に壊れたバイトがある：これだけ長ければ分かる\n")
+            }
+            _ => ("abcdé日🦀 \t", ""),
+        }
+    }
+}
+
+fn codings() -> impl proptest::strategy::Strategy<Value = Coding> {
+    prop_oneof![
+        Just(Coding::Utf8),
+        Just(Coding::Utf8Bom),
+        Just(Coding::Utf16LeBom),
+        Just(Coding::Utf16BeBom),
+        Just(Coding::ShiftJis),
+        Just(Coding::Latin),
+        Just(Coding::Broken),
+    ]
+}
+
+prop_compose! {
+    /// An encoding and lines of text, each with its own ending, the last perhaps without.
+    fn files()(
+        coding in codings(),
+        lines in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..8), any::<bool>()), 1..8),
+        closed in any::<bool>(),
+    ) -> (Coding, String) {
+        let (letters, beginning) = coding.words();
+        let letters: Vec<char> = letters.chars().collect();
+        let mut text = beginning.to_owned();
+        for (line, crlf) in &lines {
+            text.extend(line.iter().map(|at| letters[usize::from(*at) % letters.len()]));
+            text.push_str(if *crlf { "\r\n" } else { "\n" });
+        }
+        if !closed {
+            text.truncate(text.trim_end_matches(['\r', '\n']).len());
+        }
+        (coding, text)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// Whatever is edited in whatever file: the bytes before and after the places are those that were there.
+    #[test]
+    fn bytes_outside_of_the_edit_stay(
+        (coding, text) in files(),
+        from in any::<prop::sample::Index>(),
+        len in 1usize..12,
+        new in "[a-d\n]{0,6}",
+        all in any::<bool>(),
+        loosen in any::<bool>(),
+    ) {
+        let bytes = coding.encode(&text);
+        let Ok(document) = Document::parse(bytes.clone()) else { return Ok(()) };
+        let shown = document.to_text().into_owned();
+        let characters: Vec<char> = shown.chars().collect();
+        let start = from.index(characters.len().max(1));
+        let old: String = characters.iter().skip(start).take(len).collect();
+        // As a model would give it: without carriage returns, perhaps with other blanks.
+        let old = old.replace("\r\n", "\n");
+        let old = if loosen { old.replace('\t', "  ").replace(" \n", "\n") } else { old };
+        let Ok(plan) = plan(document.text(), &wanted(&old, &new, all)) else { return Ok(()) };
+        let after = document.splice(&plan.replacements);
+        prop_assert!(after.is_ok(), "{after:?}");
+        let after = after.unwrap();
+
+        let expected = replaced(document.text(), &plan.replacements);
+        let again = document.with_bytes(after.clone());
+        prop_assert_eq!(again.text(), &expected[..], "the text is the one that was wanted");
+
+        // The pieces between the places, cut out of the old file by how long they are when they are encoded by themselves.
+        let raw_len = |part: &[u8]| match std::str::from_utf8(part) {
+            Ok(part) if !document.encoding().is_utf8() => document.encoding().encode(part).unwrap().len(),
+            _ => part.len(),
+        };
+        let mut at = document.encoding().mark().len();
+        let mut expected = bytes[..at].to_vec();
+        let mut from = 0;
+        for Replacement { range, with } in &plan.replacements {
+            let kept = at..at + raw_len(&document.text()[from..range.start]);
+            at = kept.end + raw_len(&document.text()[range.clone()]);
+            expected.extend_from_slice(&bytes[kept]);
+            expected.extend_from_slice(&document.encoding().encode(with).unwrap());
+            from = range.end;
+        }
+        expected.extend_from_slice(&bytes[at..]);
+        prop_assert_eq!(after, expected);
+    }
+
+    /// An exact edit there and back again gives the same file.
+    #[test]
+    fn an_edit_can_be_taken_back(
+        (coding, text) in files(),
+        from in any::<prop::sample::Index>(),
+        len in 1usize..12,
+    ) {
+        let bytes = coding.encode(&text);
+        let Ok(document) = Document::parse(bytes.clone()) else { return Ok(()) };
+        let shown = document.to_text().into_owned();
+        let characters: Vec<char> = shown.chars().collect();
+        let old: String = characters.iter().skip(from.index(characters.len().max(1))).take(len).collect();
+        let Ok(there) = plan(document.text(), &wanted(&old, "ZZ", false)) else { return Ok(()) };
+        if there.strategy != Strategy::Exact {
+            return Ok(());
+        }
+        let changed = document.with_bytes(document.splice(&there.replacements).unwrap());
+        let range = there.replacements[0].range.start..there.replacements[0].range.start + 2;
+        let back = Replacement { range, with: old };
+        prop_assert_eq!(changed.splice(&[back]).unwrap(), bytes);
+    }
+}
+
+/// The file after one call, and the answer.
+fn check(content: impl AsRef<[u8]>, mut input: Value, expected: impl AsRef<[u8]>, answer: &str) {
+    let workspace = Workspace::new(&[]);
+    workspace.write("f", content);
+    input["path"] = "f".into();
+    let text = workspace.text("edit", input);
+    assert_eq!(workspace.read("f"), expected.as_ref(), "{text}");
+    assert_eq!(text, answer);
+}
+
+#[test]
+fn one_edit() {
+    check(
+        "one\ntwo\nthree\n",
+        json!({"old_string": "two", "new_string": "2"}),
+        "one\n2\nthree\n",
+        "edited f: 1 replacement, found exactly\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n",
+    );
+    check(
+        b"\xef\xbb\xbfone\r\n\ttwo  \r\nthree",
+        json!({"old_string": "one\n\ttwo\n", "new_string": ""}),
+        b"\xef\xbb\xbfthree",
+        "edited f: 1 replacement, found apart from white space\n@@ -1,3 +1 @@\n-one\n-\ttwo  \n three\n\\ No newline at end of file\n",
+    );
+    check(
+        b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n",
+        json!({"old_string": "no", "new_string": "été"}),
+        b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\n\xe9t\xe9\n",
+        "edited f: 1 replacement, found exactly\n@@ -1,2 +1,2 @@\n déjà vu, à l'été\n-no\n+été\n",
+    );
+}
+
+#[test]
+fn several_edits_see_each_other() {
+    check(
+        "a\nb\n",
+        json!({"edits": [
+            {"old_string": "a", "new_string": "b"},
+            {"old_string": "b", "new_string": "c", "replace_all": true},
+        ]}),
+        "c\nc\n",
+        "edited f: 3 replacements, all found exactly\n@@ -1,2 +1,2 @@\n-a\n-b\n+c\n+c\n",
+    );
+}
+
+#[test]
+fn all_or_none() {
+    check(
+        "a\nb\n",
+        json!({"edits": [{"old_string": "a", "new_string": "x"}, {"old_string": "q", "new_string": "y"}]}),
+        "a\nb\n",
+        "edit 2 of 2, nothing was changed: old_string was not found in f\nnothing in the file is like it; read the file again",
+    );
+}
+
+#[test]
+fn arguments_that_do_not_fit() {
+    let workspace = Workspace::new(&[("f", "a")]);
+    let one = json!([{"old_string": "a", "new_string": "b"}]);
+    for (input, words) in [
+        (json!({"path": "f"}), "`old_string` is missing"),
+        (json!({"path": "f", "old_string": "a"}), "`new_string` is missing"),
+        (json!({"path": "f", "edits": []}), "`edits` is empty"),
+        (json!({"path": "f", "edits": one, "old_string": "a"}), "both `edits` and a single edit"),
+        (json!({"path": "f", "edits": one, "replace_all": true}), "does not say which edit"),
+        (json!({"path": "f", "old_string": "", "new_string": "b"}), "use `write`"),
+    ] {
+        let result = workspace.call("edit", input.clone());
+        assert_eq!(
+            (result.outcome, result.code),
+            (Outcome::Fault, Some("invalid_args")),
+            "{input}"
+        );
+        assert!(result.output.to_text().contains(words), "{}", result.output.to_text());
+    }
+    assert_eq!(workspace.read("f"), b"a");
+}
+
+#[test]
+fn what_cannot_be_edited() {
+    let workspace = Workspace::new(&[("dir/", "")]);
+    workspace.write("binary", b"a\0\x01");
+    workspace.write("latin", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\n");
+    for (path, new, words) in [
+        ("dir", "b", "it is a directory"),
+        ("nowhere", "b", "no such file or directory"),
+        ("binary", "b", "cannot edit binary: it is binary, and edit works on text"),
+        (
+            "latin",
+            "日",
+            "the file is in windows-1252, which has no `日` (U+65E5, line 1 of the new text)",
+        ),
+    ] {
+        let result =
+            workspace.call("edit", json!({"path": path, "old_string": "a", "new_string": new}));
+        let old =
+            workspace.call("edit", json!({"path": path, "old_string": "vu", "new_string": new}));
+        let text = result.output.to_text() + &old.output.to_text();
+        assert_eq!(result.outcome, Outcome::Error, "{path}");
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn metadata_holds_the_same_facts() {
+    let workspace = Workspace::new(&[("f", "a a\n\tb\n\tc\n")]);
+    let input = json!({"path": "f", "edits": [
+        {"old_string": "a", "new_string": "x", "replace_all": true},
+        {"old_string": "  b\n  c", "new_string": "  d"},
+    ]});
+    let result = workspace.call("edit", input);
+    assert_eq!(workspace.read("f"), b"x x\n\td\n");
+    let metadata = &result.output.metadata;
+    assert_eq!((&metadata["path"], &metadata["replacements"]), (&json!("f"), &json!(3)));
+    assert_eq!(metadata["strategy"], "indentation");
+}
+
+#[test]
+fn an_edit_is_not_a_look() {
+    let workspace = Workspace::new(&[("f", "a\nsecret\n")]);
+    workspace.call("edit", json!({"path": "f", "old_string": "a", "new_string": "b"}));
+    let result = workspace.call("write", json!({"path": "f", "content": "gone"}));
+    assert!(
+        result.output.to_text().starts_with("stale: f exists and was not read"),
+        "{:?}",
+        result.output
+    );
+    workspace.call("read", json!({"path": "f"}));
+    workspace.call("edit", json!({"path": "f", "old_string": "b", "new_string": "c"}));
+    let result = workspace.call("write", json!({"path": "f", "content": "now it may\n"}));
+    assert_eq!(result.outcome, Outcome::Ok);
+}

@@ -1,0 +1,298 @@
+//! `write`: creates a file, or replaces all of one, or adds to its end.
+//!
+//! Who replaces a file must have seen all of it as it is now: what a session does not know of, it must not destroy. A file that
+//! exists keeps what its readers rely on and a model is not shown: its encoding, its byte order mark, its line endings.
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{
+    Change, Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern, Stat, Tool,
+    ToolError, Unseen,
+};
+
+use crate::diff;
+use crate::document::{self, Document, LineEnding};
+use crate::shown::{self, Root};
+
+/// More is not written by one call.
+const MAX_BYTES: usize = 10 << 20;
+
+pub(crate) struct Write;
+
+/// Create a file, replace all of it, or append. A file must have been read before it is replaced; to change parts use `edit`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// File to write; parents are created.
+    path: PathBuf,
+    /// All of the text.
+    content: String,
+    /// `create` fails if there is a file.
+    #[serde(default)]
+    mode: Mode,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Create,
+    #[default]
+    Overwrite,
+    Append,
+}
+
+impl Tool for Write {
+    const NAME: &'static str = "write";
+    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    type Args = Args;
+
+    fn effects(&self, args: &Args) -> Effects {
+        Effects::read(&args.path).and(Effect::Write(PathPattern::file(&args.path)))
+    }
+
+    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
+        if args.content.len() > MAX_BYTES {
+            return Err(too_large(args.content.len()));
+        }
+        cx.blocking(move |cx| write(cx, &args)).await?
+    }
+}
+
+fn too_large(bytes: usize) -> ToolError {
+    ToolError::invalid_args(format!(
+        "content has {} ({bytes} bytes); it must have at most {}",
+        shown::size(bytes as u64),
+        shown::size(MAX_BYTES as u64)
+    ))
+    .hint("write it in parts with mode `append`")
+}
+
+fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
+    let name = Root::of(cx, &args.path)?.show(Path::new(""));
+    match cx.files().stat(&args.path)? {
+        None => create(cx, args, &name),
+        Some(stat) if stat.kind == FileKind::Directory => {
+            Err(ToolError::failed(format!("cannot write {name}: it is a directory"))
+                .hint("give the name of a file in it"))
+        }
+        Some(stat) if stat.kind != FileKind::File => {
+            Err(ToolError::failed(format!("cannot write {name}: it is {}", stat.kind)))
+        }
+        Some(_) => match args.mode {
+            Mode::Create => {
+                Err(ToolError::failed(format!("cannot create {name}: it exists already"))
+                    .hint("read it and write it with mode `overwrite`, or choose another name"))
+            }
+            Mode::Overwrite => overwrite(cx, args, &name),
+            Mode::Append => append(cx, args, &name),
+        },
+    }
+}
+
+/// A new file holds exactly what was given.
+fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
+    let content = args.content.as_bytes();
+    cx.files().change(&args.path, &Change { content, expect: Expect::Absent })?;
+    let changes = diff::unified("", &args.content);
+    let lines = shown::count(changes.added, "line", "lines");
+    Ok(Output::text(format!("created {name}: {lines}, {}", shown::size(content.len() as u64)))
+        .with("path", name)
+        .with("bytes", content.len())
+        .with("created", true)
+        .with("diff", changes.text))
+}
+
+fn overwrite(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
+    let (bytes, stat) = document::load(cx, &args.path)?;
+    let place = cx.files().resolve(&args.path)?.path;
+    let before = Existing::of(bytes);
+    cx.session()
+        .has_seen(&place, stat.fingerprint)
+        .map_err(|unseen| stale(&unseen, name, &before))?;
+    let content = before.encode(&args.content, name)?;
+    finish(cx, args, name, "replaced", &before, content, &stat)
+}
+
+fn append(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
+    let (bytes, stat) = document::load(cx, &args.path)?;
+    let place = cx.files().resolve(&args.path)?.path;
+    let had_seen = cx.session().has_seen(&place, stat.fingerprint).is_ok();
+    let before = Existing::of(bytes);
+    let content = [before.bytes(), &*before.encode_more(&args.content, name)?].concat();
+    let output = finish(cx, args, name, "appended to", &before, content, &stat)?;
+    if !had_seen {
+        // To have written the end of a file is not to have seen the rest.
+        cx.session().forget(&place);
+    }
+    Ok(output)
+}
+
+fn finish(
+    cx: &Context,
+    args: &Args,
+    name: &str,
+    done: &str,
+    before: &Existing,
+    content: Vec<u8>,
+    stat: &Stat,
+) -> Result<Output, ToolError> {
+    if content == before.bytes() {
+        return Ok(Output::text(format!("unchanged {name}: it holds exactly this already"))
+            .with("path", name)
+            .with("bytes", content.len())
+            .with("created", false)
+            .with("diff", ""));
+    }
+    let change = Change { content: &content, expect: Expect::Same(stat.fingerprint) };
+    cx.files().change(&args.path, &change)?;
+    let bytes = content.len();
+    let after = before.with_bytes(content);
+    let changes = diff::unified(&before.to_text(), &after.to_text());
+    let lines = after.to_text().split_inclusive('\n').count();
+    let text = format!(
+        "{done} {name}: {} (+{} -{}), {}{}\n{}",
+        shown::count(lines, "line", "lines"),
+        changes.added,
+        changes.removed,
+        shown::size(bytes as u64),
+        before.kept(),
+        changes.text
+    );
+    Ok(Output::text(text)
+        .with("path", name)
+        .with("bytes", bytes)
+        .with("created", false)
+        .with("diff", changes.text))
+}
+
+/// What was there before.
+enum Existing {
+    Text(Document),
+    Binary(Vec<u8>),
+}
+
+impl Existing {
+    fn of(bytes: Vec<u8>) -> Self {
+        Document::parse(bytes).map_or_else(Self::Binary, Self::Text)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(document) => document.bytes(),
+            Self::Binary(bytes) => bytes,
+        }
+    }
+
+    /// The same file with other bytes.
+    fn with_bytes(&self, bytes: Vec<u8>) -> Self {
+        match self {
+            Self::Text(document) => Self::Text(document.with_bytes(bytes)),
+            Self::Binary(_) => Self::of(bytes),
+        }
+    }
+
+    fn to_text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Text(document) => document.to_text(),
+            Self::Binary(_) => Cow::Borrowed(""),
+        }
+    }
+
+    /// The one ending that all lines have.
+    fn line_ending(&self) -> Option<LineEnding> {
+        match self {
+            Self::Text(document) => LineEnding::uniform(document.text()),
+            Self::Binary(_) => None,
+        }
+    }
+
+    /// A text as the bytes of the whole file.
+    fn encode(&self, content: &str, name: &str) -> Result<Vec<u8>, ToolError> {
+        let Self::Text(document) = self else { return Ok(content.as_bytes().to_vec()) };
+        let content = self.line_ending().map_or(content.into(), |ending| ending.unify(content));
+        document.encode(&content).map_err(|lacking| lacking.explain(name, document.encoding()))
+    }
+
+    /// A text as bytes that can stand behind those that are there.
+    fn encode_more(&self, content: &str, name: &str) -> Result<Vec<u8>, ToolError> {
+        let Self::Text(document) = self else { return Ok(content.as_bytes().to_vec()) };
+        let content = self.line_ending().map_or(content.into(), |ending| ending.unify(content));
+        let encoding = document.encoding();
+        let bytes = encoding.encode(&content).map_err(|lacking| lacking.explain(name, encoding))?;
+        Ok(bytes.into_owned())
+    }
+
+    /// What was kept of the old file that a reader of the new one might wonder about.
+    fn kept(&self) -> String {
+        let Self::Text(document) = self else { return String::new() };
+        let encoding = document.encoding();
+        let mut kept = Vec::new();
+        if !encoding.is_utf8() {
+            kept.push(encoding.name());
+        }
+        if encoding.has_bom() {
+            kept.push("BOM");
+        }
+        if self.line_ending() == Some(LineEnding::Crlf) {
+            kept.push("CRLF line endings");
+        }
+        if kept.is_empty() { String::new() } else { format!("; kept {}", kept.join(", ")) }
+    }
+
+    /// The length of the longest of some lines, counted from 0.
+    fn longest_line(&self, lines: &std::ops::Range<u64>) -> usize {
+        let skip = usize::try_from(lines.start).unwrap_or(usize::MAX);
+        let take = usize::try_from(lines.end - lines.start).unwrap_or(usize::MAX);
+        self.to_text()
+            .lines()
+            .skip(skip)
+            .take(take)
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or(0)
+    }
+}
+
+/// Why the file must not be replaced, and what to do about it.
+fn stale(unseen: &Unseen, name: &str, before: &Existing) -> ToolError {
+    let error = |why: &str| ToolError::failed(format!("stale: {name} {why}"));
+    match unseen {
+        Unseen::Never if matches!(before, Existing::Binary(_)) => {
+            error("is binary and was not shown in this session, so it is not replaced")
+                .hint("choose another name, or remove the file first")
+        }
+        Unseen::Never => error("exists and was not read in this session, so it is not replaced")
+            .hint("read it first, or change parts of it with `edit`"),
+        Unseen::Changed => error("changed since this session read it, so it is not replaced")
+            .hint("read it again; nothing was written"),
+        Unseen::Lines(lines) => {
+            let words =
+                format!("was read in part, so it is not replaced: {} not shown", those(lines));
+            let is_cut = before.longest_line(lines) > crate::read::MAX_CHARACTERS;
+            error(&words).hint(if is_cut {
+                "some of them are too long to be shown whole: change the file with `edit`"
+                    .to_owned()
+            } else {
+                format!(
+                    "read it from offset {} on, or change parts of it with `edit`",
+                    lines.start + 1
+                )
+            })
+        }
+    }
+}
+
+/// Lines that are counted from 0, as people count them.
+fn those(lines: &std::ops::Range<u64>) -> String {
+    match lines.end - lines.start {
+        1 => format!("line {} was", lines.end),
+        _ if lines.end == u64::MAX => format!("the lines from {} on were", lines.start + 1),
+        _ => format!("lines {}-{} were", lines.start + 1, lines.end),
+    }
+}

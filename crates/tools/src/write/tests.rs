@@ -1,0 +1,193 @@
+//! `write` through the whole engine.
+
+use serde_json::{Value, json};
+use windlass_core::Outcome;
+
+use crate::testing::Workspace;
+
+/// The file after it was read and then written, and the answer.
+fn check(
+    before: impl AsRef<[u8]>,
+    content: &str,
+    mode: &str,
+    after: impl AsRef<[u8]>,
+    answer: &str,
+) {
+    let workspace = Workspace::new(&[]);
+    workspace.write("f", before);
+    workspace.call("read", json!({"path": "f"}));
+    let text = workspace.text("write", json!({"path": "f", "content": content, "mode": mode}));
+    assert_eq!(workspace.read("f"), after.as_ref(), "{text}");
+    assert_eq!(text, answer);
+}
+
+fn refused(workspace: &Workspace, input: Value) -> String {
+    let before = workspace.read("f");
+    let result = workspace.call("write", input);
+    assert_eq!(result.outcome, Outcome::Error, "{:?}", result.output);
+    assert_eq!(workspace.read("f"), before, "nothing was written");
+    result.output.to_text()
+}
+
+#[test]
+fn a_new_file_holds_exactly_what_was_given() {
+    let workspace = Workspace::new(&[]);
+    for (path, content, mode, answer) in [
+        ("a/b/c.txt", "x\r\ny\n", "overwrite", "created a/b/c.txt: 2 lines, 5 B"),
+        ("d", "", "create", "created d: 0 lines, 0 B"),
+        ("e", "é", "append", "created e: 1 line, 2 B"),
+    ] {
+        let result =
+            workspace.call("write", json!({"path": path, "content": content, "mode": mode}));
+        assert_eq!(result.output.to_text(), answer);
+        assert_eq!(workspace.read(path), content.as_bytes());
+        let metadata = &result.output.metadata;
+        assert_eq!((&metadata["path"], &metadata["created"]), (&json!(path), &json!(true)));
+        assert_eq!(metadata["bytes"], content.len());
+    }
+}
+
+#[test]
+fn a_file_keeps_what_its_readers_rely_on() {
+    check(
+        "a\nb\n",
+        "a\nc",
+        "overwrite",
+        "a\nc",
+        "replaced f: 2 lines (+1 -1), 3 B\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n\\ No newline at end of file\n",
+    );
+    check(
+        "a\r\nb\r\n",
+        "a\nc\n",
+        "overwrite",
+        "a\r\nc\r\n",
+        "replaced f: 2 lines (+1 -1), 6 B; kept CRLF line endings\n@@ -1,2 +1,2 @@\n a\n-b\n+c\n",
+    );
+    check(
+        "a\nb\n",
+        "a\r\nb\r\n",
+        "overwrite",
+        "a\nb\n",
+        "unchanged f: it holds exactly this already",
+    );
+    check(
+        b"\xef\xbb\xbfa",
+        "b",
+        "overwrite",
+        b"\xef\xbb\xbfb",
+        "replaced f: 1 line (+1 -1), 4 B; kept BOM\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n\\ No newline at end of file\n",
+    );
+    check(
+        b"\xff\xfea\0\r\0\n\0",
+        "é\n",
+        "overwrite",
+        b"\xff\xfe\xe9\0\r\0\n\0",
+        "replaced f: 1 line (+1 -1), 8 B; kept UTF-16LE, BOM, CRLF line endings\n@@ -1 +1 @@\n-a\n+é\n",
+    );
+    // Mixed endings are nobody's: the new text decides.
+    check(
+        "a\r\nb\n",
+        "a\nb\n",
+        "overwrite",
+        "a\nb\n",
+        "replaced f: 2 lines (+1 -1), 4 B\n@@ -1,2 +1,2 @@\n-a␍\n+a\n b\n",
+    );
+}
+
+#[test]
+fn appending_keeps_what_is_there() {
+    check(
+        b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\r\n",
+        "été\n",
+        "append",
+        b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\r\n\xe9t\xe9\r\n",
+        "appended to f: 2 lines (+1 -0), 23 B; kept windows-1252, CRLF line endings\n@@ -1 +1,2 @@\n déjà vu, à l'été\n+été\n",
+    );
+}
+
+#[test]
+fn appending_is_not_a_look() {
+    let workspace = Workspace::new(&[("f", "a\n")]);
+    workspace.call("write", json!({"path": "f", "content": "b\n", "mode": "append"}));
+    assert_eq!(workspace.read("f"), b"a\nb\n");
+    let text = refused(&workspace, json!({"path": "f", "content": "c"}));
+    assert!(text.starts_with("stale: f exists and was not read in this session"), "{text}");
+}
+
+#[test]
+fn what_was_not_seen_is_not_replaced() {
+    let input = json!({"path": "f", "content": "new"});
+    let ten: String = (1..=10).map(|line| format!("{line}\n")).collect();
+    let workspace = Workspace::new(&[("f", &ten)]);
+    assert_eq!(
+        refused(&workspace, input.clone()),
+        "stale: f exists and was not read in this session, so it is not replaced\nread it first, or change parts of it with `edit`"
+    );
+    workspace.call("read", json!({"path": "f", "offset": 3, "limit": 2}));
+    assert_eq!(
+        refused(&workspace, input.clone()),
+        "stale: f was read in part, so it is not replaced: lines 1-2 were not shown\nread it from offset 1 on, or change parts of it with `edit`"
+    );
+    workspace.call("read", json!({"path": "f", "limit": 9}));
+    assert!(refused(&workspace, input.clone()).contains("line 10 was not shown"));
+    workspace.call("read", json!({"path": "f"}));
+    workspace.write("f", "changed by somebody\n");
+    assert_eq!(
+        refused(&workspace, input.clone()),
+        "stale: f changed since this session read it, so it is not replaced\nread it again; nothing was written"
+    );
+    workspace.call("read", json!({"path": "f"}));
+    assert_eq!(workspace.call("write", input.clone()).outcome, Outcome::Ok);
+    // What the session wrote itself counts as read.
+    assert_eq!(
+        workspace.call("write", json!({"path": "f", "content": "newer"})).outcome,
+        Outcome::Ok
+    );
+}
+
+#[test]
+fn a_line_that_was_cut_was_not_seen() {
+    let workspace = Workspace::new(&[("f", &format!("a\n{}\nb\n", "x".repeat(3_000)))]);
+    workspace.call("read", json!({"path": "f"}));
+    assert_eq!(
+        refused(&workspace, json!({"path": "f", "content": "new"})),
+        "stale: f was read in part, so it is not replaced: line 2 was not shown\nsome of them are too long to be shown whole: change the file with `edit`"
+    );
+}
+
+#[test]
+fn what_cannot_be_written() {
+    let workspace = Workspace::new(&[("f", "x"), ("dir/", "")]);
+    workspace.call("read", json!({"path": "f"}));
+    for (input, words) in [
+        (
+            json!({"path": "dir", "content": ""}),
+            "cannot write dir: it is a directory\ngive the name of a file in it",
+        ),
+        (
+            json!({"path": "f", "content": "", "mode": "create"}),
+            "cannot create f: it exists already",
+        ),
+    ] {
+        let text = refused(&workspace, input);
+        assert!(text.starts_with(words), "{text}");
+    }
+    let large = "x".repeat((10 << 20) + 1);
+    let result = workspace.call("write", json!({"path": "g", "content": large}));
+    assert_eq!(result.code, Some("invalid_args"));
+    assert!(result.output.to_text().contains("10485761 bytes"), "{:?}", result.output);
+}
+
+#[test]
+fn a_binary_is_replaced_only_after_it_was_shown() {
+    let workspace = Workspace::new(&[]);
+    workspace.write("f", b"a\0\x01");
+    workspace.call("read", json!({"path": "f"}));
+    let text = refused(&workspace, json!({"path": "f", "content": "x"}));
+    assert!(text.starts_with("stale: f is binary and was not shown"), "{text}");
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03rest";
+    workspace.write("f", png);
+    workspace.call("read", json!({"path": "f"}));
+    assert_eq!(workspace.call("write", json!({"path": "f", "content": "x"})).outcome, Outcome::Ok);
+    assert_eq!(workspace.read("f"), b"x");
+}
