@@ -63,9 +63,25 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathPattern {
     /// As the model wrote it; absolute and resolved after the effects stage.
+    #[serde(with = "quoted")]
     pub path: PathBuf,
     /// Whether everything below belongs to it.
     pub reach: Reach,
+}
+
+/// Paths as text: quoted where they are not, since a record must take any name that a file system has.
+mod quoted {
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&crate::quote::path(path))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        String::deserialize(from).map(|text| crate::quote::unpath(&text))
+    }
 }
 
 /// How far below its path a [`PathPattern`] reaches.
