@@ -55,11 +55,33 @@ impl Place {
         self.effects.as_ref().is_some_and(|effects| effects.only_reads())
     }
 
-    /// Whether a call with these effects must not begin because of this one.
-    fn blocks(&self, earlier: bool, same_turn: bool, effects: &Effects) -> bool {
-        let matters = self.stage == Stage::Running
-            || (earlier && (same_turn || self.stage == Stage::Allowed));
-        matters && self.effects.as_ref().is_none_or(|mine| mine.conflicts(effects))
+    /// Whether the order of this call and one with these effects could matter, for all that is known.
+    fn conflicts(&self, effects: &Effects) -> bool {
+        self.effects.as_ref().is_none_or(|mine| mine.conflicts(effects))
+    }
+}
+
+impl Places {
+    /// Whether the call at `mine` must not begin yet.
+    fn holds_up(&self, mine: u64, turn: u64, effects: &Effects) -> bool {
+        self.taken.iter().filter(|(at, _)| **at != mine).any(|(at, other)| {
+            let matters = match other.stage {
+                Stage::Running => true,
+                _ if *at > mine => false,
+                _ if other.turn == turn => true,
+                Stage::Allowed => !self.waits_for_a_decision(*at, other),
+                Stage::Pending => false,
+            };
+            matters && other.conflicts(effects)
+        })
+    }
+
+    /// Whether an allowed call must wait for one of its own turn that is not decided on, and so perhaps for a person.
+    fn waits_for_a_decision(&self, at: u64, place: &Place) -> bool {
+        let Some(effects) = &place.effects else { return false };
+        self.taken.range(place.turn..at).any(|(_, before)| {
+            before.turn == place.turn && before.stage == Stage::Pending && before.conflicts(effects)
+        })
     }
 }
 
@@ -133,9 +155,7 @@ impl Ticket {
         let Some(effects) = mine.effects.clone() else { return true };
         let free = effects.is_empty()
             || (only_reads && nobody_writes)
-            || !places.taken.iter().any(|(at, other)| {
-                *at != self.place && other.blocks(*at < self.place, other.turn == turn, &effects)
-            });
+            || !places.holds_up(self.place, turn, &effects);
         if free && let Some(mine) = places.taken.get_mut(&self.place) {
             mine.stage = Stage::Running;
         }
@@ -166,8 +186,9 @@ pub(super) async fn wait<'e>(
     };
     tokio::select! {
         biased;
-        permit = turn => permit,
+        // A call that is stopped before its turn comes never begins, also if its turn comes at the same moment.
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped before it began")),
+        permit = turn => permit,
     }
 }
 
