@@ -2,17 +2,18 @@
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Stream;
 use crate::event::Bus;
 use crate::sync::Lock;
 use crate::{
     CallId, Change, Entry, Event, FileError, FileErrorKind, Fingerprint, Grant, HardDenies, Host,
-    OpenFile, Opener, Outputs, Overrides, Resolved, Session, Stat, ToolError, Visitor, Walk,
-    WalkOptions, WalkReport, Written, quote,
+    OpenFile, Opener, Outputs, Overrides, Resolved, Secrets, Session, Stat, ToolError, Visitor,
+    Walk, WalkOptions, WalkReport, Written, quote,
 };
 
 /// The surroundings of one call. Cheap to clone.
@@ -31,11 +32,18 @@ pub(crate) struct Inner {
     pub(crate) overrides: Overrides,
     pub(crate) cancel: CancellationToken,
     pub(crate) events: Arc<Bus>,
+    pub(crate) secrets: Arc<Secrets>,
     /// What the declared paths were found to be when the call was decided on.
     pub(crate) resolved: Vec<(PathBuf, Resolved)>,
     pub(crate) observed: Lock<Observed>,
-    /// What the tool has said so far: all there is to show if it is stopped.
-    pub(crate) partial: Lock<String>,
+    pub(crate) said: Lock<Said>,
+}
+
+/// What a tool has said so far: all there is to show if it is stopped.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    partial: String,
+    stream: Stream,
 }
 
 /// How much of what a tool said is kept for the case that it is stopped.
@@ -107,24 +115,39 @@ impl Context {
 
     /// Tells whoever watches what is new in the output.
     pub fn output(&self, delta: &str) {
-        let mut partial = self.0.partial.lock();
-        partial.push_str(delta);
-        if partial.len() > PARTIAL_BYTES {
-            let cut = partial.ceil_char_boundary(partial.len() - PARTIAL_BYTES / 2);
-            partial.drain(..cut);
+        let mut said = self.0.said.lock();
+        let clean = said.stream.push(&self.0.secrets, delta);
+        self.say(said, &clean);
+    }
+
+    /// Tells what was held back because it might have been the beginning of a secret.
+    pub(crate) fn end_output(&self) {
+        let mut said = self.0.said.lock();
+        let rest = said.stream.end(&self.0.secrets);
+        self.say(said, &rest);
+    }
+
+    fn say(&self, mut said: MutexGuard<'_, Said>, clean: &str) {
+        if clean.is_empty() {
+            return;
         }
-        drop(partial);
+        said.partial.push_str(clean);
+        if said.partial.len() > PARTIAL_BYTES {
+            let cut = said.partial.ceil_char_boundary(said.partial.len() - PARTIAL_BYTES / 2);
+            said.partial.drain(..cut);
+        }
+        drop(said);
         if self.0.events.is_heard() {
             self.0
                 .events
-                .publish(&Event::Output { call: self.0.call.clone(), delta: delta.into() });
+                .publish(&Event::Output { call: self.0.call.clone(), delta: clean.into() });
         }
     }
 
     /// Tells whoever watches how far the call is.
     pub fn progress(&self, done: u64, total: Option<u64>, message: &str) {
         if self.0.events.is_heard() {
-            let message = message.into();
+            let message = self.0.secrets.redact(message).into();
             self.0.events.publish(&Event::Progress {
                 call: self.0.call.clone(),
                 done,
@@ -148,7 +171,7 @@ impl Context {
     }
 
     pub(crate) fn take_partial(&self) -> String {
-        std::mem::take(&mut *self.0.partial.lock())
+        std::mem::take(&mut self.0.said.lock().partial)
     }
 
     /// What was looked at, so that the answer can be trusted until it changes; `None` if it was too much to keep.

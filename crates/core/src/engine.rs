@@ -35,6 +35,7 @@ pub use cache::CacheStats;
 pub use checkpoint::Checkpoints;
 pub use hooks::{Hook, HookAnswer, HookCall};
 pub use redact::Secrets;
+pub(crate) use redact::Stream;
 
 use crate::event::Bus;
 use crate::policy::Broker;
@@ -221,6 +222,7 @@ impl Engine {
         call: ToolCall,
     ) -> Result<Verdict, ToolError> {
         let mut call = self.receive(session, TurnId::new(id::mint('t', &*self.0.ids)), call);
+        parse::weigh(&mut call)?;
         let slot = lookup::find(&self.0, &call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
         Ok(approve::decide(&self.0, &call, &ready))
@@ -294,9 +296,13 @@ async fn pass(
     call: &mut Call,
     ticket: &schedule::Ticket,
 ) -> Result<Output, ToolError> {
-    let slot = lookup::find(engine, call).await?;
+    let cancel = call.cancel.clone();
+    parse::weigh(call)?;
+    lookup::count(call)?;
+    let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
     let mut ready = prepare(engine, &slot, call)?;
-    if hooks::before(engine, call).await? {
+    if unless_stopped(&cancel, hooks::before(engine, call)).await? {
+        parse::weigh(call)?;
         ready = prepare(engine, &slot, call)?;
     }
     let verdict = approve::decide(engine, call, &ready);
@@ -309,8 +315,20 @@ async fn pass(
     record::started(engine, call, &ready.effects, &grant).await?;
     checkpoint::before(engine, call, &ready.effects).await?;
     let mut output = run::run(engine, call, ready, grant).await?;
-    hooks::after(engine, call, &mut output).await?;
+    unless_stopped(&cancel, hooks::after(engine, call, &mut output)).await?;
     Ok(output)
+}
+
+/// A stage that waits for somebody else's code (a toolset's server, a hook), until it is done or the call is stopped.
+async fn unless_stopped<T>(
+    cancel: &CancellationToken,
+    stage: impl Future<Output = Result<T, ToolError>>,
+) -> Result<T, ToolError> {
+    tokio::select! {
+        biased;
+        done = stage => done,
+        () = cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
+    }
 }
 
 /// Parse, validate, effects, hard denies: again from the beginning if a hook changed the arguments.

@@ -92,9 +92,8 @@ fn drop_null(map: &mut Map<String, Value>) {
     }
 }
 
-/// Repairs and checks arguments against the schema of their tool.
+/// Repairs and checks arguments against the schema of their tool. Their size was checked before.
 pub(crate) fn check(schema: &Value, input: &mut Value) -> Result<(), ToolError> {
-    check_size(input)?;
     require_object(input)?;
     Checker { root: schema }.check(schema, input, &Place::Root)
 }
@@ -124,7 +123,7 @@ fn require_object(input: &mut Value) -> Result<(), ToolError> {
 }
 
 /// Refuses what is too deep or too large, without recursion.
-fn check_size(input: &Value) -> Result<(), ToolError> {
+pub(crate) fn check_size(input: &Value) -> Result<(), ToolError> {
     let mut bytes = 0usize;
     let mut open = vec![(input, 1)];
     while let Some((value, depth)) = open.pop() {
@@ -150,6 +149,18 @@ fn check_size(input: &Value) -> Result<(), ToolError> {
         }
     }
     Ok(())
+}
+
+/// Drops a value of any depth, without recursion.
+pub(crate) fn discard(value: Value) {
+    let mut open = vec![value];
+    while let Some(value) = open.pop() {
+        match value {
+            Value::Array(values) => open.extend(values),
+            Value::Object(map) => open.extend(map.into_iter().map(|(_, value)| value)),
+            _ => {}
+        }
+    }
 }
 
 /// Where in the arguments we are, for messages; a linked list on the stack, so that it costs nothing unless it is printed.

@@ -1,6 +1,6 @@
 //! Stage 6: the policy's decision, and a person's where it asks.
 
-use super::{Call, Ready, Shared};
+use super::{Call, Ready, Shared, record};
 use crate::{ApprovalRequest, Decision, Event, Grant, ToolError, Verdict};
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -28,8 +28,8 @@ pub(super) async fn settle(
         call: call.id.clone(),
         session: call.session.id().clone(),
         tool: call.name.clone(),
-        input: call.input.clone(),
-        effects: verdict.effects().clone(),
+        input: record::clean_input(engine, call),
+        effects: engine.secrets.redact_effects(verdict.effects()),
         rule: verdict.rule().to_owned(),
     };
     let announce =

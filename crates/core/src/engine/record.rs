@@ -16,7 +16,8 @@ pub(super) async fn started(
     grant: &Grant,
 ) -> Result<(), ToolError> {
     if engine.journal.is_some() {
-        let body = json!({"input": clean_input(engine, call), "effects": &**effects, "decided_by": grant.decided_by()});
+        let effects = engine.secrets.redact_effects(effects);
+        let body = json!({"input": clean_input(engine, call), "effects": &*effects, "decided_by": grant.decided_by()});
         *call.begun.lock() = append(engine, call, RecordKind::Started, body.to_string());
     }
     call.started = true;
@@ -32,7 +33,7 @@ pub(super) async fn started(
                 turn: call.turn.clone(),
                 tool: call.name.clone(),
                 input: clean_input(engine, call),
-                effects: effects.clone(),
+                effects: engine.secrets.redact_effects(effects),
                 decided_by: grant.decided_by().to_owned(),
             }
             .into(),
@@ -97,7 +98,8 @@ async fn safe(call: &Call) -> Result<(), ToolError> {
     }
 }
 
-fn clean_input(engine: &Shared, call: &Call) -> Value {
+/// The arguments as they may be shown and stored.
+pub(super) fn clean_input(engine: &Shared, call: &Call) -> Value {
     let mut input = call.input.clone();
     engine.secrets.redact_json(&mut input);
     input

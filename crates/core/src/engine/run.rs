@@ -29,10 +29,14 @@ pub(super) async fn run(
         },
         cancel: call.cancel.clone(),
         events: engine.events.clone(),
+        secrets: engine.secrets.clone(),
         resolved: ready.resolved,
         observed: Lock::default(),
-        partial: Lock::default(),
+        said: Lock::default(),
     });
+    if call.cancel.is_cancelled() {
+        return Err(ToolError::cancelled("the call was stopped before it began"));
+    }
     let limit = call.overrides.timeout.unwrap_or(engine.timeout);
     let ending = tokio::select! {
         biased;
@@ -44,6 +48,7 @@ pub(super) async fn run(
             Err(ToolError::timed_out(format!("the call was stopped after {} s", limit.as_secs_f64())))
         }
     };
+    cx.end_output();
     if !only_reads {
         engine.cache.clear();
     } else if let Ok(output) = &ending {
