@@ -1,0 +1,145 @@
+//! What a model may send as arguments: repaired where there is one way to read it, refused in words that help where not.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use windlass_core::testing::MockTool;
+use windlass_core::{Effects, FunctionTool, Kinds, Outcome, Output};
+
+use crate::support::{Setup, echo};
+
+/// Look for something.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Args {
+    /// What to look for.
+    pattern: String,
+    /// At most so many.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100))]
+    limit: Option<u32>,
+    /// Whatever the case.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    ignore_case: bool,
+    /// Where.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    places: Vec<String>,
+}
+
+/// A tool with typed arguments, which answers with what it understood.
+fn search() -> FunctionTool<Args> {
+    FunctionTool::new(
+        "search",
+        Kinds::NONE,
+        |_: &Args| Effects::none(),
+        |_, args: Args| async move { Ok(Output::text(json!(args).to_string())) },
+    )
+}
+
+async fn check(setup: &Setup, tool: &str, input: Value, outcome: Outcome, text: &str) {
+    let shown: String = input.to_string().chars().take(80).collect();
+    let result = setup.call(tool, input).await;
+    assert_eq!((result.outcome, result.output.to_text().as_str()), (outcome, text), "{shown}");
+    let code = (outcome == Outcome::Fault).then_some("invalid_args");
+    assert_eq!(result.code, code, "{shown}");
+}
+
+#[tokio::test]
+async fn what_can_be_read_in_one_way_only_is_accepted() {
+    let setup = Setup::of([search()]);
+    for (given, understood) in [
+        (json!({"pattern": "a"}), r#"{"pattern":"a"}"#),
+        (json!({"pattern": ""}), r#"{"pattern":""}"#),
+        (json!({"pattern": 12}), r#"{"pattern":"12"}"#),
+        (json!({"pattern": "a", "limit": "7"}), r#"{"pattern":"a","limit":7}"#),
+        (json!({"pattern": "a", "limit": 7.0}), r#"{"pattern":"a","limit":7}"#),
+        (json!({"pattern": "a", "limit": null}), r#"{"pattern":"a"}"#),
+        (json!({"pattern": "a", "ignore_case": null, "places": null}), r#"{"pattern":"a"}"#),
+        (json!({"pattern": "a", "ignore_case": "true"}), r#"{"pattern":"a","ignore_case":true}"#),
+        (json!({"pattern": "a", "places": "[\"b\"]"}), r#"{"pattern":"a","places":["b"]}"#),
+        (json!("{\"pattern\": \"a\"}"), r#"{"pattern":"a"}"#),
+        (json!({"pattern": "a\u{0}b"}), r#"{"pattern":"a\u0000b"}"#),
+    ] {
+        check(&setup, "search", given, Outcome::Ok, understood).await;
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_is_a_fault_that_says_what_would_be_right() {
+    let setup = Setup::of([search()]);
+    for (given, text) in [
+        (json!({}), "`pattern` is missing\npattern: What to look for."),
+        (json!(null), "`pattern` is missing\npattern: What to look for."),
+        (json!({"pattern": null}), "pattern is null; it must be a string"),
+        (json!({"pattern": ["a"]}), "pattern is a list of 1; it must be a string"),
+        (json!({"patern": "a"}), "unknown parameter `patern`\ndid you mean `pattern`?"),
+        (
+            json!({"pattern": "a", "zzz": 1}),
+            "unknown parameter `zzz`\nit takes: pattern, limit, ignore_case, places",
+        ),
+        (json!({"pattern": "a", "limit": 0}), "limit is 0; it must be between 1 and 100"),
+        (json!({"pattern": "a", "limit": "101"}), "limit is 101; it must be between 1 and 100"),
+        (json!({"pattern": "a", "limit": -1}), "limit is -1; it must be between 1 and 100"),
+        (json!({"pattern": "a", "limit": 1.5}), "limit is 1.5; it must be an integer"),
+        (json!({"pattern": "a", "limit": "1e"}), "limit is \"1e\"; it must be an integer"),
+        (json!({"pattern": "a", "limit": ""}), "limit is \"\"; it must be an integer"),
+        (json!({"pattern": "a", "ignore_case": 1}), "ignore_case is 1; it must be a boolean"),
+        (
+            json!({"pattern": "a", "places": [["b"]]}),
+            "places[0] is a list of 1; it must be a string",
+        ),
+        (json!([1, 2]), "the arguments are a list of 2\nsend them as one JSON object"),
+        (json!(7), "the arguments are 7\nsend them as one JSON object"),
+        (json!("[]"), "the arguments are a text\nsend them as one JSON object"),
+        (
+            json!("{\"pattern\":"),
+            "the arguments are a text that is not JSON: EOF while parsing a value at line 1 column 11\nsend them as one JSON object",
+        ),
+    ] {
+        check(&setup, "search", given, Outcome::Fault, text).await;
+    }
+}
+
+#[tokio::test]
+async fn a_tool_without_parameters_takes_nothing() {
+    let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
+    let setup = Setup::of([echo("noop").with_schema(none)]);
+    check(&setup, "noop", Value::Null, Outcome::Ok, "{}").await;
+    let refused = "unknown parameter `x`\nthis tool takes no parameters";
+    check(&setup, "noop", json!({"x": 1}), Outcome::Fault, refused).await;
+}
+
+/// `{"x": [[[…1…]]]}`, made without recursion.
+fn nested(depth: usize) -> Value {
+    let inner = (0..depth).fold(json!(1), |inner, _| Value::Array(vec![inner]));
+    Value::Object([("x".to_owned(), inner)].into_iter().collect())
+}
+
+#[tokio::test]
+async fn deep_arguments_are_refused_and_leave_no_trace_of_their_depth() {
+    let mut setup = Setup::of([echo("echo")]);
+    assert_eq!(setup.call("echo", nested(100)).await.output.to_text(), nested(100).to_string());
+    let text = "the arguments are nested more than 128 deep";
+    for depth in [128, 10_000, 200_000] {
+        // Only a program can hand over such a value: as JSON text it is refused when it is parsed.
+        let result = setup.call("echo", nested(depth)).await;
+        assert_eq!((result.code, result.output.to_text().as_str()), (Some("invalid_args"), text));
+    }
+    assert!(setup.journal.records().iter().all(|record| record.body.len() < 1_000));
+    assert_eq!(setup.told().len(), 5, "one beginning and four ends");
+}
+
+#[tokio::test]
+async fn huge_arguments_are_refused_and_are_not_put_on_record() {
+    let setup = Setup::of([MockTool::named("noop")]);
+    for input in [
+        json!({"x": "x".repeat(33 << 20)}),
+        json!({"x": vec!["x".repeat(1 << 20); 40]}),
+        json!({"x".repeat(33 << 20): 1}),
+    ] {
+        let result = setup.call("noop", input).await;
+        assert_eq!(result.code, Some("invalid_args"));
+        assert_eq!(result.output.to_text(), "the arguments hold more than 32 MiB of text");
+    }
+    assert!(setup.journal.records().iter().all(|record| record.body.len() < 1_000));
+}

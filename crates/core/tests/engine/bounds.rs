@@ -1,0 +1,177 @@
+//! How much a model gets of one result: head and tail, an exact count of the rest, and a way to the whole.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::json;
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    CallId, Content, Effects, JournalError, Kinds, MemoryOutputs, Outcome, Output, Outputs,
+    Overrides, SessionId, ToolError,
+};
+
+use crate::support::{Setup, call};
+
+/// A tool that gives this output, and one that reads kept outputs.
+fn setup(output: Output, limit: usize) -> Setup {
+    let gives = MockTool::named("gives").answering(move |_, _| {
+        let output = output.clone();
+        async move { Ok(output) }
+    });
+    let kept = MockTool::named("kept")
+        .with_effects(Kinds::STATE, |_| Effects::state("output"))
+        .answering(|cx, input| async move {
+            let call = CallId::new(input["call"].as_str().expect("an id"));
+            let whole = cx.kept_output(&call)?.ok_or_else(|| ToolError::failed("not there"))?;
+            Ok(Output::json(json!({"bytes": whole.len(), "whole": whole})))
+        });
+    Setup::with([gives, kept], |builder| builder.output_bytes(limit))
+}
+
+fn lines(count: usize) -> String {
+    (1..=count).flat_map(|line| ["line ".to_owned(), line.to_string(), "\n".to_owned()]).collect()
+}
+
+#[tokio::test]
+async fn what_fits_is_left_alone() {
+    for text in [String::new(), "x".repeat(1_000), "é".repeat(500)] {
+        let result = setup(Output::text(text.clone()), 1_000).call("gives", json!({})).await;
+        assert_eq!(result.output.to_text(), text);
+        assert!(result.output.metadata.get("truncated").is_none());
+    }
+}
+
+#[tokio::test]
+async fn a_long_answer_is_cut_between_lines_and_says_by_how_much() {
+    let whole = lines(100);
+    let setup = setup(Output::text(whole.clone()).with("lines", 100), 60);
+    let result = setup.call("gives", json!({})).await;
+    let id = result.call.as_str();
+    let wanted = format!(
+        "line 1\nline 2\nline 3\nline 4\n[… 739 bytes, 93 lines left out here; the whole is kept: read or grep path \"output:{id}\" …]\nline 98\nline 99\nline 100\n"
+    );
+    let text = result.output.to_text();
+    assert_eq!(text, wanted);
+    let metadata = &result.output.metadata;
+    assert_eq!(metadata["truncated"], true);
+    assert_eq!(metadata["omitted_bytes"], 739);
+    assert_eq!(metadata["output"], format!("output:{id}"));
+    assert_eq!(metadata["lines"], 100, "the tool's own facts stay");
+    let kept = setup
+        .engine
+        .call(
+            &setup.session,
+            windlass_core::ToolCall::new("kept", json!({"call": id}))
+                .with_overrides(Overrides { output_bytes: Some(10_000), ..Overrides::default() }),
+        )
+        .await;
+    let [Content::Json { value }] = kept.output.content.as_slice() else { panic!("{kept:?}") };
+    assert_eq!(value["whole"], whole);
+}
+
+proptest! {
+    #[test]
+    fn what_is_shown_and_what_is_left_out_make_the_whole(
+        text in "(\\PC|\n|\u{1b}\\[[0-9;]{0,3}m){0,400}", limit in 0usize..300,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let output = setup(Output::text(text.clone()), limit);
+        let result = runtime.block_on(output.call("gives", json!({}))).output;
+        let shown = result.to_text();
+        if text.len() <= limit {
+            prop_assert_eq!(shown, text);
+        } else {
+            let left_out = usize::try_from(result.metadata["omitted_bytes"].as_u64().unwrap()).unwrap();
+            let at = shown.rfind("[… ").expect("a notice");
+            let end = at + shown[at..].find("…]\n").expect("its end") + "…]\n".len();
+            let (head, tail) = (shown[..at].trim_end_matches('\n'), &shown[end..]);
+            prop_assert!(text.starts_with(head) && text.ends_with(tail));
+            prop_assert!(text.len() - left_out <= limit);
+            let kept_bytes = text.len() - left_out - tail.len();
+            let middle = &text[kept_bytes..text.len() - tail.len()];
+            let lines = middle.matches('\n').count();
+            let notice = format!("[… {left_out} bytes, {lines} lines left out here; ");
+            prop_assert!(shown[at..].starts_with(&notice), "{}", shown);
+        }
+    }
+}
+
+#[tokio::test]
+async fn pictures_and_links_are_kept_whole() {
+    let image = Content::Image { media_type: "image/png".into(), data: "A".repeat(10_000) };
+    let link =
+        Content::ResourceLink { uri: "file:///w/a".into(), name: "a".into(), media_type: None };
+    let output = Output {
+        content: vec![
+            Content::text(lines(50)),
+            image.clone(),
+            Content::Json { value: json!({"rows": vec![1; 100]}) },
+            link.clone(),
+        ],
+        ..Output::default()
+    };
+    let result = setup(output, 100).call("gives", json!({})).await;
+    let [Content::Text { text }, second, third] = result.output.content.as_slice() else {
+        panic!("{:?}", result.output.content)
+    };
+    assert!(text.starts_with("line 1\n") && text.ends_with("1,1]}"), "{text}");
+    assert_eq!((second, third), (&image, &link));
+}
+
+#[tokio::test]
+async fn a_long_error_is_cut_too_and_stays_an_error() {
+    let fails =
+        MockTool::named("fails").answering(|_, _| async { Err(ToolError::failed(lines(1_000))) });
+    let setup = Setup::with([fails], |builder| builder.output_bytes(100));
+    let result = setup.call("fails", json!({})).await;
+    assert_eq!(result.outcome, Outcome::Error);
+    assert!(result.output.is_error && result.output.to_text().len() < 300);
+    assert_eq!(result.output.metadata["truncated"], true);
+}
+
+#[tokio::test]
+async fn the_limit_of_a_call_is_stronger_than_the_engines() {
+    let setup = setup(Output::text(lines(100)), 60);
+    for (limit, truncated) in [(None, true), (Some(10_000), false), (Some(0), true)] {
+        let overrides = Overrides { output_bytes: limit, ..Overrides::default() };
+        let result =
+            setup.engine.call(&setup.session, call("gives").with_overrides(overrides)).await;
+        assert_eq!(result.output.metadata.contains_key("truncated"), truncated, "{limit:?}");
+    }
+}
+
+/// Keeps nothing.
+struct FullDisk;
+
+impl Outputs for FullDisk {
+    fn keep(&self, _: &SessionId, _: &CallId, _: &str) -> Result<(), JournalError> {
+        Err(JournalError("no space".into()))
+    }
+
+    fn get(&self, _: &CallId) -> Result<Option<String>, JournalError> {
+        Err(JournalError("no space".into()))
+    }
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_is_not_promised() {
+    let gives = MockTool::named("gives").answering(|_, _| async { Ok(Output::text(lines(100))) });
+    let setup =
+        Setup::with([gives], |builder| builder.output_bytes(60).outputs(Arc::new(FullDisk)));
+    let result = setup.call("gives", json!({})).await;
+    let text = result.output.to_text();
+    assert!(text.contains("left out here; the rest could not be kept …]"), "{text}");
+    assert!(result.output.metadata.get("output").is_none());
+}
+
+#[test]
+fn the_oldest_outputs_make_room_for_new_ones() {
+    let outputs = MemoryOutputs::default();
+    let session = SessionId::new("s");
+    let megabytes = "x".repeat(20 << 20);
+    for call in ["a", "b", "c", "d"] {
+        outputs.keep(&session, &CallId::new(call), &megabytes).unwrap();
+    }
+    let there = ["a", "b", "c", "d"].map(|call| outputs.get(&CallId::new(call)).unwrap().is_some());
+    assert_eq!(there, [false, true, true, true]);
+}

@@ -1,0 +1,187 @@
+//! Answers that are served again: only reads, only while nothing that was read has changed, and never past the policy.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    CommandLine, Effect, Effects, EngineBuilder, Kinds, Mode, Outcome, Output, Overrides, Policy,
+    ToolCall, ToolError,
+};
+
+use crate::support::{MapHost, Setup, path_of};
+
+/// Tools on the files `a` and `b`; `read` counts how often it really ran, in its answer.
+fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Arc<MapHost>) {
+    let host = Arc::new(MapHost::with(["a", "b"]));
+    let runs = Arc::new(AtomicUsize::new(0));
+    let read = MockTool::named("read")
+        .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
+        .answering(move |cx, input| {
+            let run = runs.fetch_add(1, Ordering::SeqCst) + 1;
+            async move {
+                let found = cx.files().stat(&PathBuf::from(path_of(&input)))?;
+                match (found, &input["fail"]) {
+                    (None, _) => Err(ToolError::failed("no such file")),
+                    (_, Value::Bool(true)) => Ok(Output::error(format!("run {run}"))),
+                    _ => Ok(Output::text(format!("run {run}"))),
+                }
+            }
+        });
+    let changer = host.clone();
+    let write = MockTool::named("write")
+        .with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)))
+        .answering(move |_, input| {
+            changer.touch(&path_of(&input), 2);
+            async { Ok(Output::text("written")) }
+        });
+    let exec = MockTool::named("exec")
+        .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["true"])).into());
+    let net = MockTool::named("net").with_effects(Kinds::READ | Kinds::NET, |_| {
+        Effects::read("a").and(Effect::Net { origin: "https://a".into(), method: "GET".into() })
+    });
+    (Setup::on(host.clone(), [read, write, exec, net], choose), host)
+}
+
+fn usual() -> (Setup, Arc<MapHost>) {
+    setup(|builder| builder)
+}
+
+async fn read(setup: &Setup, path: &str) -> String {
+    setup.call("read", json!({"path": path})).await.output.to_text()
+}
+
+#[tokio::test]
+async fn the_same_question_about_the_same_file_is_answered_from_memory() {
+    let (setup, _) = usual();
+    let first = setup.call("read", json!({"path": "a", "x": {"p": 1, "q": 2}})).await;
+    let again = setup.call("read", json!({"x": {"q": 2, "p": 1}, "path": "a"})).await;
+    assert_eq!(first.output.to_text(), "run 1");
+    assert_eq!(again.output.to_text(), "run 1");
+    assert!(first.output.metadata.get("cached").is_none());
+    assert_eq!(again.output.metadata["cached"], true);
+    assert_eq!(
+        again.output.metadata["turn"],
+        again.turn.as_str(),
+        "of this turn, not of the first"
+    );
+    let stats = setup.engine.cache_stats();
+    assert_eq!((stats.hits, stats.misses, stats.entries), (1, 1, 1));
+    assert_eq!(setup.recorded(), ["started read", "ok read", "ok read"]);
+}
+
+#[tokio::test]
+async fn another_question_is_another_answer() {
+    let (setup, _) = usual();
+    assert_eq!(read(&setup, "a").await, "run 1");
+    assert_eq!(read(&setup, "b").await, "run 2");
+    let elsewhere = Overrides { work_dir: Some("/w/sub/..".into()), ..Overrides::default() };
+    let call = ToolCall::new("read", json!({"path": "a"})).with_overrides(elsewhere);
+    assert_eq!(setup.engine.call(&setup.session, call).await.output.to_text(), "run 3");
+    let other = setup.engine.new_session();
+    let call = ToolCall::new("read", json!({"path": "a"}));
+    assert_eq!(setup.engine.call(&other, call).await.output.to_text(), "run 4");
+    assert_eq!(read(&setup, "a").await, "run 1");
+}
+
+#[tokio::test]
+async fn an_answer_lives_as_long_as_it_is_true_and_no_longer_than_chosen() {
+    let (setup, host) = setup(|builder| builder.cache(100, Duration::from_mins(1)));
+    assert_eq!(read(&setup, "a").await, "run 1");
+    host.touch("b", 2);
+    assert_eq!(read(&setup, "a").await, "run 1", "another file changed");
+    host.touch("a", 2);
+    assert_eq!(read(&setup, "a").await, "run 2", "it changed");
+    host.wait(Duration::from_secs(59));
+    assert_eq!(read(&setup, "a").await, "run 2");
+    host.wait(Duration::from_secs(1));
+    assert_eq!(read(&setup, "a").await, "run 3", "too old");
+}
+
+#[tokio::test]
+async fn an_answer_about_a_file_that_changed_just_now_is_not_kept() {
+    let (setup, host) = usual();
+    host.touch("a", 999_990_000_000);
+    assert_eq!(read(&setup, "a").await, "run 1", "10 ms after the change");
+    assert_eq!(read(&setup, "a").await, "run 2");
+    host.wait(Duration::from_secs(1));
+    assert_eq!(read(&setup, "a").await, "run 3");
+    assert_eq!(read(&setup, "a").await, "run 3");
+}
+
+#[tokio::test]
+async fn after_anything_but_a_read_everything_is_looked_at_again() {
+    for (tool, input, kept) in [
+        ("write", json!({"path": "b"}), false),
+        ("exec", json!({}), false),
+        ("net", json!({}), false),
+        ("read", json!({"path": "b"}), true),
+    ] {
+        let (setup, _) = usual();
+        read(&setup, "a").await;
+        setup.call(tool, input).await;
+        let again = setup.call("read", json!({"path": "a"})).await;
+        assert_eq!(again.output.metadata.contains_key("cached"), kept, "{tool}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_behind_a_write_of_the_same_turn_is_never_stale() {
+    let (setup, _) = usual();
+    read(&setup, "a").await;
+    let read = || ToolCall::new("read", json!({"path": "a"}));
+    let write = ToolCall::new("write", json!({"path": "a"}));
+    let results = setup.engine.turn(&setup.session, vec![read(), write, read()]).await;
+    let texts: Vec<String> = results.iter().map(|result| result.output.to_text()).collect();
+    assert_eq!(texts, ["run 1", "written", "run 2"]);
+}
+
+#[tokio::test]
+async fn failures_and_answers_of_more_than_reads_are_not_kept() {
+    let (setup, _) = usual();
+    for (tool, input) in [
+        ("read", json!({"path": "a", "fail": true})),
+        ("read", json!({"path": "nothing"})),
+        ("net", json!({})),
+    ] {
+        for _ in 0..2 {
+            let result = setup.call(tool, input.clone()).await;
+            assert!(!result.output.metadata.contains_key("cached"), "{tool} {input}");
+        }
+    }
+    assert_eq!(setup.engine.cache_stats().entries, 0);
+}
+
+#[tokio::test]
+async fn nothing_is_served_that_would_not_be_allowed() {
+    let (setup, _) = usual();
+    read(&setup, "a").await;
+    setup.engine.set_policy(Policy::new(Mode::Auto).deny("read a".parse().unwrap()));
+    assert_eq!(setup.call("read", json!({"path": "a"})).await.outcome, Outcome::Denied);
+    setup.engine.set_policy(Policy::new(Mode::Auto));
+    assert_eq!(read(&setup, "a").await, "run 1");
+}
+
+#[tokio::test]
+async fn the_answer_that_was_used_longest_ago_makes_room() {
+    let (setup, _) = setup(|builder| builder.cache(2, Duration::from_mins(1)));
+    let ask = async |question: u64| {
+        setup.call("read", json!({"path": "a", "question": question})).await.output.to_text()
+    };
+    assert_eq!([ask(1).await, ask(2).await, ask(1).await], ["run 1", "run 2", "run 1"]);
+    assert_eq!(ask(3).await, "run 3");
+    assert_eq!(ask(1).await, "run 1");
+    assert_eq!(ask(2).await, "run 4");
+    assert_eq!(setup.engine.cache_stats().entries, 2);
+}
+
+#[tokio::test]
+async fn it_can_be_switched_off() {
+    let (setup, _) = setup(|builder| builder.cache(0, Duration::from_mins(1)));
+    assert_eq!(read(&setup, "a").await, "run 1");
+    assert_eq!(read(&setup, "a").await, "run 2");
+    assert_eq!(setup.engine.cache_stats(), windlass_core::CacheStats::default());
+}

@@ -1,0 +1,146 @@
+//! Effects are a ration: more than declared is a fault of the tool, and does not happen.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    CallId, Change, CommandLine, Context, Effect, Effects, Expect, Kinds, Mode, Outcome, Output,
+    PathPattern, Policy, ToolError,
+};
+
+use crate::support::{MapHost, Setup, assert_text, says};
+
+#[tokio::test]
+async fn a_call_that_wants_more_than_its_tool_may_is_a_fault() {
+    let exec = || Effects::from(Effect::Exec(CommandLine::words(["rm", "x"])));
+    for (kinds, effects, text) in [
+        (
+            Kinds::READ,
+            Effects::write("out"),
+            "`sly` wants to write out, but says that its calls are only of the kinds read",
+        ),
+        (
+            Kinds::NONE,
+            Effects::read("a"),
+            "`sly` wants to read a, but says that its calls are only of the kinds ",
+        ),
+        (
+            Kinds::READ | Kinds::STATE,
+            Effects::read("a").and(Effect::Ask),
+            "`sly` wants to read a, ask, but says that its calls are only of the kinds read, state",
+        ),
+        (Kinds::ALL, exec(), ""),
+    ] {
+        let sly = says("sly", "ran").with_effects(kinds, move |_| effects.clone());
+        let setup = Setup::with([sly], |builder| builder.policy(Policy::new(Mode::Yolo)));
+        let result = setup.call("sly", json!({})).await;
+        if text.is_empty() {
+            assert_text(&result, Outcome::Ok, "ran");
+        } else {
+            assert_text(&result, Outcome::Fault, text);
+            assert_eq!(result.code, Some("undeclared_effect"));
+            assert_eq!(setup.recorded(), ["fault sly"], "it never began");
+        }
+    }
+}
+
+/// A tool that has declared to read `a`, write `b` and read everything below `tree`, and tries something else.
+async fn check(
+    attempt: impl Fn(&Context) -> Result<String, ToolError> + Clone + Send + Sync + 'static,
+    outcome: Outcome,
+    text: &str,
+) {
+    let tool = MockTool::named("sly")
+        .with_effects(Kinds::ALL, |_| {
+            Effects::read("a")
+                .and(Effect::Write(PathPattern::file("b")))
+                .and(Effect::Read(PathPattern::tree("tree")))
+        })
+        .answering(move |cx, _| {
+            let attempt = attempt.clone();
+            async move { attempt(&cx).map(Output::text) }
+        });
+    let host = MapHost::with(["a", "b", "c", "tree/d"]);
+    let setup = Setup::on(Arc::new(host), [tool], |builder| builder);
+    let result = setup.call("sly", json!({})).await;
+    assert_text(&result, outcome, text);
+    let code = (outcome == Outcome::Fault).then_some("undeclared_effect");
+    assert_eq!(result.code, code, "{text}");
+}
+
+#[tokio::test]
+async fn a_door_opens_only_for_what_was_declared() {
+    let stat = |path: &'static str| {
+        move |cx: &Context| {
+            let found = cx.files().stat(Path::new(path))?;
+            Ok(if found.is_some() { "there".to_owned() } else { "nothing".to_owned() })
+        }
+    };
+    let write = |path: &'static str| {
+        move |cx: &Context| {
+            let change = Change { content: b"x", expect: Expect::Absent };
+            cx.files().change(Path::new(path), &change).map(|_| "written".to_owned())
+        }
+    };
+    let tried = |what: &str| format!("the tool tried to {what} without having declared it");
+
+    check(stat("a"), Outcome::Ok, "there").await;
+    check(stat("./x/../a"), Outcome::Ok, "there").await;
+    check(stat("tree/d"), Outcome::Ok, "there").await;
+    check(stat("tree/e"), Outcome::Ok, "nothing").await;
+    check(stat("c"), Outcome::Fault, &tried("read c")).await;
+    check(stat("b"), Outcome::Fault, &tried("read b")).await;
+    check(stat("tree/../c"), Outcome::Fault, &tried("read c")).await;
+    check(stat("/etc/passwd"), Outcome::Fault, &tried("read /etc/passwd")).await;
+    check(write("a"), Outcome::Fault, &tried("write a")).await;
+    check(write("tree/d"), Outcome::Fault, &tried("write tree/d")).await;
+    let host_says_no = "cannot open /w/b: the file system's permissions do not allow it";
+    check(write("b"), Outcome::Error, host_says_no).await;
+    check(
+        |cx| cx.kept_output(&CallId::new("c1")).map(|_| "read".to_owned()),
+        Outcome::Fault,
+        "the tool read a kept output without declaring state `output`",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_granted_is_what_was_resolved() {
+    let tool = MockTool::named("look")
+        .with_effects(Kinds::READ, |_| Effects::read("x/../a"))
+        .answering(|cx, _| async move {
+            let grant = cx.grant();
+            Ok(Output::text(format!("{} ({})", grant.effects(), grant.decided_by())))
+        });
+    let setup = Setup::of([tool]);
+    let result = setup.call("look", json!({})).await;
+    assert_text(&result, Outcome::Ok, "read /w/a (allowed by mode auto)");
+}
+
+#[tokio::test]
+async fn what_a_project_hides_is_hidden_in_every_mode() {
+    for (_, mode) in Mode::NAMES {
+        let look = says("look", "seen").with_effects(Kinds::READ, |_| Effects::read("plans.md"));
+        let host = Arc::new(MapHost::with(["plans.md"]).hiding("plans.md"));
+        let setup = Setup::on(host, [look], |builder| builder.policy(Policy::new(mode)));
+        let result = setup.call("look", json!({})).await;
+        let text = "not allowed: plans.md (hard deny: hidden by /w/.aiexclude)";
+        assert_text(&result, Outcome::Denied, text);
+    }
+}
+
+#[tokio::test]
+async fn secret_files_are_denied_in_every_mode() {
+    for (_, mode) in Mode::NAMES {
+        for path in [".env", "a/../id_rsa", "deep/.ssh/config"] {
+            let look = says("look", "seen").with_effects(Kinds::READ, move |_| Effects::read(path));
+            let setup = Setup::with([look], |builder| builder.policy(Policy::new(mode)));
+            let result = setup.call("look", json!({})).await;
+            assert_eq!(result.outcome, Outcome::Denied, "{path} in {mode}");
+            let text = result.output.to_text();
+            assert!(text.contains("hard deny: "), "{text}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Events: told as things happen, to everybody who listens, without ever holding up a call.
+
+use serde_json::json;
+use windlass_core::testing::MockTool;
+use windlass_core::{Event, Outcome, Output};
+
+use crate::support::{Setup, assert_text, call, writes};
+
+/// A tool that says more than a listener's inbox holds.
+fn chatty(pieces: usize) -> MockTool {
+    writes(MockTool::named("chatty").answering(move |cx, _| async move {
+        for piece in 0..pieces {
+            cx.output("x");
+            cx.progress(piece as u64, Some(pieces as u64), "going on");
+        }
+        Ok(Output::text("done"))
+    }))
+}
+
+#[tokio::test]
+async fn a_call_is_told_from_its_beginning_to_its_end() {
+    let mut setup = Setup::of([chatty(2)]);
+    let result = setup.call("chatty", json!({"a": 1})).await;
+    let told = setup.told();
+    assert!(told.iter().all(|event| event.call() == Some(&result.call)));
+    let [Event::Started(started), output, progress, _, _, Event::Finished(finished)] =
+        told.as_slice()
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!(started.tool, "chatty");
+    assert_eq!(started.input, json!({"a": 1}));
+    assert_eq!(started.effects.to_string(), "write /w/out");
+    assert_eq!(started.decided_by, "allowed by mode auto");
+    assert_eq!((&started.session, &started.turn), (setup.session.id(), &result.turn));
+    assert!(matches!(output, Event::Output { delta, .. } if &**delta == "x"));
+    assert!(
+        matches!(progress, Event::Progress { done: 0, total: Some(2), message, .. } if &**message == "going on")
+    );
+    assert_text(finished, Outcome::Ok, "done");
+}
+
+#[tokio::test]
+async fn a_slow_listener_loses_output_and_progress_only_and_is_told_how_much() {
+    const PIECES: usize = 2_000;
+    let mut setup = Setup::of([chatty(PIECES)]);
+    let mut quick = setup.engine.subscribe();
+    let listener = tokio::spawn(async move {
+        let mut told = 0u64;
+        while !matches!(quick.next().await, Event::Finished(_)) {
+            told += 1;
+        }
+        (told, quick.lost())
+    });
+    assert_text(&setup.call("chatty", json!({})).await, Outcome::Ok, "done");
+    let told = setup.told();
+    assert!(matches!(told.first(), Some(Event::Started(_))));
+    assert!(matches!(told.last(), Some(Event::Finished(_))));
+    let pieces = told.len() - 2;
+    let lost = usize::try_from(setup.events.lost()).unwrap();
+    assert!(lost > 0);
+    assert_eq!(pieces + lost, 2 * PIECES, "every piece was told or counted");
+    let (told, lost) = listener.await.unwrap();
+    assert_eq!(told + lost, 2 * PIECES as u64 + 1, "each listener has its own count");
+}
+
+#[tokio::test]
+async fn every_listener_hears_everything_from_when_it_began_to_listen() {
+    let mut setup = Setup::of([MockTool::named("noop")]);
+    let mut first = setup.engine.subscribe();
+    setup.call("noop", json!({})).await;
+    let mut late = setup.engine.subscribe();
+    setup.call("noop", json!({})).await;
+    assert_eq!(setup.told().len(), 4);
+    assert_eq!(std::iter::from_fn(|| first.try_next()).count(), 4);
+    assert_eq!(std::iter::from_fn(|| late.try_next()).count(), 2);
+    drop(late);
+    setup.call("noop", json!({})).await;
+    assert_eq!(std::iter::from_fn(|| first.try_next()).count(), 2);
+}
+
+#[tokio::test]
+async fn an_end_is_told_after_it_is_on_record() {
+    let mut setup = Setup::of([MockTool::named("noop")]);
+    let journal = setup.journal.clone();
+    let running = setup.spawn(call("noop"));
+    loop {
+        let event = setup.events.next().await;
+        let recorded = journal.records().len();
+        match event {
+            Event::Started(_) => assert!(recorded >= 1),
+            Event::Finished(_) => {
+                assert_eq!(recorded, 2);
+                break;
+            }
+            _ => {}
+        }
+    }
+    running.await.unwrap();
+}

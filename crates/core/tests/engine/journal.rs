@@ -1,0 +1,144 @@
+//! The record: written before anything is told, and nothing happens that cannot be written down.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    CommandLine, Effect, Effects, Event, Kinds, Mode, Outcome, Output, Policy, RecordKind,
+};
+
+use crate::support::{FailingJournal, Setup, call, says, writes};
+
+#[tokio::test]
+async fn a_record_holds_what_was_asked_what_it_did_and_who_allowed_it() {
+    let setup = Setup::of([writes(says("deploy", "deployed"))]);
+    let result = setup.call("deploy", json!({"to": "test"})).await;
+    let records = setup.journal.records();
+    let [started, finished] = records.as_slice() else { panic!("{records:?}") };
+    for record in [started, finished] {
+        assert_eq!(record.call, result.call);
+        assert_eq!(record.turn, result.turn);
+        assert_eq!(&record.session, setup.session.id());
+        assert_eq!(record.tool, "deploy");
+    }
+    assert_eq!(started.kind, RecordKind::Started);
+    assert_eq!(finished.kind, RecordKind::Finished(Outcome::Ok));
+    let bodies = setup.bodies();
+    assert_eq!(
+        bodies[0],
+        json!({
+            "input": {"to": "test"},
+            "effects": [{"write": {"path": "/w/out", "reach": "exact"}}],
+            "decided_by": "allowed by mode auto",
+        })
+    );
+    assert_eq!(bodies[1]["content"], json!([{"type": "text", "text": "deployed"}]));
+    assert_eq!(bodies[1]["metadata"], json!({"turn": result.turn.as_str()}));
+    assert!(bodies[1]["duration_us"].is_u64());
+    assert!(bodies[1].get("input").is_none(), "it is in the first record");
+}
+
+#[tokio::test]
+async fn a_call_that_never_began_has_its_arguments_in_its_only_record() {
+    let setup = Setup::with([writes(MockTool::named("deploy"))], |builder| {
+        builder.policy(Policy::new(Mode::Deny))
+    });
+    setup.call("deploy", json!({"to": "test"})).await;
+    setup.call("unknown", json!({"x": 1})).await;
+    assert_eq!(setup.recorded(), ["denied deploy", "fault unknown"]);
+    let inputs: Vec<_> = setup.bodies().iter().map(|body| body["input"].clone()).collect();
+    assert_eq!(inputs, [json!({"to": "test"}), json!({"x": 1})]);
+}
+
+#[tokio::test]
+async fn a_record_takes_any_name_that_a_file_system_has() {
+    let path = r"$'caf\xe9\n.txt'";
+    let tool = MockTool::named("tool").with_effects(Kinds::READ, move |_| Effects::read(path));
+    let mut setup = Setup::of([tool]);
+    assert_eq!(setup.call("tool", json!({})).await.outcome, Outcome::Ok);
+    let effects = &setup.bodies()[0]["effects"];
+    assert_eq!(effects[0]["read"]["path"], r"$'/w/caf\xe9\n.txt'");
+    let Some(Event::Started(started)) = setup.told().into_iter().next() else { panic!("no start") };
+    let back: Effects = serde_json::from_value(effects.clone()).expect("effects");
+    assert_eq!(&back, &*started.effects);
+}
+
+/// A call of a tool with these effects, on a journal that cannot write records of some kind: how often the tool ran.
+async fn check(effects: Effects, fails: fn(RecordKind) -> bool, runs: usize) {
+    for heard in [true, false] {
+        let ran = Arc::new(AtomicUsize::new(0));
+        let (counter, wanted) = (ran.clone(), effects.clone());
+        let tool = MockTool::named("tool")
+            .with_effects(Kinds::ALL, move |_| wanted.clone())
+            .answering(move |_, _| {
+                counter.fetch_add(1, Ordering::SeqCst);
+                async { Ok(Output::text("a secret that must not be told before it is on record")) }
+            });
+        let Setup { engine, session, mut events, .. } = Setup::with([tool], |builder| {
+            builder.journal(Arc::new(FailingJournal { fails })).policy(Policy::new(Mode::Yolo))
+        });
+        let mut told = None;
+        let result = if heard {
+            let result = engine.call(&session, call("tool")).await;
+            told = std::iter::from_fn(|| events.try_next()).last();
+            result
+        } else {
+            drop(events);
+            engine.call(&session, call("tool")).await
+        };
+        assert_eq!((result.outcome, result.code), (Outcome::Fault, Some("journal_failed")));
+        let text = result.output.to_text();
+        assert!(
+            text.starts_with("the call could not be put on record: the disk is full\n"),
+            "{text}"
+        );
+        if heard {
+            let Some(Event::Finished(last)) = told else { panic!("no last event") };
+            assert_eq!(last.code, Some("journal_failed"));
+        }
+        // With a listener, the beginning must be on record before it is told, also of a read.
+        let runs = if heard && fails(RecordKind::Started) { 0 } else { runs };
+        assert_eq!(ran.load(Ordering::SeqCst), runs, "{effects}, heard: {heard}");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_on_record_is_not_done() {
+    let net = Effect::Net { origin: "https://a".into(), method: "GET".into() };
+    for effects in [
+        Effects::write("out"),
+        Effects::delete("out"),
+        Effects::read("a").and(Effect::Exec(CommandLine::words(["make"]))),
+        net.into(),
+        Effect::Plugin("p".into()).into(),
+        Effect::Mcp { server: "s".into(), tool: "t".into() }.into(),
+        Effect::Agent("general".into()).into(),
+        Effect::Secret("TOKEN".into()).into(),
+    ] {
+        check(effects, |_| true, 0).await;
+    }
+}
+
+#[tokio::test]
+async fn what_only_looked_is_not_told() {
+    let looks = [Effects::none(), Effects::read("a"), Effects::state("todo"), Effect::Ask.into()];
+    for effects in looks {
+        check(effects.clone(), |_| true, 1).await;
+        check(effects.clone(), |kind| kind == RecordKind::Started, 1).await;
+        check(effects, |kind| kind != RecordKind::Started, 1).await;
+    }
+}
+
+#[tokio::test]
+async fn an_end_that_cannot_be_put_on_record_is_not_told() {
+    check(Effects::write("out"), |kind| kind != RecordKind::Started, 1).await;
+}
+
+#[tokio::test]
+async fn the_record_of_conflicting_calls_is_in_the_order_of_their_effects() {
+    let setup = Setup::of([writes(MockTool::named("a")), writes(MockTool::named("b"))]);
+    setup.engine.turn(&setup.session, ["a", "b", "a"].map(call).into()).await;
+    assert_eq!(setup.recorded(), ["started a", "ok a", "started b", "ok b", "started a", "ok a"]);
+}

@@ -1,0 +1,17 @@
+//! One module for each thing that the engine promises.
+
+mod approvals;
+mod arguments;
+mod bounds;
+mod cache;
+mod effects;
+mod endings;
+mod events;
+mod hooks;
+mod journal;
+mod lookup;
+mod overrides;
+mod redaction;
+mod schedule;
+mod stages;
+mod toolbox;

@@ -1,0 +1,189 @@
+//! The way of a call: every stage in its place, and nothing after the stage that ends it.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    ApprovalRequest, BoxFuture, CallId, Checkpoints, Effects, Hook, HookAnswer, HookCall, Journal,
+    JournalError, Kinds, Mode, Outcome, Output, Policy, Record, SessionId, ToolError,
+};
+
+use crate::support::{Log, MapHost, Setup};
+
+/// Everything that an engine can be given, each noting when it is asked.
+struct Watcher(Log);
+
+impl Hook for Watcher {
+    fn name(&self) -> &'static str {
+        "watcher"
+    }
+
+    fn before<'a>(&'a self, _: HookCall<'a>) -> BoxFuture<'a, HookAnswer> {
+        self.0.add("hook before");
+        Box::pin(async { HookAnswer::Continue })
+    }
+
+    fn after<'a>(
+        &'a self,
+        _: HookCall<'a>,
+        _: &'a mut Output,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        self.0.add("hook after");
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Checkpoints for Watcher {
+    fn save<'a>(
+        &'a self,
+        _: &'a SessionId,
+        _: &'a CallId,
+        effects: &'a Effects,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        self.0.add(format!("checkpoint of {effects}"));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+impl Journal for Watcher {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+        let log = self.0.clone();
+        let name = record.kind.as_str();
+        log.add(format!("record {name}"));
+        Box::pin(async move {
+            log.add(format!("{name} is safe"));
+            Ok(())
+        })
+    }
+}
+
+/// An engine that asks before writing, with a watcher at every stage and a tool `write` for the file `path`.
+fn watched(log: &Log) -> Setup {
+    let watcher = Arc::new(Watcher(log.clone()));
+    let (effects, run, approve) = (log.clone(), log.clone(), log.clone());
+    let tool = MockTool::named("write")
+        .with_schema(json!({"type": "object", "properties": {"path": {"type": "string"}}}))
+        .with_effects(Kinds::WRITE | Kinds::READ, move |input: &Value| {
+            effects.add("effects");
+            match input["path"].as_str() {
+                Some(path) => Effects::write(path),
+                None => Effects::read("a"),
+            }
+        })
+        .answering(move |cx, _| {
+            run.add("run");
+            async move { Ok(Output::text(cx.grant().decided_by())) }
+        });
+    let host = Arc::new(MapHost::with(["a"]).hiding("hidden"));
+    let mut setup = Setup::on(host, [tool], |builder| {
+        builder
+            .policy(Policy::new(Mode::Ask))
+            .hook(watcher.clone())
+            .checkpoints(watcher.clone())
+            .journal(watcher)
+            .approver(move |request: &ApprovalRequest| {
+                approve.add(format!("approval of {}", request.effects));
+                request.input["path"] != "no"
+            })
+    });
+    setup.told();
+    setup
+}
+
+async fn check(input: Value, outcome: Outcome, stages: &[&str]) {
+    let log = Log::default();
+    let mut setup = watched(&log);
+    // Without a listener, a call that only looks need not wait for its first record.
+    setup.events = setup.engine.subscribe();
+    let shown = input.to_string();
+    let result = setup.call("write", input).await;
+    assert_eq!(result.outcome, outcome, "{shown}");
+    assert_eq!(log.lines(), stages, "{shown}");
+}
+
+#[tokio::test]
+async fn a_call_that_changes_something_passes_all_stages_in_order() {
+    check(
+        json!({"path": "out"}),
+        Outcome::Ok,
+        &[
+            "effects",
+            "hook before",
+            "approval of write /w/out",
+            "record started",
+            "started is safe",
+            "checkpoint of write /w/out",
+            "run",
+            "hook after",
+            "record finished",
+            "finished is safe",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_only_looks_needs_no_approval_and_no_checkpoint() {
+    check(
+        json!({}),
+        Outcome::Ok,
+        &[
+            "effects",
+            "hook before",
+            "record started",
+            "started is safe",
+            "run",
+            "hook after",
+            "record finished",
+            "finished is safe",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_refused_goes_no_further() {
+    let end = ["record finished", "finished is safe"];
+    let check_refused = async |input, outcome, stages: &[&str]| {
+        check(input, outcome, &[stages, &end].concat()).await;
+    };
+    check_refused(json!([]), Outcome::Fault, &[]).await;
+    check_refused(json!({"path": "hidden"}), Outcome::Denied, &["effects"]).await;
+    check_refused(json!({"path": ".env"}), Outcome::Denied, &["effects", "hook before"]).await;
+    check_refused(
+        json!({"path": "no"}),
+        Outcome::Denied,
+        &["effects", "hook before", "approval of write /w/no"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_cheap_look_does_not_wait_for_its_first_record() {
+    let log = Log::default();
+    let setup = watched(&log);
+    let Setup { engine, session, events, .. } = setup;
+    drop(events);
+    engine.call(&session, windlass_core::ToolCall::new("write", json!({}))).await;
+    let at = |line: &str| log.lines().iter().position(|found| found == line).expect("it happened");
+    assert!(at("run") < at("started is safe"), "{:?}", log.lines());
+    assert!(at("record started") < at("run"));
+    assert!(at("started is safe") < at("finished is safe"));
+}
+
+#[tokio::test]
+async fn explain_tells_the_verdict_and_does_nothing() {
+    let log = Log::default();
+    let setup = watched(&log);
+    for (input, decision, rule) in [
+        (json!({}), windlass_core::Decision::Allow, "mode ask"),
+        (json!({"path": "out"}), windlass_core::Decision::Ask, "mode ask"),
+        (json!({"path": ".env"}), windlass_core::Decision::Deny, "hard deny: a file of secrets"),
+    ] {
+        let call = windlass_core::ToolCall::new("write", input);
+        let verdict = setup.engine.explain(&setup.session, call).await.expect("a verdict");
+        assert_eq!((verdict.decision(), verdict.rule()), (decision, rule));
+    }
+    assert_eq!(log.lines(), ["effects"; 3]);
+}

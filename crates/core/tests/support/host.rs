@@ -1,0 +1,103 @@
+//! A machine whose files are only fingerprints: enough to ask whether something changed.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use windlass_core::testing::FixedClock;
+use windlass_core::{
+    Change, Clock, FileError, FileErrorKind, FileKind, Files, Fingerprint, Host, OpenFile,
+    Resolved, Stat, Visitor, WalkOptions, WalkReport, Written, normalize,
+};
+
+/// Files in `/w` that have an age and nothing else. It is 1,000 s after 1970.
+pub(crate) struct MapHost {
+    clock: FixedClock,
+    modified: Mutex<HashMap<PathBuf, i64>>,
+    excluded: Option<PathBuf>,
+}
+
+impl MapHost {
+    /// With these files, last changed long ago.
+    pub(crate) fn with<const N: usize>(names: [&str; N]) -> Self {
+        let modified = names.map(|name| (Path::new("/w").join(name), 1)).into();
+        Self { clock: FixedClock::at(1_000), modified: Mutex::new(modified), excluded: None }
+    }
+
+    /// Where an `.aiexclude` hides this file.
+    pub(crate) fn hiding(mut self, name: &str) -> Self {
+        self.excluded = Some(Path::new("/w").join(name));
+        self
+    }
+
+    /// Changes a file at so many nanoseconds after 1970.
+    pub(crate) fn touch(&self, name: &str, at: i64) {
+        self.modified.lock().unwrap().insert(Path::new("/w").join(name), at);
+    }
+
+    pub(crate) fn wait(&self, time: Duration) {
+        self.clock.advance(time);
+    }
+
+    fn no_door<T>(path: &Resolved) -> Result<T, FileError> {
+        Err(FileError::new("open", &path.path, FileErrorKind::Permission))
+    }
+}
+
+impl Host for MapHost {
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        &self.clock
+    }
+}
+
+impl Files for MapHost {
+    fn workspace(&self) -> &Path {
+        Path::new("/w")
+    }
+
+    fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
+        let path = normalize(&Path::new("/w").join(path));
+        let inside = path.strip_prefix("/w").ok().map(Path::to_owned);
+        let exists = self.modified.lock().unwrap().contains_key(&path);
+        Ok(Resolved { path, inside, exists })
+    }
+
+    fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
+        let modified = self.modified.lock().unwrap().get(&path.path).copied();
+        let modified = modified
+            .ok_or_else(|| FileError::new("look at", &path.path, FileErrorKind::NotFound))?;
+        let fingerprint = Fingerprint { device: 1, inode: 1, len: 1, modified, changed: modified };
+        Ok(Stat { kind: FileKind::File, len: 1, mode: 0o644, links: 1, fingerprint })
+    }
+
+    fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
+        Self::no_door(path)
+    }
+
+    fn walk<'a>(
+        &self,
+        root: &Resolved,
+        _: &WalkOptions<'a>,
+        _: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
+    ) -> Result<WalkReport, FileError> {
+        Self::no_door(root)
+    }
+
+    fn change(&self, path: &Resolved, _: &Change<'_>) -> Result<Written, FileError> {
+        Self::no_door(path)
+    }
+
+    fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {
+        let hidden = self.excluded.as_ref() == Some(&path.path);
+        Ok(hidden.then(|| PathBuf::from("/w/.aiexclude")))
+    }
+
+    fn nearest(&self, _: &Path) -> Option<PathBuf> {
+        None
+    }
+}

@@ -1,0 +1,184 @@
+//! An engine with everything that a test looks at, and tools that do as they are told.
+
+mod host;
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
+use windlass_core::{
+    BoxFuture, CallId, CallResult, Effects, Engine, EngineBuilder, Event, Handle, Host, Journal,
+    JournalError, Kinds, Mode, Outcome, Output, Policy, Record, RecordKind, Session, Subscription,
+    ToolCall, Toolbox,
+};
+
+pub(crate) use host::MapHost;
+
+/// An engine with a journal and a listener, and one session. Everything inside the workspace is allowed.
+pub(crate) struct Setup {
+    pub(crate) engine: Engine,
+    pub(crate) session: Arc<Session>,
+    pub(crate) journal: Arc<MemoryJournal>,
+    pub(crate) events: Subscription,
+}
+
+impl Setup {
+    pub(crate) fn of<T: Into<Handle>>(tools: impl IntoIterator<Item = T>) -> Self {
+        Self::with(tools, |builder| builder)
+    }
+
+    pub(crate) fn with<T: Into<Handle>>(
+        tools: impl IntoIterator<Item = T>,
+        choose: impl FnOnce(EngineBuilder) -> EngineBuilder,
+    ) -> Self {
+        Self::on(Arc::new(EmptyHost::default()), tools, choose)
+    }
+
+    pub(crate) fn on<T: Into<Handle>>(
+        host: Arc<dyn Host>,
+        tools: impl IntoIterator<Item = T>,
+        choose: impl FnOnce(EngineBuilder) -> EngineBuilder,
+    ) -> Self {
+        let journal = Arc::new(MemoryJournal::default());
+        let builder = Engine::builder(host)
+            .toolbox(toolbox(tools))
+            .policy(Policy::new(Mode::Auto))
+            .journal(journal.clone());
+        let engine = choose(builder).build();
+        let (session, events) = (engine.new_session(), engine.subscribe());
+        Self { engine, session, journal, events }
+    }
+
+    /// With this session instead of a plain one.
+    pub(crate) fn in_session(mut self, session: Session) -> Self {
+        self.session = Arc::new(session);
+        self
+    }
+
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> CallResult {
+        self.engine.call(&self.session, ToolCall::new(tool, input)).await
+    }
+
+    /// Begins a call without waiting for it.
+    pub(crate) fn spawn(&self, call: ToolCall) -> tokio::task::JoinHandle<CallResult> {
+        let (engine, session) = (self.engine.clone(), self.session.clone());
+        tokio::spawn(async move { engine.call(&session, call).await })
+    }
+
+    /// The next event that `pick` wants; those before it are dropped.
+    pub(crate) async fn next<T>(&mut self, pick: impl Fn(Event) -> Option<T>) -> T {
+        let search = async {
+            loop {
+                if let Some(found) = pick(self.events.next().await) {
+                    return found;
+                }
+            }
+        };
+        tokio::time::timeout(Duration::from_hours(1), search).await.expect("the event never came")
+    }
+
+    /// Waits until a call of this tool begins.
+    pub(crate) async fn started(&mut self, tool: &str) -> CallId {
+        self.next(|event| match event {
+            Event::Started(started) if started.tool == tool => Some(started.call.clone()),
+            _ => None,
+        })
+        .await
+    }
+
+    /// The events that are there already.
+    pub(crate) fn told(&mut self) -> Vec<Event> {
+        std::iter::from_fn(|| self.events.try_next()).collect()
+    }
+
+    /// The names of the records, in order: `started read`, `ok read`.
+    pub(crate) fn recorded(&self) -> Vec<String> {
+        self.journal.records().iter().map(describe).collect()
+    }
+
+    /// The bodies of the records, parsed.
+    pub(crate) fn bodies(&self) -> Vec<Value> {
+        let parse = |record: &Record| serde_json::from_str(&record.body).expect("a JSON body");
+        self.journal.records().iter().map(parse).collect()
+    }
+}
+
+fn describe(record: &Record) -> String {
+    match record.kind {
+        RecordKind::Started => format!("started {}", record.tool),
+        RecordKind::Finished(outcome) => format!("{} {}", outcome.as_str(), record.tool),
+    }
+}
+
+pub(crate) fn toolbox<T: Into<Handle>>(tools: impl IntoIterator<Item = T>) -> Toolbox {
+    let mut toolbox = Toolbox::new();
+    for tool in tools {
+        toolbox.add(tool).expect("a name of its own");
+    }
+    toolbox
+}
+
+/// A tool that answers with its arguments.
+pub(crate) fn echo(name: &str) -> MockTool {
+    MockTool::named(name).answering(|_, input| async move { Ok(Output::text(input.to_string())) })
+}
+
+/// A tool that answers with this text.
+pub(crate) fn says(name: &str, text: &'static str) -> MockTool {
+    MockTool::named(name).answering(move |_, _| async move { Ok(Output::text(text)) })
+}
+
+/// A tool that says something and then never ends.
+pub(crate) fn hangs(name: &str) -> MockTool {
+    MockTool::named(name).answering(|cx, _| async move {
+        cx.output("so far so good");
+        std::future::pending().await
+    })
+}
+
+/// `tool` as one that writes `/w/out`, which is a side effect that the mode `ask` asks about.
+pub(crate) fn writes(tool: MockTool) -> MockTool {
+    tool.with_effects(Kinds::WRITE, |_| Effects::write("out"))
+}
+
+/// Reads or writes the file that the argument `path` names.
+pub(crate) fn path_of(input: &Value) -> String {
+    input["path"].as_str().expect("a path").to_owned()
+}
+
+pub(crate) fn call(tool: &str) -> ToolCall {
+    ToolCall::new(tool, json!({}))
+}
+
+#[track_caller]
+pub(crate) fn assert_text(result: &CallResult, outcome: Outcome, text: &str) {
+    assert_eq!((result.outcome, result.output.to_text().as_str()), (outcome, text));
+}
+
+/// A list that many hands write to.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn add(&self, line: impl Into<String>) {
+        self.0.lock().unwrap().push(line.into());
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+/// A journal that cannot write records of the kinds in `fails`.
+pub(crate) struct FailingJournal {
+    pub(crate) fails: fn(RecordKind) -> bool,
+}
+
+impl Journal for FailingJournal {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+        let failed = (self.fails)(record.kind);
+        let answer = if failed { Err(JournalError("the disk is full".into())) } else { Ok(()) };
+        Box::pin(std::future::ready(answer))
+    }
+}
