@@ -12,28 +12,28 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Effects, Entry, FileKind, Kinds, Note, Output, Tool, ToolError, Visitor, Walk,
+    Content, Context, Effects, Entry, FileKind, Kinds, Output, Tool, ToolError, Visitor, Walk,
     WalkSettings, quote,
 };
 
 use crate::pattern::{self, Pattern};
-use crate::shown::{self, Root};
+use crate::shown::{self, Notes, Root};
 
 pub(crate) struct Glob;
 
-/// Find files by name, newest first. Ignored files and VCS directories are left out.
+/// Find files by name, newest first. Ignored files are left out.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Such as `*.rs` (any depth), `src/**/*.{ts,tsx}`, `[a-z]?.c`.
+    /// `*.rs` (at any depth), `src/**/*.{ts,tsx}` …
     pattern: String,
-    /// Directory to look in.
+    /// Where to look.
     #[serde(default = "here")]
     path: PathBuf,
-    /// Also what `.gitignore` and the like hide.
+    /// Ignored files too.
     #[serde(default)]
     all: bool,
-    /// Most files to return.
+    /// Files at most.
     #[serde(default = "five_hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: usize,
@@ -70,107 +70,102 @@ fn start(args: &Args) -> PathBuf {
     args.path.to_str().map_or_else(|| args.path.clone(), quote::unpath).join(directory)
 }
 
+/// What is looked for, and where.
+struct Search {
+    pattern: Pattern,
+    start: PathBuf,
+    root: Root,
+}
+
 fn find(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let pattern = Pattern::below(&args.pattern)?;
     let start = start(args);
     let root = Root::of(cx, &start)?;
+    let search = Search { pattern, start, root };
     let all = Mutex::new(Newest::new(args.limit));
-    let visitors = || -> Box<dyn Visitor + '_> {
-        Box::new(Finder {
-            pattern: &pattern,
-            root: &root,
-            found: Newest::new(args.limit),
-            all: &all,
-        })
+    let settings = WalkSettings { ignore_files: !args.all, ..search.settings() };
+    let report = cx.files().walk(&search.start, settings, &|| {
+        Box::new(Finder { search: &search, found: Newest::new(args.limit), all: &all })
+    })?;
+    let found = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (count, truncated) = (found.files.len(), found.matching > found.files.len());
+    let mut output = if count == 0 {
+        Output::error(explain_nothing(cx, args, &search, &found)?)
+    } else {
+        Output::text(list(found, args, &search.root))
     };
-    let settings = WalkSettings {
-        max_depth: pattern.depth().unwrap_or(usize::MAX),
-        ignore_files: !args.all,
-        ..WalkSettings::default()
-    };
-    let report = cx.files().walk(&start, settings, &visitors)?;
-    let mut found = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.notes.extend(report.notes);
-    if found.matching == 0 {
-        return nothing(cx, args, &pattern, &root, found);
+    if let Some(Content::Text { text }) = output.content.first_mut() {
+        Notes::from(report).push_to(text, &search.root);
     }
-    Ok(answer(&root, args.limit, found))
+    Ok(output.with("count", count).with("truncated", truncated))
 }
 
-fn answer(root: &Root, limit: usize, found: Newest) -> Output {
-    let (matching, notes) = (found.matching, found.notes);
-    let files = found.files.into_sorted_vec();
-    let count = files.len();
+impl Search {
+    /// As deep as the pattern can match.
+    fn settings(&self) -> WalkSettings {
+        let max_depth = self.pattern.depth().unwrap_or(usize::MAX);
+        WalkSettings { max_depth, ..WalkSettings::default() }
+    }
+
+    /// Whether an entry matches; the start itself, if it is a file, does by its name.
+    fn matches(&self, entry: &Entry<'_>) -> bool {
+        if !entry.path.as_os_str().is_empty() {
+            return self.pattern.matches(entry.path);
+        }
+        let path = self.root.join(entry.path);
+        path.file_name().is_some_and(|name| self.pattern.matches(Path::new(name)))
+    }
+}
+
+fn list(found: Newest, args: &Args, root: &Root) -> String {
+    let (count, matching) = (found.files.len(), found.matching);
     let mut text = String::new();
-    for Reverse((_, Reverse(path))) in files {
+    for Reverse((_, Reverse(path))) in found.files.into_sorted_vec() {
         shown::push_line(&mut text, &root.show(&path));
     }
     if matching > count {
-        shown::push_line(
-            &mut text,
-            &format!(
-                "[the newest {count} of {matching} files; a narrower pattern or a higher `limit` (now {limit}) shows more]"
-            ),
+        let more = format!(
+            "[the newest {count} of {matching} files; a narrower pattern or a higher `limit` (now {}) shows more]",
+            args.limit
         );
+        shown::push_line(&mut text, &more);
     }
-    shown::push_notes(&mut text, root, notes);
-    Output::text(text).with("count", count).with("truncated", matching > count)
+    text
 }
 
-/// Says what was looked for and what would find something.
-fn nothing(
+/// Says what was looked for, and what would find something.
+fn explain_nothing(
     cx: &Context,
     args: &Args,
-    pattern: &Pattern,
-    root: &Root,
-    found: Newest,
-) -> Result<Output, ToolError> {
-    let mut text = format!(
-        "no file matches `{}` in {}",
-        quote::visible(&args.pattern),
-        root.show(Path::new(""))
-    );
+    search: &Search,
+    found: &Newest,
+) -> Result<String, ToolError> {
+    let pattern = quote::visible(&args.pattern);
+    let mut text = format!("no file matches `{pattern}` in {}", search.root.show(Path::new("")));
     if found.directories > 0 {
+        let anywhere = if pattern.contains('/') { "" } else { "**/" };
         let directories = shown::count(found.directories, "directory does", "directories do");
-        shown::push_line(
-            &mut text,
-            &format!(
-                "{directories}: `{}/**` finds the files in it",
-                args.pattern.trim_end_matches('/')
-            ),
-        );
+        let how = format!("{directories}: `{anywhere}{pattern}/**` finds the files in it");
+        shown::push_line(&mut text, &how);
     }
     if !args.all
-        && let Some(hidden) = count_ignored(cx, args, pattern, root)?
+        && let Some(ignored) = count_ignored(cx, search)?
     {
-        shown::push_line(&mut text, &format!("`all:true` finds {hidden} ignored"));
+        shown::push_line(&mut text, &format!("`all:true` finds {ignored} ignored"));
     }
-    if args.pattern.contains('[') {
-        shown::push_line(
-            &mut text,
-            "`[…]` is one character of a class: write `\\[` for the character itself",
-        );
+    if pattern.contains('[') {
+        let how = "`[…]` is one character of a class: write `\\[` for the character itself";
+        shown::push_line(&mut text, how);
     }
-    shown::push_notes(&mut text, root, found.notes);
-    Ok(Output::error(text).with("count", 0).with("truncated", false))
+    Ok(text)
 }
 
 /// How many files match that are ignored, as far as a short look shows.
-fn count_ignored(
-    cx: &Context,
-    args: &Args,
-    pattern: &Pattern,
-    root: &Root,
-) -> Result<Option<String>, ToolError> {
+fn count_ignored(cx: &Context, search: &Search) -> Result<Option<String>, ToolError> {
     let count = Mutex::new((0, LOOK));
     // One thread goes in the order of names, so that the answer is the same every time.
-    let settings = WalkSettings {
-        max_depth: pattern.depth().unwrap_or(usize::MAX),
-        ignore_files: false,
-        threads: 1,
-    };
-    cx.files()
-        .walk(&start(args), settings, &|| Box::new(Counter { pattern, root, count: &count }))?;
+    let settings = WalkSettings { ignore_files: false, threads: 1, ..search.settings() };
+    cx.files().walk(&search.start, settings, &|| Box::new(Counter { search, count: &count }))?;
     let (files, left) = count.into_inner().unwrap_or_else(PoisonError::into_inner);
     let shown = shown::count(files, "file that is", "files that are");
     Ok(match (files, left) {
@@ -184,8 +179,7 @@ fn count_ignored(
 const LOOK: usize = 20_000;
 
 struct Counter<'a> {
-    pattern: &'a Pattern,
-    root: &'a Root,
+    search: &'a Search,
     /// Matching files, and how many entries may still be looked at.
     count: &'a Mutex<(usize, usize)>,
 }
@@ -193,28 +187,16 @@ struct Counter<'a> {
 impl Visitor for Counter<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        count.0 +=
-            usize::from(entry.kind == FileKind::File && matches(self.pattern, self.root, entry));
-        count.1 -= 1;
-        if count.1 == 0 { Walk::Stop } else { Walk::Continue }
+        let (files, left) = &mut *count;
+        *files += usize::from(entry.kind == FileKind::File && self.search.matches(entry));
+        *left = left.saturating_sub(1);
+        if *left == 0 { Walk::Stop } else { Walk::Continue }
     }
-}
-
-/// Whether an entry matches; the root itself, if it is a file, does by its name.
-fn matches(pattern: &Pattern, root: &Root, entry: &Entry<'_>) -> bool {
-    if entry.path.as_os_str().is_empty() {
-        return root
-            .join(entry.path)
-            .file_name()
-            .is_some_and(|name| pattern.matches(Path::new(name)));
-    }
-    pattern.matches(entry.path)
 }
 
 /// Looks for matching files in one thread.
 struct Finder<'a> {
-    pattern: &'a Pattern,
-    root: &'a Root,
+    search: &'a Search,
     found: Newest,
     all: &'a Mutex<Newest>,
 }
@@ -222,8 +204,8 @@ struct Finder<'a> {
 impl Visitor for Finder<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         match entry.kind {
-            FileKind::File if matches(self.pattern, self.root, entry) => self.found.add(entry),
-            FileKind::Directory if self.pattern.matches(entry.path) => self.found.directories += 1,
+            FileKind::File if self.search.matches(entry) => self.found.add(entry),
+            FileKind::Directory if self.search.matches(entry) => self.found.directories += 1,
             _ => {}
         }
         Walk::Continue
@@ -247,12 +229,11 @@ struct Newest {
     files: BinaryHeap<Reverse<Dated>>,
     matching: usize,
     directories: usize,
-    notes: Vec<Note>,
 }
 
 impl Newest {
     fn new(limit: usize) -> Self {
-        Self { limit, files: BinaryHeap::new(), matching: 0, directories: 0, notes: Vec::new() }
+        Self { limit, files: BinaryHeap::new(), matching: 0, directories: 0 }
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
@@ -264,25 +245,30 @@ impl Newest {
 
     /// Keeps the file if it is one of the newest; allocates only then.
     fn keep(&mut self, modified: i64, path: &Path) {
-        if self.files.len() >= self.limit {
-            match self.files.peek() {
-                Some(Reverse((oldest, Reverse(last))))
-                    if (modified, Reverse(path)) > (*oldest, Reverse(last.as_path())) =>
-                {
-                    self.files.pop();
-                }
-                _ => return,
-            }
+        if self.has_room(modified, path) {
+            self.files.push(Reverse((modified, Reverse(path.to_owned()))));
         }
-        self.files.push(Reverse((modified, Reverse(path.to_owned()))));
+    }
+
+    /// Whether the file is one of the newest; the one that it displaces goes.
+    fn has_room(&mut self, modified: i64, path: &Path) -> bool {
+        if self.files.len() < self.limit {
+            return true;
+        }
+        let newer = self.files.peek().is_some_and(|Reverse((oldest, Reverse(last)))| {
+            (modified, Reverse(path)) > (*oldest, Reverse(last.as_path()))
+        });
+        newer && self.files.pop().is_some()
     }
 
     fn merge(&mut self, other: &mut Self) {
         self.matching += other.matching;
         self.directories += other.directories;
-        self.notes.append(&mut other.notes);
-        for Reverse((modified, Reverse(path))) in other.files.drain() {
-            self.keep(modified, &path);
+        for file in other.files.drain() {
+            let Reverse((modified, Reverse(path))) = &file;
+            if self.has_room(*modified, path) {
+                self.files.push(file);
+            }
         }
     }
 }
@@ -437,7 +423,7 @@ mod tests {
             ),
             (
                 json!({"pattern": "src"}),
-                "no file matches `src` in .\n1 directory does: `src/**` finds the files in it",
+                "no file matches `src` in .\n1 directory does: `**/src/**` finds the files in it",
             ),
             (
                 json!({"pattern": "src/[id].rs"}),

@@ -4,9 +4,11 @@
 //! in the order of paths and lines all the same: see [`found`] for how that goes together with stopping early.
 
 mod answer;
+mod buffer;
 mod excerpt;
 mod found;
 mod query;
+mod scanner;
 #[cfg(test)]
 mod tests;
 mod visitor;
@@ -24,57 +26,57 @@ use crate::shown::{self, Root};
 use answer::Answer;
 use found::Found;
 use query::{Mode, Query};
-use visitor::{Engine, Search, Searching, Tally};
+use scanner::Scanner;
+use visitor::{Search, Searching, Tally};
 
 pub(crate) struct Grep;
 
-/// Search the lines of files with a regular expression (ripgrep's syntax). Answers `path:line:text`, in the order of paths.
-/// Binary and ignored files are left out.
+/// Search files for a regular expression (ripgrep's); answers `path:line:text`. Ignored and binary files are left out.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the model's options, one by one")]
 pub(crate) struct Args {
-    /// Regular expression to look for.
+    /// The regular expression.
     pattern: String,
-    /// File or directory to search, or `output:CALL` for a kept output.
+    /// File, directory, or `output:CALL` for a kept output.
     #[serde(default = "here")]
     path: PathBuf,
-    /// Only files like this, such as `*.rs` or `src/**/*.{ts,tsx}`; `!` in front excludes.
+    /// Only such files: `*.rs`, `src/**/*.{ts,tsx}`; `!` in front excludes.
     glob: Option<String>,
-    /// Only files of this type, such as `rust`, `py`, `ts`.
+    /// Only files of a type: `rust`, `py`, `ts` …
     #[serde(rename = "type")]
     file_type: Option<String>,
-    /// Matching lines, paths of files with a match, or how many lines match per file.
+    /// Matching lines, paths alone, or how many lines match in each.
     #[serde(default)]
     mode: Mode,
-    /// Upper and lower case are the same.
+    /// Upper and lower case alike.
     #[serde(default)]
     ignore_case: bool,
-    /// The pattern is plain text.
+    /// Plain text, no regular expression.
     #[serde(default)]
     literal: bool,
-    /// A match may go over several lines.
+    /// Match across lines.
     #[serde(default)]
     multiline: bool,
-    /// Match whole words only.
+    /// Whole words only.
     #[serde(default)]
     word: bool,
-    /// Lines to show before each match.
+    /// Lines before each match.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     before: usize,
-    /// Lines to show after each match.
+    /// Lines after each match.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     after: usize,
-    /// Lines to show on both sides.
+    /// Lines on both sides.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     context: usize,
-    /// Also what `.gitignore` and the like hide.
+    /// Ignored files too.
     #[serde(default)]
     all: bool,
-    /// Most matching lines (or files) to return.
+    /// Matches (or files) at most.
     #[serde(default = "two_hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: usize,
@@ -124,22 +126,33 @@ fn search_files(cx: &Context, args: &Args) -> Result<Output, ToolError> {
         tally: Mutex::default(),
     };
     let settings = WalkSettings { ignore_files: !args.all, ..WalkSettings::default() };
-    let report = cx.files().walk(&args.path, settings, &|| Box::new(Searching::new(&search)))?;
+    let report = cx
+        .files()
+        .walk(&args.path, settings, &|| Box::new(Searching::new(&search)))
+        .map_err(|error| explain_path(args, error))?;
     let mut tally = search.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
-    tally.notes.extend(report.notes);
+    tally.notes.merge(report.into());
     let (files, truncated) = search.found.finish();
     if files.is_empty() {
         return Ok(nothing(args, &query, &root, tally));
     }
     if truncated && let Some((last, _)) = files.last() {
         // Whether something behind the last match was looked at depends on the threads.
-        tally.notes.retain(|note| note.path <= *last);
+        tally.notes.end_at(last);
     }
     let mut answer = Answer::new(&query);
     for (path, hits) in &files {
         answer.add(&root.show(path), hits);
     }
-    Ok(answer.finish(truncated, |text| shown::push_notes(text, &root, tally.notes)))
+    Ok(answer.finish(truncated, |text| tally.notes.push_to(text, &root)))
+}
+
+/// A pattern where a path belongs is a frequent slip.
+fn explain_path(args: &Args, error: ToolError) -> ToolError {
+    match args.path.to_str() {
+        Some(path) if path.contains('*') => error.hint("a pattern for names belongs in `glob`"),
+        _ => error,
+    }
 }
 
 fn search_kept(cx: &Context, args: &Args, call: &CallId) -> Result<Output, ToolError> {
@@ -148,7 +161,7 @@ fn search_kept(cx: &Context, args: &Args, call: &CallId) -> Result<Output, ToolE
         return Err(ToolError::failed(format!("there is no kept output of the call `{call}`"))
             .hint("an answer that was cut names the output that was kept"));
     };
-    let hits = Engine::new(cx, &query)
+    let hits = Scanner::new(cx, &query)
         .search_kept(&text)
         .map_err(|error| ToolError::failed(format!("cannot search output:{call}: {error}")))?;
     if hits.matches == 0 {
@@ -176,7 +189,7 @@ fn nothing(args: &Args, query: &Query, root: &Root, tally: Tally) -> Output {
         let binary = shown::count(tally.binary, "binary file", "binary files");
         shown::push_line(&mut text, &format!("[left out: {binary}]"));
     }
-    shown::push_notes(&mut text, root, tally.notes);
+    tally.notes.push_to(&mut text, root);
     no_match(text)
 }
 

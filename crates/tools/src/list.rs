@@ -9,30 +9,30 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Effects, Entry, FileKind, Kinds, Output, Tool, ToolError, Visitor, Walk, WalkSettings,
-    quote,
+    Content, Context, Effects, Entry, FileKind, Kinds, Output, Tool, ToolError, Visitor, Walk,
+    WalkSettings, quote,
 };
 
-use crate::shown::{self, Root};
+use crate::shown::{self, Notes, Root};
 use tree::{Kind, Tree};
 
 pub(crate) struct List;
 
-/// Show a directory as a tree with sizes. Ignored files and VCS directories are left out.
+/// Show a directory as a tree with sizes. Ignored files are left out.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Directory to show.
+    /// The directory.
     #[serde(default = "here")]
     path: PathBuf,
     /// How many levels.
     #[serde(default = "two")]
     #[schemars(range(min = 1, max = 10))]
     depth: usize,
-    /// Also what `.gitignore` and the like hide.
+    /// Ignored files too.
     #[serde(default)]
     all: bool,
-    /// Most entries to show; more are cut in each directory.
+    /// Entries at most; each directory is cut to fit.
     #[serde(default = "five_hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: usize,
@@ -80,8 +80,8 @@ fn list(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     } else {
         draw(&gathered.tree, args.limit)
     };
-    if let Some(windlass_core::Content::Text { text }) = output.content.first_mut() {
-        shown::push_notes(text, &root, report.notes);
+    if let Some(Content::Text { text }) = output.content.first_mut() {
+        Notes::from(report).push_to(text, &root);
     }
     Ok(output)
 }

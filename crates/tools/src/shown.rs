@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Context, Note, ToolError, quote};
+use windlass_core::{Context, Note, ToolError, WalkReport, quote};
 
 /// Where a walk began, under the name that a model can use again.
 pub(crate) struct Root(PathBuf);
@@ -56,16 +56,54 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Adds what could not be looked at, in the order of paths; a few of many.
-pub(crate) fn push_notes(text: &mut String, root: &Root, mut notes: Vec<Note>) {
-    const MOST: usize = 10;
-    notes.sort_by(|a, b| a.path.cmp(&b.path));
-    let more = notes.len().saturating_sub(MOST);
-    for note in notes.iter().take(MOST) {
-        push_line(text, &format!("[left out: {}: {}]", root.show(&note.path), note.why));
+/// What had to be left out, and why: the first of many, and how many more.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    kept: Vec<Note>,
+    more: usize,
+}
+
+impl Notes {
+    /// How many are kept while a walk goes on.
+    const KEPT: usize = 200;
+    /// How many are shown.
+    const SHOWN: usize = 10;
+
+    pub(crate) fn add(&mut self, path: &Path, why: String) {
+        if self.kept.len() < Self::KEPT {
+            self.kept.push(Note { path: path.to_owned(), why });
+        } else {
+            self.more += 1;
+        }
     }
-    if more > 0 {
-        push_line(text, &format!("[left out: {more} more]"));
+
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        self.kept.append(&mut other.kept);
+        self.more += other.more;
+    }
+
+    /// Drops those behind this path.
+    pub(crate) fn end_at(&mut self, last: &Path) {
+        self.kept.retain(|note| note.path <= *last);
+        self.more = 0;
+    }
+
+    /// Adds a line for each to a text, in the order of paths.
+    pub(crate) fn push_to(mut self, text: &mut String, root: &Root) {
+        self.kept.sort_by(|a, b| a.path.cmp(&b.path));
+        for Note { path, why } in self.kept.iter().take(Self::SHOWN) {
+            push_line(text, &format!("[left out: {}: {why}]", root.show(path)));
+        }
+        let more = self.more + self.kept.len().saturating_sub(Self::SHOWN);
+        if more > 0 {
+            push_line(text, &format!("[left out: {more} more]"));
+        }
+    }
+}
+
+impl From<WalkReport> for Notes {
+    fn from(report: WalkReport) -> Self {
+        Self { kept: report.notes, more: 0 }
     }
 }
 
@@ -101,13 +139,23 @@ mod tests {
     #[test]
     fn notes_are_sorted_and_few() {
         let root = Root(PathBuf::from("src"));
-        let note = |name: &str| Note { path: name.into(), why: "no".into() };
-        let mut text = String::from("a\nb");
-        push_notes(&mut text, &root, vec![note("z"), note("")]);
-        assert_eq!(text, "a\nb\n[left out: src: no]\n[left out: src/z: no]");
-        let mut text = String::new();
-        push_notes(&mut text, &root, (0..25).map(|at| note(&at.to_string())).collect());
-        assert_eq!(text.lines().count(), 11);
-        assert!(text.ends_with("[left out: 15 more]"), "{text}");
+        let text = |names: &[&str]| {
+            let mut notes = Notes::default();
+            for name in names {
+                let mut one = Notes::default();
+                one.add(Path::new(name), "no".into());
+                notes.merge(one);
+            }
+            let mut text = String::from("a\nb");
+            notes.push_to(&mut text, &root);
+            text
+        };
+        assert_eq!(text(&[]), "a\nb");
+        assert_eq!(text(&["z", ""]), "a\nb\n[left out: src: no]\n[left out: src/z: no]");
+        assert_eq!(text(&["x"; 25]).lines().count(), 13);
+        assert!(text(&["x"; 25]).ends_with("[left out: 15 more]"));
+        let mut many = Notes::default();
+        (0..1000).for_each(|_| many.add(Path::new("x"), "no".into()));
+        assert_eq!((many.kept.len(), many.more), (200, 800));
     }
 }

@@ -7,7 +7,7 @@ use grep_regex::{ErrorKind, RegexMatcher, RegexMatcherBuilder};
 
 use ignore::types::{Types, TypesBuilder};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use windlass_core::{ToolError, nearest};
 
 use super::Args;
@@ -15,7 +15,7 @@ use super::found::Unit;
 use crate::pattern::Pattern;
 
 /// What the answer holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Mode {
     #[default]

@@ -175,6 +175,23 @@ fn arguments_that_cannot_be() {
 }
 
 #[test]
+fn a_pattern_as_a_path_is_told_where_it_belongs() {
+    let text = Workspace::new(CODE).text("grep", json!({"pattern": "x", "path": "src/**/*.rs"}));
+    assert!(text.contains("no such file") && text.contains("belongs in `glob`"), "{text}");
+}
+
+#[test]
+fn a_line_without_end_is_a_note() {
+    let line = "x".repeat((64 << 20) + 1);
+    let files = [("a", "alpha\n"), ("endless", line.as_str())];
+    check(
+        &files,
+        json!({"pattern": "alpha"}),
+        "a:1:alpha\n[left out: endless: it has a line, or with `multiline` is itself, longer than 64 MiB]",
+    );
+}
+
+#[test]
 fn a_broken_pattern_is_shown_with_its_place() {
     let text = Workspace::new(CODE).text("grep", json!({"pattern": "foo(bar"}));
     assert!(text.contains("foo(bar\n       ^"), "{text}");
