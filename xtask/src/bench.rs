@@ -91,10 +91,11 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
+/// Everything in one go: built apart, the programs would each choose other features of the libraries and build them again.
 fn build(workspace: &Workspace) -> Result<()> {
-    process::run(&mut workspace.cargo(&["build", "--release", "--package", "windlass-cli"]))?;
-    let null_server = ["build", "--release", "--package", "xtask", "--bin", "null_mcp"];
-    process::run(&mut workspace.cargo(&null_server))
+    let packages =
+        ["build", "--release", "--package", "windlass-cli", "--package", "xtask", "--bins"];
+    process::run(workspace.cargo(&packages).args(["--features", "xtask/engine"]))
 }
 
 impl Options {

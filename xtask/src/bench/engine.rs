@@ -10,19 +10,7 @@ use crate::process;
 
 pub(super) const ROWS: &[&str] = &["engine/without-journal", "engine/with-journal"];
 
-/// The program is built here and not with the others: it needs our libraries, which nothing else in xtask does.
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
-    let build = [
-        "build",
-        "--release",
-        "--package",
-        "xtask",
-        "--features",
-        "engine",
-        "--bin",
-        "engine_overhead",
-    ];
-    process::run(&mut bench.workspace.cargo(&build))?;
     let directory = bench.input("engine", "engine 1", |_| Ok(()))?;
     let mut command = bench.workspace.command(bench.workspace.target("release/engine_overhead"));
     command.arg(&directory).arg(bench.state().join("engine")).arg(bench.runs(5_000).to_string());
