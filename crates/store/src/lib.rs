@@ -1,1 +1,40 @@
-//! Under construction.
+//! What Windlass remembers: sessions, calls, the journal and kept outputs, in one state directory.
+//!
+//! The journal is an append-only chain of records in SQLite: each record's hash covers the one before it, and the last is anchored
+//! in a file outside the database, so that [`Store::verify`] finds every record that was changed, removed, moved or cut off. Several
+//! processes may write at once. After a kill at any moment every acknowledged record is there, and calls that had not ended are
+//! closed by the next process that opens the store.
+//!
+//! ```text
+//! STATE/journal.db (-wal, -shm)   the journal, and the tables derived from it
+//! STATE/journal.head              the number and the hash of its last record
+//! STATE/writers/N                 locked by a living writer
+//! STATE/outputs/CALL.txt          the whole output of a call whose text was too long for the model
+//! ```
+//!
+//! It is not a cache and not the undo store, and it knows nothing about what the bodies of records mean.
+
+mod chain;
+mod database;
+mod error;
+mod filesystem;
+mod head;
+mod ledger;
+mod liveness;
+mod look_back;
+mod outputs;
+mod queue;
+mod salvage;
+mod store;
+mod tables;
+mod timestamp;
+mod verify;
+mod writer;
+
+pub use chain::Kind;
+pub use error::StoreError;
+pub use look_back::{CallRow, JournalRow, SessionFilter, SessionRow};
+pub use salvage::{Salvaged, salvage};
+pub use store::{Settings, Store};
+pub use timestamp::utc;
+pub use verify::{Broken, Fault, Verified, VerifyError};

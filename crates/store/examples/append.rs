@@ -1,0 +1,64 @@
+//! Measures the journal: `append DIR [calls] [in flight]` writes calls of two records each and prints what one took.
+//!
+//! `append DIR open` opens the store, which is what every short command pays, and says how long that took.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Instant, SystemTime};
+
+use windlass_core::{CallId, Journal, Outcome, Record, RecordKind, SessionId, TurnId};
+use windlass_store::Store;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let state = arguments.next().ok_or("usage: append DIR [open | CALLS [IN_FLIGHT]]")?;
+    let begun = Instant::now();
+    let store = Store::open(Path::new(&state))?;
+    let opened = begun.elapsed();
+    let calls = arguments.next().unwrap_or_else(|| "10000".into());
+    if calls == "open" {
+        writeln!(std::io::stdout(), "opened in {opened:?}")?;
+        return Ok(());
+    }
+    let calls: u32 = calls.parse()?;
+    let in_flight: u32 = arguments.next().as_deref().unwrap_or("1").parse()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let session = SessionId::new(format!("s{}", std::process::id()));
+    store.session_started(&session, Path::new("/workspace"), None);
+    let begun = Instant::now();
+    for turn in 0..calls / in_flight {
+        let names: Vec<String> =
+            (0..in_flight).map(|at| format!("{session}-{turn:08}-{at}")).collect();
+        for kind in [RecordKind::Started, RecordKind::Finished(Outcome::Ok)] {
+            let safe: Vec<_> =
+                names.iter().map(|call| store.append(record(&session, call, kind))).collect();
+            for safe in safe {
+                runtime.block_on(safe)?;
+            }
+        }
+    }
+    let each = begun.elapsed() / calls;
+    let begun = Instant::now();
+    store.close();
+    let closed = begun.elapsed();
+    let last = store.last_seq()?;
+    writeln!(
+        std::io::stdout(),
+        "opened in {opened:?}; {calls} calls, {in_flight} in flight: {each:?} a call; closed in {closed:?}; {last} records"
+    )?;
+    Ok(())
+}
+
+fn record(session: &SessionId, call: &str, kind: RecordKind) -> Record {
+    let body = r#"{"input":{"path":"src/main.rs","offset":1,"limit":200},"effects":["read src/main.rs"],"verdict":"allow"}"#;
+    Record {
+        at: SystemTime::now(),
+        session: session.clone(),
+        turn: TurnId::new("t1"),
+        call: CallId::new(call),
+        tool: "read".into(),
+        kind,
+        body: body.into(),
+    }
+}

@@ -1,0 +1,273 @@
+//! The chain: each record's hash covers its fields and the hash of the record before it.
+//!
+//! A body enters by its own hash, so the bodies of a deleted session can be emptied while the chain holds. There is no key: who can
+//! write the state directory can make a new chain. What is detected is every change that does not remake all that follows it and
+//! the anchor too.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, types::ValueRef};
+
+pub(crate) type Hash = [u8; 32];
+
+/// The last record of a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) seq: u64,
+    pub(crate) hash: Hash,
+}
+
+impl Head {
+    /// Before the first record.
+    pub(crate) const START: Self = Self { seq: 0, hash: [0; 32] };
+}
+
+/// What a record tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A call passed the policy and is about to begin.
+    Started,
+    /// A call ended, whether it had begun or not.
+    Finished,
+    /// A session began, or went on in another workspace.
+    SessionStarted,
+    /// A session was deleted: the bodies of its records up to here are gone.
+    SessionDeleted,
+    /// The journal was found not to reach its anchor, or to have none: records may have been cut off before this one.
+    TailLost,
+    /// Not a kind this version knows.
+    Unknown,
+}
+
+impl Kind {
+    const KNOWN: [Self; 5] =
+        [Self::Started, Self::Finished, Self::SessionStarted, Self::SessionDeleted, Self::TailLost];
+
+    /// The name in the journal.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Finished => "finished",
+            Self::SessionStarted => "session_started",
+            Self::SessionDeleted => "session_deleted",
+            Self::TailLost => "tail_lost",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    pub(crate) fn parse(name: &[u8]) -> Self {
+        Self::KNOWN
+            .into_iter()
+            .find(|kind| kind.as_str().as_bytes() == name)
+            .unwrap_or(Self::Unknown)
+    }
+}
+
+/// What is to be recorded. Empty text stands for "not of one".
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry<'a> {
+    pub(crate) at: i64,
+    pub(crate) session: &'a str,
+    pub(crate) turn: &'a str,
+    pub(crate) call: &'a str,
+    pub(crate) tool: &'a str,
+    pub(crate) kind: Kind,
+    pub(crate) outcome: Option<&'a str>,
+    pub(crate) body: &'a str,
+}
+
+/// The end of the journal inside a transaction that holds the write lock.
+#[derive(Debug)]
+pub(crate) struct Chain<'tx> {
+    pub(crate) connection: &'tx Connection,
+    pub(crate) head: Head,
+}
+
+impl<'tx> Chain<'tx> {
+    pub(crate) fn at_end(connection: &'tx Connection) -> rusqlite::Result<Self> {
+        let mut statement =
+            connection.prepare_cached("SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1")?;
+        let head = statement
+            .query_row([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))
+            .optional()?;
+        Ok(Self { connection, head: head.unwrap_or(Head::START) })
+    }
+
+    /// Adds a record; its number.
+    pub(crate) fn append(&mut self, entry: &Entry<'_>) -> rusqlite::Result<u64> {
+        let seq = self.head.seq + 1;
+        let body_hash = *blake3::hash(entry.body.as_bytes()).as_bytes();
+        let hash = Fields {
+            seq: seq.cast_signed(),
+            at: entry.at,
+            session: entry.session.as_bytes(),
+            turn: entry.turn.as_bytes(),
+            call: entry.call.as_bytes(),
+            tool: entry.tool.as_bytes(),
+            kind: entry.kind.as_str().as_bytes(),
+            outcome: entry.outcome.map(str::as_bytes),
+            body_hash: &body_hash,
+        }
+        .hash(&self.head.hash);
+        let mut statement = self.connection.prepare_cached(
+            "INSERT INTO journal (seq, at, session, turn, call, tool, kind, outcome, body_hash, hash, body) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?;
+        statement.execute((
+            seq,
+            entry.at,
+            entry.session,
+            entry.turn,
+            entry.call,
+            entry.tool,
+            entry.kind.as_str(),
+            entry.outcome,
+            &body_hash,
+            &hash,
+            entry.body,
+        ))?;
+        self.head = Head { seq, hash };
+        Ok(seq)
+    }
+
+    /// The hash of a record, if it is there.
+    pub(crate) fn hash_of(&self, seq: u64) -> rusqlite::Result<Option<Hash>> {
+        self.connection
+            .prepare_cached("SELECT hash FROM journal WHERE seq = ?")?
+            .query_row([seq], |row| row.get(0))
+            .optional()
+    }
+}
+
+/// What the hash of a record covers, as bytes: so that damaged text can be hashed too.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fields<'row> {
+    pub(crate) seq: i64,
+    pub(crate) at: i64,
+    pub(crate) session: &'row [u8],
+    pub(crate) turn: &'row [u8],
+    pub(crate) call: &'row [u8],
+    pub(crate) tool: &'row [u8],
+    pub(crate) kind: &'row [u8],
+    pub(crate) outcome: Option<&'row [u8]>,
+    pub(crate) body_hash: &'row [u8],
+}
+
+impl Fields<'_> {
+    /// Each text goes in with its length, so that no two records look alike by moving a letter from one field to the next.
+    pub(crate) fn hash(&self, previous: &Hash) -> Hash {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(previous);
+        hasher.update(&self.seq.to_le_bytes());
+        hasher.update(&self.at.to_le_bytes());
+        for text in [self.session, self.turn, self.call, self.tool, self.kind] {
+            update_sized(&mut hasher, text);
+        }
+        match self.outcome {
+            Some(outcome) => update_sized(&mut hasher, outcome),
+            None => {
+                hasher.update(&u64::MAX.to_le_bytes());
+            }
+        }
+        update_sized(&mut hasher, self.body_hash);
+        *hasher.finalize().as_bytes()
+    }
+}
+
+fn update_sized(hasher: &mut blake3::Hasher, bytes: &[u8]) {
+    hasher.update(&(bytes.len() as u64).to_le_bytes());
+    hasher.update(bytes);
+}
+
+/// The columns of a record, in the order of [`Stored::read`].
+pub(crate) const COLUMNS: &str =
+    "seq, at, session, turn, call, tool, kind, outcome, body_hash, hash, body";
+
+/// A record as it lies in the database, whatever has become of it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stored<'row> {
+    pub(crate) fields: Fields<'row>,
+    pub(crate) hash: &'row [u8],
+    pub(crate) body: Option<&'row [u8]>,
+}
+
+impl<'row> Stored<'row> {
+    pub(crate) fn read(row: &'row Row<'_>) -> rusqlite::Result<Self> {
+        let fields = Fields {
+            seq: row.get(0)?,
+            at: row.get(1)?,
+            session: bytes(row, 2)?.unwrap_or_default(),
+            turn: bytes(row, 3)?.unwrap_or_default(),
+            call: bytes(row, 4)?.unwrap_or_default(),
+            tool: bytes(row, 5)?.unwrap_or_default(),
+            kind: bytes(row, 6)?.unwrap_or_default(),
+            outcome: bytes(row, 7)?,
+            body_hash: bytes(row, 8)?.unwrap_or_default(),
+        };
+        Ok(Self { fields, hash: bytes(row, 9)?.unwrap_or_default(), body: bytes(row, 10)? })
+    }
+}
+
+fn bytes<'row>(row: &'row Row<'_>, column: usize) -> rusqlite::Result<Option<&'row [u8]>> {
+    Ok(match row.get_ref(column)? {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIELDS: Fields<'static> = Fields {
+        seq: 7,
+        at: 9,
+        session: b"session",
+        turn: b"turn",
+        call: b"call",
+        tool: b"tool",
+        kind: b"started",
+        outcome: None,
+        body_hash: &[3; 32],
+    };
+
+    #[test]
+    fn every_field_and_the_previous_record_are_in_the_hash() {
+        let other = [
+            Fields { seq: 8, ..FIELDS },
+            Fields { at: 8, ..FIELDS },
+            Fields { session: b"sessio", ..FIELDS },
+            Fields { turn: b"Turn", ..FIELDS },
+            Fields { call: b"calls", ..FIELDS },
+            Fields { tool: b"", ..FIELDS },
+            Fields { kind: b"finished", ..FIELDS },
+            Fields { outcome: Some(b""), ..FIELDS },
+            Fields { outcome: Some(b"ok"), ..FIELDS },
+            Fields { body_hash: &[4; 32], ..FIELDS },
+            Fields { session: b"sessiont", turn: b"urn", ..FIELDS },
+        ];
+        let mut hashes: Vec<Hash> = other.iter().map(|fields| fields.hash(&[0; 32])).collect();
+        hashes.push(FIELDS.hash(&[0; 32]));
+        hashes.push(FIELDS.hash(&[1; 32]));
+        let count = hashes.len();
+        hashes.sort_unstable();
+        hashes.dedup();
+        assert_eq!(hashes.len(), count);
+    }
+
+    #[test]
+    fn the_hash_is_the_same_in_every_version() {
+        let hash = blake3::Hash::from_bytes(FIELDS.hash(&Head::START.hash)).to_hex();
+        assert_eq!(
+            hash.as_str(),
+            "48b7767a49ed6d5fa673a1ff136f40564da72c5bdd1da976c2807c8d1d609ecc"
+        );
+    }
+
+    #[test]
+    fn kinds_come_back_by_name() {
+        for kind in Kind::KNOWN {
+            assert_eq!(Kind::parse(kind.as_str().as_bytes()), kind);
+        }
+        assert_eq!(Kind::parse(b"Started"), Kind::Unknown);
+    }
+}

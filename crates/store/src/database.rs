@@ -1,0 +1,251 @@
+//! The database file: made whole or not at all, opened with as little work as possible, because every command opens it.
+//!
+//! It is in WAL mode and a closing connection leaves the WAL as it is, so that a short command never waits for the disk; the
+//! writer empties it when it is large. Nobody but SQLite may open `journal.db`: closing any other handle on it would drop the
+//! locks that SQLite holds on it for the whole process.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use crate::error::is_busy;
+use crate::head::Anchor;
+use crate::{StoreError, filesystem};
+
+/// "Wndl": tells our files from those of other programs.
+const APPLICATION: i32 = 0x576e_646c;
+/// Which layout the tables have.
+const LAYOUT: i32 = 1;
+
+/// The body comes last, so that reading a hash never walks the pages of a long body.
+///
+/// `journal` alone is the record; `sessions` and `calls` are derived from it for looking back, and `open_calls` holds the few
+/// that have begun and not ended.
+const TABLES: &str = "
+    CREATE TABLE journal (
+        seq INTEGER PRIMARY KEY, at INTEGER NOT NULL,
+        session TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL, tool TEXT NOT NULL,
+        kind TEXT NOT NULL, outcome TEXT, body_hash BLOB NOT NULL, hash BLOB NOT NULL, body TEXT) STRICT;
+    CREATE INDEX journal_session ON journal (session);
+    CREATE INDEX journal_deletion ON journal (session) WHERE kind = 'session_deleted';
+    CREATE TABLE sessions (
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, parent TEXT,
+        created INTEGER NOT NULL, last INTEGER NOT NULL, calls INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE calls (
+        id TEXT PRIMARY KEY, session TEXT NOT NULL, tool TEXT NOT NULL,
+        started INTEGER, finished INTEGER NOT NULL, outcome TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE open_calls (
+        id TEXT PRIMARY KEY, session TEXT NOT NULL, turn TEXT NOT NULL, tool TEXT NOT NULL,
+        started INTEGER NOT NULL, slot INTEGER NOT NULL, process INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+/// Where a store keeps its journal, and how long it waits for others.
+#[derive(Debug, Clone)]
+pub(crate) struct Database {
+    pub(crate) dir: PathBuf,
+    pub(crate) path: PathBuf,
+    pub(crate) head: PathBuf,
+    pub(crate) patience: Duration,
+}
+
+/// Whether a connection may write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    ReadWrite,
+    Read,
+}
+
+impl Database {
+    /// The files of a state directory. The path is made absolute, so that it stays the same when the process changes its
+    /// directory, and so that SQLite does not take it for a URI.
+    pub(crate) fn in_state(dir: &Path, patience: Duration) -> Result<Self, StoreError> {
+        let dir = std::path::absolute(dir).map_err(|why| StoreError::file("find", dir, why))?;
+        let (path, head) = (dir.join("journal.db"), dir.join("journal.head"));
+        Ok(Self { dir, path, head, patience })
+    }
+
+    /// Opens what is there, or makes it.
+    pub(crate) fn open_or_create(&self) -> Result<(Connection, Anchor), StoreError> {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(|why| StoreError::file("create the directory", &self.dir, why))?;
+        filesystem::refuse_network(&self.dir)?;
+        if !self.exists()? {
+            self.create()?;
+        }
+        let connection = self.connect(Access::ReadWrite)?;
+        let anchor = self.open_anchor()?;
+        Ok((connection, anchor))
+    }
+
+    /// One more connection to a database that is there.
+    pub(crate) fn connect(&self, access: Access) -> Result<Connection, StoreError> {
+        let flags = match access {
+            Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
+            Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
+        };
+        let connection =
+            Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+                .map_err(|error| self.error("open", &error))?;
+        // SQLite falls back to reading when it may not write; better to say so now than at the first record.
+        if access == Access::ReadWrite && self.is_read_only(&connection)? {
+            let why = "it is read-only".to_owned();
+            return Err(StoreError::Denied { doing: "write to", path: self.path.clone(), why });
+        }
+        self.set_up(&connection).map_err(|error| self.error("open", &error))?;
+        self.check_layout(&connection)?;
+        Ok(connection)
+    }
+
+    /// Tries for as long as the store has patience.
+    pub(crate) fn patiently<T>(
+        &self,
+        attempt: impl FnMut() -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<T> {
+        patiently(self.patience, attempt)
+    }
+
+    pub(crate) fn error(&self, doing: &'static str, error: &rusqlite::Error) -> StoreError {
+        StoreError::database(doing, &self.path, self.patience, error)
+    }
+
+    fn exists(&self) -> Result<bool, StoreError> {
+        self.path.try_exists().map_err(|why| StoreError::file("look for", &self.path, why))
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(suffix);
+        name.into()
+    }
+
+    fn open_anchor(&self) -> Result<Anchor, StoreError> {
+        Anchor::open(&self.head).map_err(|why| StoreError::file("open", &self.head, why))
+    }
+
+    fn is_read_only(&self, connection: &Connection) -> Result<bool, StoreError> {
+        connection.is_readonly("main").map_err(|error| self.error("open", &error))
+    }
+
+    fn set_up(&self, connection: &Connection) -> rusqlite::Result<()> {
+        // We wait ourselves, see `patiently`.
+        connection.busy_timeout(Duration::ZERO)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        self.patiently(|| {
+            connection.execute_batch(
+                "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = FAST",
+            )
+        })
+    }
+
+    fn check_layout(&self, connection: &Connection) -> Result<(), StoreError> {
+        let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+        let layout = self
+            .patiently(|| number("user_version"))
+            .map_err(|error| self.error("read", &error))?;
+        if layout == LAYOUT {
+            return Ok(());
+        }
+        let application = number("application_id").map_err(|error| self.error("read", &error))?;
+        let empty = fs::metadata(&self.path).is_ok_and(|found| found.len() == 0);
+        Err(match (application, layout) {
+            (APPLICATION, _) => self.foreign(format!(
+                "has layout {layout}, which a later version of windlass made; this one knows {LAYOUT}"
+            )),
+            _ if empty => StoreError::Damaged { path: self.path.clone(), why: "it is empty".into() },
+            _ => self.foreign("is a database of another program".into()),
+        })
+    }
+
+    fn foreign(&self, what: String) -> StoreError {
+        StoreError::Foreign { path: self.path.clone(), what }
+    }
+
+    /// Makes the database under another name and moves it into place when it is whole, with all others kept out: so whatever
+    /// stands at its place, empty or torn, is damage and not a beginning.
+    fn create(&self) -> Result<(), StoreError> {
+        let anchor = self.open_anchor()?;
+        let failed = |doing, path: &Path| {
+            let path = path.to_owned();
+            move |why| StoreError::file(doing, &path, why)
+        };
+        let guard = anchor.lock().map_err(failed("lock", &self.head))?;
+        if self.exists()? {
+            return Ok(());
+        }
+        let new = self.beside(".new");
+        remove_if_there(&new).map_err(failed("remove", &new))?;
+        make_private(&new).map_err(failed("create", &new))?;
+        lay_out(&new).map_err(|error| {
+            StoreError::database("create the tables of", &new, self.patience, &error)
+        })?;
+        self.set_stale_wal_aside()?;
+        guard.begin().map_err(failed("write", &self.head))?;
+        fs::rename(&new, &self.path).map_err(failed("create", &self.path))
+    }
+
+    /// A WAL without its database is of one that was moved away, and would be applied to the new one.
+    fn set_stale_wal_aside(&self) -> Result<(), StoreError> {
+        for suffix in ["-wal", "-shm"] {
+            let (stale, aside) = (self.beside(suffix), self.beside(&format!("{suffix}.stale")));
+            match fs::rename(&stale, aside) {
+                Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                    return Err(StoreError::file("set aside", &stale, why));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tries until it works, fails for good, or others have held the database for too long.
+///
+/// SQLite's own waiting begins at a millisecond; a transaction here takes less than a tenth of that.
+pub(crate) fn patiently<T>(
+    patience: Duration,
+    mut attempt: impl FnMut() -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+    let mut pause = Duration::from_micros(20);
+    let mut since = None;
+    loop {
+        match attempt() {
+            Err(error) if is_busy(&error) => {
+                if since.get_or_insert_with(Instant::now).elapsed() >= patience {
+                    return Err(error);
+                }
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            done => return done,
+        }
+    }
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
+}
+
+fn lay_out(path: &Path) -> rusqlite::Result<()> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.execute_batch(&format!(
+        "PRAGMA journal_mode = WAL; BEGIN; {TABLES} \
+         PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {LAYOUT}; COMMIT"
+    ))?;
+    connection.close().map_err(|(_, error)| error)
+}

@@ -1,0 +1,180 @@
+//! The anchor: the number and the hash of the last record, in a file of its own beside the database.
+//!
+//! Without it, cutting records off at the end would leave a shorter chain that is valid in itself. It is written after the commit
+//! and before anything is acknowledged, so it may be behind the journal (a process was killed in between) but never ahead of it.
+//! It is one line of fixed length, replaced in place: a single small `pwrite` that a kill cannot split.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use crate::chain::Head;
+
+const PREFIX: &str = "windlass journal 1 ";
+const SEQ_DIGITS: usize = 20;
+const HASH_DIGITS: usize = 64;
+const LENGTH: usize = PREFIX.len() + SEQ_DIGITS + 1 + HASH_DIGITS + 1;
+
+/// The open anchor file.
+#[derive(Debug)]
+pub(crate) struct Anchor(File);
+
+/// What an anchor file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Anchored {
+    /// The journal reached at least this record.
+    At(Head),
+    /// There is no such file.
+    Missing,
+    /// There is one, but it is not ours.
+    Unreadable,
+}
+
+impl Anchor {
+    /// Opens the file, made empty if there is none; [`Anchor::begin`] fills it.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        options.open(path).map(Self)
+    }
+
+    /// Keeps other processes out until the guard is dropped.
+    pub(crate) fn lock(&self) -> io::Result<AnchorGuard<'_>> {
+        self.0.lock()?;
+        Ok(AnchorGuard(&self.0))
+    }
+
+    /// Moves the anchor forward to this record; one that is further on already stays.
+    pub(crate) fn advance(&self, head: Head) -> io::Result<()> {
+        let guard = self.lock()?;
+        match guard.read()? {
+            Anchored::At(there) if there.seq >= head.seq => Ok(()),
+            _ => guard.write(head),
+        }
+    }
+
+    /// Moves the anchor to this record even if that is backward: after the loss was put on the record.
+    pub(crate) fn reset(&self, head: Head) -> io::Result<()> {
+        self.lock()?.write(head)
+    }
+}
+
+/// A locked anchor.
+#[derive(Debug)]
+pub(crate) struct AnchorGuard<'file>(&'file File);
+
+impl AnchorGuard<'_> {
+    /// Writes the anchor of a journal without records, unless something is there: then it is of a journal that is gone, and the
+    /// difference is to be noticed.
+    pub(crate) fn begin(&self) -> io::Result<()> {
+        if self.0.metadata()?.len() == 0 { self.write(Head::START) } else { Ok(()) }
+    }
+
+    pub(crate) fn read(&self) -> io::Result<Anchored> {
+        let mut line = [0; LENGTH + 1];
+        let length = read_start(self.0, &mut line)?;
+        let line = line.get(..length).unwrap_or_default();
+        Ok(std::str::from_utf8(line)
+            .ok()
+            .and_then(parse)
+            .map_or(Anchored::Unreadable, Anchored::At))
+    }
+
+    fn write(&self, head: Head) -> io::Result<()> {
+        self.0.write_all_at(line(head).as_bytes(), 0)
+    }
+}
+
+impl Drop for AnchorGuard<'_> {
+    fn drop(&mut self) {
+        // It fails only for a file that is not open.
+        drop(self.0.unlock());
+    }
+}
+
+/// What the anchor file at this path says, for those who only look.
+pub(crate) fn look(path: &Path) -> io::Result<Anchored> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Anchored::Missing),
+        Err(error) => return Err(error),
+    };
+    file.lock_shared()?;
+    AnchorGuard(&file).read()
+}
+
+fn line(head: Head) -> String {
+    let hash = blake3::Hash::from_bytes(head.hash).to_hex();
+    format!("{PREFIX}{:0SEQ_DIGITS$} {hash}\n", head.seq)
+}
+
+fn parse(line: &str) -> Option<Head> {
+    let (seq, hash) = line.strip_prefix(PREFIX)?.strip_suffix('\n')?.split_once(' ')?;
+    if seq.len() != SEQ_DIGITS {
+        return None;
+    }
+    Some(Head { seq: seq.parse().ok()?, hash: *blake3::Hash::from_hex(hash).ok()?.as_bytes() })
+}
+
+fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Head = Head { seq: 2, hash: [0xa5; 32] };
+
+    fn anchor() -> (tempfile::TempDir, std::path::PathBuf, Anchor) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.head");
+        let anchor = Anchor::open(&path).unwrap();
+        (dir, path, anchor)
+    }
+
+    #[test]
+    fn an_anchor_moves_forward_only() {
+        let (_dir, path, anchor) = anchor();
+        anchor.lock().unwrap().begin().unwrap();
+        assert_eq!(look(&path).unwrap(), Anchored::At(Head::START));
+        anchor.advance(SECOND).unwrap();
+        anchor.advance(Head { seq: 1, hash: [1; 32] }).unwrap();
+        anchor.lock().unwrap().begin().unwrap();
+        assert_eq!(look(&path).unwrap(), Anchored::At(SECOND));
+        anchor.reset(Head { seq: 1, hash: [1; 32] }).unwrap();
+        assert_eq!(look(&path).unwrap(), Anchored::At(Head { seq: 1, hash: [1; 32] }));
+    }
+
+    #[test]
+    fn what_is_not_an_anchor_is_not_read_as_one() {
+        let (_dir, path, _anchor) = anchor();
+        let good = line(SECOND);
+        assert_eq!(good.len(), LENGTH);
+        let cases = [
+            String::new(),
+            "garbage".to_owned(),
+            good.replace("windlass", "Windlass"),
+            good.replace('a', "g"),
+            good.trim_end().to_owned(),
+            format!("{good}x"),
+            good.replacen("00000000000000000002", "-0000000000000000002", 1),
+        ];
+        for case in cases {
+            std::fs::write(&path, &case).unwrap();
+            assert_eq!(look(&path).unwrap(), Anchored::Unreadable, "{case:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(look(&path).unwrap(), Anchored::Missing);
+    }
+}

@@ -1,0 +1,299 @@
+//! Looking back: what `sessions` and `log` show. It reads what the journal says, also where that was tampered with; whether it can
+//! be believed is for [`Store::verify`] to say.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rusqlite::{OptionalExtension as _, Row};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
+use windlass_core::{CallId, Outcome, SessionId, TurnId};
+
+use crate::chain::{COLUMNS, Stored};
+use crate::timestamp::from_nanos;
+use crate::{Kind, Store, StoreError, utc};
+
+/// One record of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JournalRow {
+    /// Its number, counted from 1 over the whole store.
+    pub seq: u64,
+    /// When.
+    pub at: SystemTime,
+    /// In which session, if in one.
+    pub session: Option<SessionId>,
+    /// In which turn, if in one.
+    pub turn: Option<TurnId>,
+    /// Of which call, if of one.
+    pub call: Option<CallId>,
+    /// Of which tool, if of one.
+    pub tool: Option<String>,
+    /// What happened.
+    pub kind: Kind,
+    /// How the call ended, if this is its end.
+    pub outcome: Option<Outcome>,
+    /// The details, as the text of a JSON object; none if the session was deleted.
+    pub body: Option<String>,
+    /// Its hash, in hexadecimal.
+    pub hash: String,
+}
+
+impl JournalRow {
+    pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let Stored { fields, hash, body } = Stored::read(row)?;
+        Ok(Self {
+            seq: fields.seq.try_into().unwrap_or_default(),
+            at: from_nanos(fields.at),
+            session: text(fields.session).map(SessionId::new),
+            turn: text(fields.turn).map(TurnId::new),
+            call: text(fields.call).map(CallId::new),
+            tool: text(fields.tool),
+            kind: Kind::parse(fields.kind),
+            outcome: fields.outcome.and_then(parse_outcome),
+            body: body.map(|body| String::from_utf8_lossy(body).into_owned()),
+            hash: hexadecimal(hash),
+        })
+    }
+}
+
+/// The form of `--json` and of exports: what there is not is left out, and the body is an object and not a text with one in it.
+impl Serialize for JournalRow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("seq", &self.seq)?;
+        map.serialize_entry("at", &utc(self.at))?;
+        if let Some(session) = &self.session {
+            map.serialize_entry("session", session)?;
+        }
+        if let Some(turn) = &self.turn {
+            map.serialize_entry("turn", turn)?;
+        }
+        if let Some(call) = &self.call {
+            map.serialize_entry("call", call)?;
+        }
+        if let Some(tool) = &self.tool {
+            map.serialize_entry("tool", tool)?;
+        }
+        map.serialize_entry("kind", &self.kind)?;
+        if let Some(outcome) = &self.outcome {
+            map.serialize_entry("outcome", outcome)?;
+        }
+        if let Some(body) = &self.body {
+            match serde_json::from_str::<serde_json::Value>(body) {
+                Ok(value) => map.serialize_entry("body", &value)?,
+                Err(_) => map.serialize_entry("body", body)?,
+            }
+        }
+        map.serialize_entry("hash", &self.hash)?;
+        map.end()
+    }
+}
+
+/// One session.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SessionRow {
+    /// Its id.
+    pub id: SessionId,
+    /// Where it works; none if nobody said.
+    pub workspace: Option<PathBuf>,
+    /// The session that started it, if it is a sub-agent's.
+    pub parent: Option<SessionId>,
+    /// When its first record was written.
+    #[serde(serialize_with = "serialize_utc")]
+    pub created: SystemTime,
+    /// When its last call ended.
+    #[serde(serialize_with = "serialize_utc")]
+    pub last: SystemTime,
+    /// How many calls have ended.
+    pub calls: u64,
+    /// How many calls have begun and not ended.
+    pub running: u64,
+}
+
+impl SessionRow {
+    const SELECT: &str = "SELECT id, workspace, parent, created, last, calls, \
+        (SELECT count(*) FROM open_calls WHERE session = sessions.id) FROM sessions";
+
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let workspace: String = row.get(1)?;
+        Ok(Self {
+            id: SessionId::new(row.get::<_, String>(0)?),
+            workspace: (!workspace.is_empty()).then(|| workspace.into()),
+            parent: row.get::<_, Option<String>>(2)?.map(SessionId::new),
+            created: from_nanos(row.get(3)?),
+            last: from_nanos(row.get(4)?),
+            calls: row.get(5)?,
+            running: row.get(6)?,
+        })
+    }
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct CallRow {
+    /// Its id.
+    pub id: CallId,
+    /// In which session.
+    pub session: SessionId,
+    /// Of which tool.
+    pub tool: String,
+    /// The number of the record of its beginning, if it began.
+    pub started: Option<u64>,
+    /// The number of the record of its end, if it ended.
+    pub finished: Option<u64>,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+}
+
+/// Which sessions to list.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SessionFilter<'a> {
+    /// Only those of this workspace.
+    pub workspace: Option<&'a Path>,
+    /// Only so many of the latest.
+    pub limit: Option<usize>,
+}
+
+/// Looking back.
+impl Store {
+    /// Records are fetched in portions of this many where all are wanted.
+    const PORTION: usize = 1000;
+
+    /// The sessions, the latest first.
+    pub fn sessions(&self, filter: SessionFilter<'_>) -> Result<Vec<SessionRow>, StoreError> {
+        let workspace = filter.workspace.map(Path::to_string_lossy);
+        let sql = format!(
+            "{} WHERE ?1 IS NULL OR workspace = ?1 ORDER BY last DESC, id DESC LIMIT ?2",
+            SessionRow::SELECT
+        );
+        self.read(|connection| {
+            connection
+                .prepare(&sql)?
+                .query_map((workspace.as_deref(), sql_limit(filter.limit)), SessionRow::read)?
+                .collect()
+        })
+    }
+
+    /// One session.
+    pub fn session(&self, id: &SessionId) -> Result<SessionRow, StoreError> {
+        let sql = format!("{} WHERE id = ?", SessionRow::SELECT);
+        self.read(|connection| {
+            connection.prepare(&sql)?.query_row([id.as_str()], SessionRow::read).optional()
+        })?
+        .ok_or_else(|| StoreError::UnknownSession(id.clone()))
+    }
+
+    /// One call, whether it has ended or not.
+    pub fn call(&self, id: &CallId) -> Result<Option<CallRow>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare(
+                    "SELECT id, session, tool, started, finished, outcome FROM calls WHERE id = ?1 \
+                     UNION ALL SELECT id, session, tool, started, NULL, NULL FROM open_calls WHERE id = ?1",
+                )?
+                .query_row([id.as_str()], |row| {
+                    Ok(CallRow {
+                        id: CallId::new(row.get::<_, String>(0)?),
+                        session: SessionId::new(row.get::<_, String>(1)?),
+                        tool: row.get(2)?,
+                        started: row.get(3)?,
+                        finished: row.get(4)?,
+                        outcome: row
+                            .get::<_, Option<String>>(5)?
+                            .and_then(|name| parse_outcome(name.as_bytes())),
+                    })
+                })
+                .optional()
+        })
+    }
+
+    /// The records after one, oldest first, of one session or of all. To follow the journal, ask again after the last.
+    pub fn records(
+        &self,
+        session: Option<&SessionId>,
+        after_seq: u64,
+        limit: usize,
+    ) -> Result<Vec<JournalRow>, StoreError> {
+        let condition = if session.is_some() { "session = ?1" } else { "?1 IS NULL" };
+        let sql = format!(
+            "SELECT {COLUMNS} FROM journal WHERE {condition} AND seq > ?2 ORDER BY seq LIMIT ?3"
+        );
+        self.read(|connection| {
+            connection
+                .prepare_cached(&sql)?
+                .query_map(
+                    (session.map(SessionId::as_str), after_seq, sql_limit(Some(limit))),
+                    JournalRow::read,
+                )?
+                .collect()
+        })
+    }
+
+    /// The number of the last record, 0 if there is none: where to begin to follow.
+    pub fn last_seq(&self) -> Result<u64, StoreError> {
+        self.read(|connection| {
+            connection.query_row("SELECT coalesce(max(seq), 0) FROM journal", [], |row| row.get(0))
+        })
+    }
+
+    /// Writes the records of a session as JSON lines; how many.
+    pub fn export_session(
+        &self,
+        session: &SessionId,
+        out: &mut dyn Write,
+    ) -> Result<u64, StoreError> {
+        self.session(session)?;
+        let failed = |why| StoreError::file("export from", &self.database.path, why);
+        let (mut count, mut after) = (0, 0);
+        loop {
+            let rows = self.records(Some(session), after, Self::PORTION)?;
+            let Some(last) = rows.last() else { return Ok(count) };
+            after = last.seq;
+            for row in &rows {
+                serde_json::to_writer(&mut *out, row).map_err(|error| failed(error.into()))?;
+                out.write_all(b"\n").map_err(failed)?;
+                count += 1;
+            }
+        }
+    }
+
+    /// The calls of a session, as the journal has them.
+    pub(crate) fn calls_of(&self, session: &SessionId) -> Result<Vec<CallId>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare("SELECT DISTINCT call FROM journal WHERE session = ? AND call <> ''")?
+                .query_map([session.as_str()], |row| Ok(CallId::new(row.get::<_, String>(0)?)))?
+                .collect()
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Of a hash that may have been tampered with, and so have any length.
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        for half in [byte >> 4, byte & 15] {
+            text.extend(char::from_digit(half.into(), 16));
+        }
+        text
+    })
+}
+
+fn parse_outcome(name: &[u8]) -> Option<Outcome> {
+    use Outcome::{Cancelled, Denied, Error, Fault, Ok, TimedOut};
+    [Ok, Error, Fault, Denied, TimedOut, Cancelled]
+        .into_iter()
+        .find(|outcome| outcome.as_str().as_bytes() == name)
+}
+
+/// SQLite takes a negative limit for none.
+fn sql_limit(limit: Option<usize>) -> i64 {
+    limit.and_then(|limit| limit.try_into().ok()).unwrap_or(-1)
+}
+
+fn serialize_utc<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&utc(*at))
+}

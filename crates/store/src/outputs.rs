@@ -1,0 +1,259 @@
+//! Whole outputs, one file for each call: apart from the journal, because they are long and may be dropped.
+//!
+//! How much there is in all is kept in a small file, so that keeping one more does not list the directory; it may be too high after
+//! a kill or a deletion, never too low, and is put right whenever the oldest are dropped.
+
+use std::borrow::Cow;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use windlass_core::CallId;
+
+use crate::StoreError;
+
+const TALLY_DIGITS: usize = 20;
+
+/// The directory of kept outputs.
+#[derive(Debug)]
+pub(crate) struct KeptOutputs {
+    dir: PathBuf,
+    limit_of_one: usize,
+    limit_of_all: u64,
+}
+
+impl KeptOutputs {
+    pub(crate) fn in_state(dir: &Path, limit_of_one: usize, limit_of_all: u64) -> Self {
+        Self { dir: dir.join("outputs"), limit_of_one, limit_of_all }
+    }
+
+    /// Keeps the text of a call, cut with a note if it is too long.
+    pub(crate) fn keep(&self, call: &CallId, text: &str) -> Result<(), StoreError> {
+        let path = self.path(call);
+        let text = cut(text, self.limit_of_one);
+        self.keep_in(&path, &text).map_err(|why| StoreError::file("keep the output in", &path, why))
+    }
+
+    /// The text of a call, if it is still there.
+    pub(crate) fn get(&self, call: &CallId) -> Result<Option<String>, StoreError> {
+        let path = self.path(call);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(why) => Err(StoreError::file("read the output in", &path, why)),
+        }
+    }
+
+    /// Forgets the text of a call.
+    pub(crate) fn remove(&self, call: &CallId) -> Result<(), StoreError> {
+        let path = self.path(call);
+        match fs::remove_file(&path) {
+            Err(why) if why.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::file("remove the output in", &path, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn path(&self, call: &CallId) -> PathBuf {
+        self.dir.join(format!("{}.txt", file_name(call)))
+    }
+
+    /// Written aside and moved into place, so that a kill leaves no half of an output.
+    fn keep_in(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.reserve(text.len() as u64)?;
+        let aside = path.with_extension(format!("{}.tmp", std::process::id()));
+        let written = write_private(&aside, text).and_then(|()| fs::rename(&aside, path));
+        if written.is_err() {
+            // It may not have been made at all.
+            drop(fs::remove_file(&aside));
+        }
+        written
+    }
+
+    /// Counts what is about to be written, and makes room for it.
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let tally = self.open_tally()?;
+        tally.lock()?;
+        let mut total = match read_tally(&tally) {
+            Some(total) => total,
+            None => sizes(&self.list()?),
+        };
+        if total.saturating_add(bytes) > self.limit_of_all {
+            // An eighth more than needed, so that the directory is listed once in a while and not each time.
+            let room = (self.limit_of_all - self.limit_of_all / 8).saturating_sub(bytes);
+            total = self.drop_oldest(room)?;
+        }
+        let total = total.saturating_add(bytes);
+        tally.write_all_at(format!("{total:0TALLY_DIGITS$}").as_bytes(), 0)
+    }
+
+    fn open_tally(&self) -> io::Result<File> {
+        let path = self.dir.join("tally");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+                options.open(&path)
+            }
+            opened => opened,
+        }
+    }
+
+    /// Drops the oldest until the rest fits; the size of the rest.
+    fn drop_oldest(&self, room: u64) -> io::Result<u64> {
+        let mut kept = self.list()?;
+        kept.sort();
+        let mut total = sizes(&kept);
+        for Kept { path, bytes, .. } in kept {
+            if total <= room {
+                break;
+            }
+            fs::remove_file(path)?;
+            total -= bytes;
+        }
+        Ok(total)
+    }
+
+    fn list(&self) -> io::Result<Vec<Kept>> {
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let path = entry.path();
+            if !path.extension().is_some_and(|ending| ending == "txt" || ending == "tmp") {
+                continue;
+            }
+            match entry.metadata() {
+                Ok(found) => {
+                    kept.push(Kept { modified: found.modified()?, path, bytes: found.len() });
+                }
+                // Another process dropped it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// A kept file. The order is by age, then by name, which has the time in it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kept {
+    modified: SystemTime,
+    path: PathBuf,
+    bytes: u64,
+}
+
+fn sizes(kept: &[Kept]) -> u64 {
+    kept.iter().map(|kept| kept.bytes).sum()
+}
+
+fn read_tally(tally: &File) -> Option<u64> {
+    let mut digits = [0; TALLY_DIGITS];
+    tally.read_exact_at(&mut digits, 0).ok()?;
+    std::str::from_utf8(&digits).ok()?.parse().ok()
+}
+
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(text.as_bytes())
+}
+
+/// Our own ids are names already; an id that a caller made may hold anything and is named by its hash.
+fn file_name(call: &CallId) -> Cow<'_, str> {
+    let id = call.as_str();
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if (1..=128).contains(&id.len()) && id.bytes().all(plain) {
+        Cow::Borrowed(id)
+    } else {
+        Cow::Owned(format!("hash-{}", blake3::hash(id.as_bytes()).to_hex()))
+    }
+}
+
+fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+    if text.len() <= limit {
+        return Cow::Borrowed(text);
+    }
+    let (kept, left_out) = text.split_at(text.floor_char_boundary(limit));
+    Cow::Owned(format!("{kept}\n[{} bytes more were not kept]\n", left_out.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outputs(of_one: usize, of_all: u64) -> (tempfile::TempDir, KeptOutputs) {
+        let dir = tempfile::tempdir().unwrap();
+        let outputs = KeptOutputs::in_state(dir.path(), of_one, of_all);
+        (dir, outputs)
+    }
+
+    fn call(name: &str) -> CallId {
+        CallId::new(name)
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let (_dir, outputs) = outputs(100, 1000);
+        for id in ["c1", "..", "", "a/b", "../../etc/passwd", "nul\0", &"long".repeat(100)] {
+            assert_eq!(outputs.get(&call(id)).unwrap(), None, "{id:?}");
+            outputs.keep(&call(id), "all of it").unwrap();
+            assert_eq!(outputs.get(&call(id)).unwrap().as_deref(), Some("all of it"), "{id:?}");
+        }
+        outputs.remove(&call("c1")).unwrap();
+        outputs.remove(&call("c1")).unwrap();
+        assert_eq!(outputs.get(&call("c1")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_long_one_is_cut_between_letters() {
+        let (_dir, outputs) = outputs(4, 1000);
+        let cases = [
+            ("1234", "1234"),
+            ("12345", "1234\n[1 bytes more were not kept]\n"),
+            ("123äöü", "123\n[6 bytes more were not kept]\n"),
+        ];
+        for (text, kept) in cases {
+            outputs.keep(&call("c"), text).unwrap();
+            assert_eq!(outputs.get(&call("c")).unwrap().as_deref(), Some(kept));
+        }
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let (dir, outputs) = outputs(100, 100);
+        for (at, id) in ["b", "a", "d", "c"].into_iter().enumerate() {
+            outputs.keep(&call(id), &"x".repeat(25)).unwrap();
+            let file = File::open(dir.path().join(format!("outputs/{id}.txt"))).unwrap();
+            let age = std::time::Duration::from_secs(at as u64);
+            file.set_modified(SystemTime::UNIX_EPOCH + age).unwrap();
+        }
+        outputs.keep(&call("e"), &"x".repeat(25)).unwrap();
+        let there: Vec<&str> = ["a", "b", "c", "d", "e"]
+            .into_iter()
+            .filter(|id| outputs.get(&call(id)).unwrap().is_some())
+            .collect();
+        assert_eq!(there, ["c", "d", "e"]);
+        outputs.keep(&call("huge"), &"x".repeat(100)).unwrap();
+        assert!(outputs.get(&call("huge")).unwrap().is_some());
+        assert!(outputs.get(&call("e")).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lost_tally_is_counted_anew() {
+        let (dir, outputs) = outputs(100, 100);
+        outputs.keep(&call("a"), &"x".repeat(60)).unwrap();
+        fs::write(dir.path().join("outputs/tally"), "nonsense").unwrap();
+        outputs.keep(&call("b"), &"x".repeat(60)).unwrap();
+        assert_eq!(outputs.get(&call("a")).unwrap(), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! Proving that the journal is whole: every record follows from the one before it, and the last one is where the anchor says.
+//!
+//! All records are read once, in order, on raw bytes: a record that no longer is valid text can still be named.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
+use windlass_core::{CallId, SessionId};
+
+use crate::chain::{COLUMNS, Head, Kind, Stored};
+use crate::database::{Access, Database};
+use crate::head::{self, Anchored};
+use crate::{Store, StoreError};
+
+/// A journal that is whole.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Verified {
+    /// How many records it has.
+    pub records: u64,
+    /// The hash of the last, in hexadecimal: kept elsewhere, it proves later that nothing before it was changed.
+    pub head: String,
+}
+
+/// The first record that is not as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Broken {
+    /// Its number.
+    pub seq: u64,
+    /// Its session, as far as it can be told.
+    pub session: Option<SessionId>,
+    /// Its call, as far as it can be told.
+    pub call: Option<CallId>,
+    /// What is wrong.
+    pub fault: Fault,
+}
+
+/// What is wrong with a record.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// It does not match its hash: one of its fields was changed, or it stood elsewhere.
+    Changed,
+    /// Its body is not the one it was written with.
+    BodyChanged,
+    /// Its body is gone, though its session was not deleted.
+    BodyRemoved,
+    /// It is not there, though later ones are.
+    Removed,
+    /// It stands before the first.
+    Inserted,
+    /// It and what followed, up to this number, were cut off at the end.
+    CutOff(u64),
+    /// The records up to here were written anew: this one is another than the anchor saw.
+    Rewritten,
+    /// There is no anchor, so nobody can tell whether records after this one were cut off.
+    NoAnchor,
+    /// When this record was written, earlier ones were found cut off, or the anchor gone.
+    LossNoted,
+    /// The database is damaged here.
+    Unreadable(String),
+}
+
+/// Why a journal could not be verified.
+#[derive(Debug, thiserror::Error)]
+pub enum VerifyError {
+    /// It is not whole.
+    #[error("{0}")]
+    Broken(Broken),
+    /// It could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {}", self.seq)?;
+        match (&self.session, &self.call) {
+            (Some(session), Some(call)) => write!(f, " (session {session}, call {call})")?,
+            (Some(session), None) => write!(f, " (session {session})")?,
+            _ => {}
+        }
+        match &self.fault {
+            Fault::Changed => f.write_str(" was changed or moved: it does not match its hash"),
+            Fault::BodyChanged => f.write_str(" was changed: its body does not match its hash"),
+            Fault::BodyRemoved => f.write_str(" has lost its body, and its session was not deleted"),
+            Fault::Removed => f.write_str(" was removed"),
+            Fault::Inserted => f.write_str(" was inserted before the first"),
+            Fault::CutOff(last) if *last == self.seq => f.write_str(" was cut off at the end"),
+            Fault::CutOff(last) => write!(f, " was cut off at the end, with all up to {last}"),
+            Fault::Rewritten => f.write_str(" is not the one that journal.head was written for"),
+            Fault::NoAnchor => f.write_str(
+                " is the last, but journal.head is missing or unreadable: what followed may have been cut off",
+            ),
+            Fault::LossNoted => f.write_str(
+                " notes that records before it had been cut off, or lost in a power failure, when it was written",
+            ),
+            Fault::Unreadable(why) => write!(f, " cannot be read: {why}"),
+        }
+    }
+}
+
+impl Store {
+    /// Reads the whole journal and says whether it is as it was written, or which record is the first that is not.
+    pub fn verify(&self) -> Result<Verified, VerifyError> {
+        // The anchor first: what is written meanwhile can only be ahead of it.
+        let anchored = head::look(&self.database.head)
+            .map_err(|why| StoreError::file("read", &self.database.head, why))?;
+        let connection = self.database.connect(Access::Read)?;
+        Verifier::new(&self.database, &connection, anchored)?.run()
+    }
+}
+
+struct Verifier<'a> {
+    database: &'a Database,
+    connection: &'a Connection,
+    anchored: Anchored,
+    /// The sessions that were deleted, and in which record last.
+    deleted: HashMap<Vec<u8>, i64>,
+    head: Head,
+}
+
+impl<'a> Verifier<'a> {
+    fn new(
+        database: &'a Database,
+        connection: &'a Connection,
+        anchored: Anchored,
+    ) -> Result<Self, StoreError> {
+        let failed = |error: rusqlite::Error| database.error("read", &error);
+        // One view of the journal for all that follows.
+        database.patiently(|| connection.execute_batch("BEGIN")).map_err(failed)?;
+        let deleted = database.patiently(|| deleted_sessions(connection)).map_err(failed)?;
+        Ok(Self { database, connection, anchored, deleted, head: Head::START })
+    }
+
+    fn run(mut self) -> Result<Verified, VerifyError> {
+        let failed = |error: rusqlite::Error| self.database.error("read", &error);
+        let sql = format!("SELECT {COLUMNS} FROM journal NOT INDEXED ORDER BY seq");
+        let mut statement = self.connection.prepare(&sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => {
+                    let stored = Stored::read(row).map_err(|error| self.unreadable(&error))?;
+                    self.check(&stored)?;
+                }
+                Ok(None) => return self.check_end(),
+                Err(error) => return Err(self.unreadable(&error)),
+            }
+        }
+    }
+
+    /// Checks that a record follows from those before it.
+    fn check(&mut self, stored: &Stored<'_>) -> Result<(), VerifyError> {
+        let seq = self.head.seq + 1;
+        if stored.fields.seq > seq.cast_signed() {
+            return Err(self.missing(seq, Fault::Removed));
+        }
+        let fault = self.fault_of(stored, seq);
+        if let Some(fault) = fault {
+            return Err(named(stored, fault));
+        }
+        let hash = stored.hash.try_into().map_err(|_| named(stored, Fault::Changed))?;
+        self.head = Head { seq, hash };
+        match self.anchored {
+            Anchored::At(anchor) if anchor.seq == seq && anchor.hash != hash => {
+                Err(named(stored, Fault::Rewritten))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn fault_of(&self, stored: &Stored<'_>, seq: u64) -> Option<Fault> {
+        let fields = &stored.fields;
+        if fields.seq != seq.cast_signed() {
+            return Some(Fault::Inserted);
+        }
+        if fields.hash(&self.head.hash) != stored.hash {
+            return Some(Fault::Changed);
+        }
+        match stored.body {
+            Some(body) if blake3::hash(body).as_bytes() != fields.body_hash => {
+                Some(Fault::BodyChanged)
+            }
+            None if !self.was_deleted(stored) => Some(Fault::BodyRemoved),
+            _ if Kind::parse(fields.kind) == Kind::TailLost => Some(Fault::LossNoted),
+            _ => None,
+        }
+    }
+
+    fn was_deleted(&self, stored: &Stored<'_>) -> bool {
+        self.deleted.get(stored.fields.session).is_some_and(|last| *last > stored.fields.seq)
+    }
+
+    fn check_end(&self) -> Result<Verified, VerifyError> {
+        match self.anchored {
+            Anchored::At(anchor) if anchor.seq > self.head.seq => {
+                Err(self.missing(self.head.seq + 1, Fault::CutOff(anchor.seq)))
+            }
+            Anchored::At(_) => Ok(Verified {
+                records: self.head.seq,
+                head: blake3::Hash::from_bytes(self.head.hash).to_hex().to_string(),
+            }),
+            Anchored::Missing | Anchored::Unreadable => {
+                Err(self.missing(self.head.seq, Fault::NoAnchor))
+            }
+        }
+    }
+
+    /// A record that is not there; the table of calls may still know whose it was.
+    fn missing(&self, seq: u64, fault: Fault) -> VerifyError {
+        let whose = self
+            .connection
+            .prepare("SELECT session, id FROM calls WHERE started = ?1 OR finished = ?1")
+            .and_then(|mut statement| {
+                statement
+                    .query_row([seq], |row| {
+                        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+                    })
+                    .optional()
+            });
+        let (session, call) = whose.ok().flatten().unzip();
+        let (session, call) = (session.map(SessionId::new), call.map(CallId::new));
+        VerifyError::Broken(Broken { seq, session, call, fault })
+    }
+
+    fn unreadable(&self, error: &rusqlite::Error) -> VerifyError {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
+                self.missing(self.head.seq + 1, Fault::Unreadable(error.to_string()))
+            }
+            Some(_) => self.database.error("read", error).into(),
+        }
+    }
+}
+
+fn named(stored: &Stored<'_>, fault: Fault) -> VerifyError {
+    let name =
+        |bytes: &[u8]| (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned());
+    VerifyError::Broken(Broken {
+        seq: stored.fields.seq.try_into().unwrap_or_default(),
+        session: name(stored.fields.session).map(SessionId::new),
+        call: name(stored.fields.call).map(CallId::new),
+        fault,
+    })
+}
+
+fn deleted_sessions(connection: &Connection) -> rusqlite::Result<HashMap<Vec<u8>, i64>> {
+    connection
+        .prepare(
+            "SELECT CAST(session AS BLOB), max(seq) FROM journal WHERE kind = 'session_deleted' GROUP BY session",
+        )?
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect()
+}

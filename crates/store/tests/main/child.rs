@@ -1,0 +1,116 @@
+//! The other processes: the test program starts itself again and tells the new one by its environment what to do.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use windlass_core::RecordKind;
+use windlass_store::Store;
+
+use crate::common::{FINISHED, append, call, record};
+use crate::full_disk;
+
+const TASK: &str = "WINDLASS_STORE_CHILD_TASK";
+const STATE: &str = "WINDLASS_STORE_CHILD_STATE";
+const NAME: &str = "WINDLASS_STORE_CHILD_NAME";
+const ACKNOWLEDGED: &str = "acknowledged ";
+
+/// What another process does.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Task {
+    /// Calls without end, printing each record that was acknowledged.
+    Endless,
+    /// So many calls.
+    Calls(u32),
+    /// One call that is begun and never ended; waits for the end of its input.
+    Hang,
+    /// Opens the store and closes it.
+    Open,
+    /// Fills the disk and makes room again.
+    FillDisk,
+}
+
+/// A command that starts this program as another process, whose calls bear this name.
+pub(crate) fn command(task: Task, state: &Path, name: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    set_up(&mut command, task, state, name);
+    command
+}
+
+/// The same, with the signal ignored that a process gets for writing past its limit.
+pub(crate) fn command_without_file_size_signal(task: Task, state: &Path, name: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
+    set_up(&mut command, task, state, name);
+    command
+}
+
+fn set_up(command: &mut Command, task: Task, state: &Path, name: &str) {
+    let task = match task {
+        Task::Endless => "endless".to_owned(),
+        Task::Calls(count) => count.to_string(),
+        Task::Hang => "hang".to_owned(),
+        Task::Open => "open".to_owned(),
+        Task::FillDisk => "fill disk".to_owned(),
+    };
+    command
+        .args(["--exact", "child::as_another_process", "--nocapture"])
+        .env(TASK, task)
+        .env(STATE, state)
+        .env(NAME, name)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+}
+
+/// The records that a process was told are safe, as `CALL KIND`.
+pub(crate) fn acknowledged(child: &mut Child) -> impl Iterator<Item = String> + use<> {
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.map_while(Result::ok).filter_map(|line| {
+        // The first follows what the test harness says about this test.
+        let (_, record) = line.split_once(ACKNOWLEDGED)?;
+        // A line that a kill cut off may not name the whole record.
+        record.strip_suffix('.').map(str::to_owned)
+    })
+}
+
+/// Not a test: where [`command`] comes in. Without a task there is nothing to do.
+#[test]
+fn as_another_process() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let state = std::env::var_os(STATE).unwrap();
+    let (state, name) = (Path::new(&state), std::env::var(NAME).unwrap());
+    if task == "fill disk" {
+        return full_disk::fill_and_make_room(state);
+    }
+    let store = Store::open(state).unwrap();
+    match task.as_str() {
+        "open" => {}
+        "hang" => {
+            append(&store, record(&name, &format!("{name}-hangs"), RecordKind::Started)).unwrap();
+            tell(&format!("{name}-hangs started"));
+            std::io::stdin().read_line(&mut String::new()).unwrap();
+        }
+        "endless" => endless(&store, &name),
+        count => {
+            store.session_started(&crate::common::session(&name), state, None);
+            for at in 0..count.parse().unwrap() {
+                call(&store, &name, &format!("{name}-{at:05}"));
+            }
+        }
+    }
+}
+
+fn endless(store: &Store, name: &str) {
+    for at in 0_u64.. {
+        let call = format!("{name}-{at}");
+        append(store, record(name, &call, RecordKind::Started)).unwrap();
+        tell(&format!("{call} started"));
+        append(store, record(name, &call, FINISHED)).unwrap();
+        tell(&format!("{call} finished"));
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "it is how this process speaks to the one that started it")]
+fn tell(record: &str) {
+    println!("{ACKNOWLEDGED}{record}.");
+}

@@ -1,0 +1,91 @@
+//! A process that is killed at any moment loses nothing that it was told is safe.
+
+use std::collections::HashSet;
+
+use windlass_core::{CallId, Outcome, RecordKind};
+use windlass_store::{Kind, Store};
+
+use crate::child::{Task, acknowledged, command};
+use crate::common::{State, all, append, record};
+
+/// After how many acknowledged records each process is killed; how far it has come meanwhile is up to the machine.
+fn moments() -> impl Iterator<Item = usize> {
+    let mut seed = 0x2545_f491_u32;
+    (0..30).map(move |_| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 24) as usize % 48
+    })
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_to_a_kill() {
+    let state = State::new();
+    let mut safe = HashSet::new();
+    for (round, count) in moments().enumerate() {
+        let mut child = command(Task::Endless, state.dir(), &format!("r{round}")).spawn().unwrap();
+        let mut told = acknowledged(&mut child);
+        safe.extend(told.by_ref().take(count));
+        child.kill().unwrap();
+        safe.extend(told);
+        child.wait().unwrap();
+        check(&state.open(), &safe);
+    }
+    assert!(safe.len() > 300, "{}", safe.len());
+}
+
+fn check(store: &Store, safe: &HashSet<String>) {
+    let rows = all(store);
+    assert_eq!(store.verify().unwrap().records, rows.len() as u64);
+    let mut found = HashSet::new();
+    for row in &rows {
+        let name = format!("{} {}", row.call.as_ref().unwrap(), row.kind.as_str());
+        assert!(found.insert(name), "twice: {row:?}");
+    }
+    let lost: Vec<&String> = safe.difference(&found).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    for row in rows.iter().filter(|row| row.kind == Kind::Started) {
+        let call = store.call(row.call.as_ref().unwrap()).unwrap().unwrap();
+        assert_eq!(call.started, Some(row.seq));
+        assert!(call.finished.is_some(), "still open: {call:?}");
+    }
+}
+
+#[test]
+fn an_interrupted_call_ends_as_cancelled() {
+    let state = State::new();
+    let store = state.open();
+    append(&store, record("s", "c1", RecordKind::Started)).unwrap();
+    drop(store);
+    let store = state.open();
+    let rows = all(&store);
+    let end = rows.last().unwrap();
+    assert_eq!((end.kind, end.outcome), (Kind::Finished, Some(Outcome::Cancelled)));
+    assert_eq!(end.session, rows[0].session);
+    assert_eq!(end.turn, rows[0].turn);
+    assert_eq!(end.tool, rows[0].tool);
+    let body = end.body.as_deref().unwrap();
+    assert!(body.contains(r#""interrupted":true"#), "{body}");
+    assert!(body.contains("ended before this call did"), "{body}");
+    let row = store.call(&CallId::new("c1")).unwrap().unwrap();
+    assert_eq!((row.started, row.finished), (Some(1), Some(2)));
+    let session = store.session(rows[0].session.as_ref().unwrap()).unwrap();
+    assert_eq!((session.calls, session.running), (1, 0));
+    drop(store);
+    assert_eq!(all(&state.open()).len(), 2);
+}
+
+#[test]
+fn a_new_writer_closes_what_the_former_holder_of_its_number_left() {
+    let state = State::new();
+    // Open, but not yet a writer, while another one dies.
+    let store = state.open();
+    let mut hanging = command(Task::Hang, state.dir(), "p").spawn().unwrap();
+    acknowledged(&mut hanging).next().unwrap();
+    hanging.kill().unwrap();
+    hanging.wait().unwrap();
+    append(&store, record("s", "c1", RecordKind::Started)).unwrap();
+    let rows = all(&store);
+    let told = crate::common::told(&rows);
+    let expected = [(Kind::Started, "p-hangs"), (Kind::Finished, "p-hangs"), (Kind::Started, "c1")];
+    assert_eq!(told, expected);
+}

@@ -1,0 +1,169 @@
+//! Files that are not what they should be: a clear error each, nothing changed, and never a panic.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+use windlass_core::RecordKind;
+use windlass_store::{Store, StoreError, salvage};
+
+use crate::common::{State, all, append, call, record};
+
+/// A store at rest with all of its records in `journal.db` itself.
+fn at_rest(calls: u32) -> State {
+    let state = State::new();
+    let store = state.open();
+    for at in 0..calls {
+        call(&store, "s", &format!("c{at}"));
+    }
+    drop(store);
+    let checkpoint = state.intruder();
+    checkpoint.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    state
+}
+
+#[test]
+fn a_database_that_cannot_be_one_is_refused_and_left_alone() {
+    let whole = fs::read(at_rest(40).file("journal.db")).unwrap();
+    let mut without_header = whole.clone();
+    without_header[..16].fill(b'x');
+    let cases: [(&str, Vec<u8>); 5] = [
+        ("empty", Vec::new()),
+        ("garbage", b"this is not a database, and long enough to tell. ".repeat(100)),
+        ("no header", without_header),
+        ("cut in half", whole[..whole.len() / 2].to_vec()),
+        ("cut in the first page", whole[..1000].to_vec()),
+    ];
+    for (what, bytes) in cases {
+        let state = State::new();
+        fs::write(state.file("journal.db"), &bytes).unwrap();
+        let error = Store::open(state.dir()).unwrap_err();
+        assert!(matches!(error, StoreError::Damaged { .. }), "{what}: {error}");
+        let text = error.to_string();
+        for part in ["journal.db", "nothing was changed", "--state DIR"] {
+            assert!(text.contains(part), "{what}: {text}");
+        }
+        assert_eq!(fs::read(state.file("journal.db")).unwrap(), bytes, "{what}");
+        assert!(Store::open_read_only(state.dir()).is_err(), "{what}");
+        salvage(state.dir(), |_| ()).unwrap();
+    }
+}
+
+#[test]
+fn a_cut_or_changed_database_never_panics_and_never_passes_unnoticed() {
+    let state = at_rest(30);
+    let (path, whole) = (state.file("journal.db"), fs::read(state.file("journal.db")).unwrap());
+    let changed = (0..whole.len()).step_by(97).map(|at| {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x41;
+        changed
+    });
+    let cut = (0..whole.len()).step_by(512).map(|length| whole[..length].to_vec());
+    for bytes in changed.chain(cut) {
+        fs::write(&path, &bytes).unwrap();
+        for name in ["journal.db-wal", "journal.db-shm"] {
+            drop(fs::remove_file(state.file(name)));
+        }
+        let Ok(store) = Store::open(state.dir()) else { continue };
+        let read = store.records(None, 0, usize::MAX);
+        if store.verify().is_ok() {
+            // The change was in unused space or in what is derived; the record is all there.
+            assert_eq!(read.unwrap().len(), 60);
+        }
+    }
+}
+
+#[test]
+fn what_can_still_be_read_is_salvaged() {
+    let state = at_rest(200);
+    let mut rows = Vec::new();
+    let whole = salvage(state.dir(), |row| rows.push(row)).unwrap();
+    assert_eq!((whole.records, whole.last_seq, whole.stopped), (400, 400, None));
+    assert_eq!(rows, all(&state.open()));
+
+    let path = state.file("journal.db");
+    let mut bytes = fs::read(&path).unwrap();
+    let body = br#"{"of":"c100"}"#;
+    let place = bytes.windows(body.len()).position(|part| part == body);
+    let page = place.unwrap() / 4096 * 4096;
+    bytes[page..page + 4096].fill(0);
+    fs::write(&path, bytes).unwrap();
+    let mut last = 0;
+    let part = salvage(state.dir(), |row| last = row.seq).unwrap();
+    assert!((1..400).contains(&part.records), "{part:?}");
+    assert_eq!(part.last_seq, last);
+    assert!(part.stopped.is_some());
+}
+
+#[test]
+fn databases_of_others_are_refused() {
+    let state = State::new();
+    state.intruder().execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 9").unwrap();
+    let error = Store::open(state.dir()).unwrap_err().to_string();
+    assert!(error.contains("is a database of another program"), "{error}");
+
+    let state = at_rest(1);
+    state.intruder().execute_batch("PRAGMA user_version = 2").unwrap();
+    let error = Store::open(state.dir()).unwrap_err().to_string();
+    assert!(error.contains("has layout 2") && error.contains("this one knows 1"), "{error}");
+}
+
+#[test]
+fn places_that_cannot_be_written_are_named() {
+    let read_only_directory = at_rest(1);
+    permit(read_only_directory.dir(), 0o500);
+    let read_only_file = at_rest(1);
+    permit(&read_only_file.file("journal.db"), 0o400);
+    let closed_file = at_rest(1);
+    permit(&closed_file.file("journal.db"), 0o000);
+    let closed_head = at_rest(1);
+    permit(&closed_head.file("journal.head"), 0o000);
+    let no_directory = State::new();
+    permit(no_directory.dir(), 0o500);
+    let new = no_directory.file("new");
+    let file = State::new();
+    fs::write(file.file("file"), "").unwrap();
+    let in_a_file = file.file("file").join("state");
+    let directory = State::new();
+    fs::create_dir(directory.file("journal.db")).unwrap();
+    let cases = [
+        ("read-only directory", read_only_directory.dir()),
+        ("read-only file", read_only_file.dir()),
+        ("closed file", closed_file.dir()),
+        ("closed head", closed_head.dir()),
+        ("no directory", &new),
+        ("in a file", &in_a_file),
+        ("a directory in its place", directory.dir()),
+    ];
+    for (what, dir) in cases {
+        let error = without_privileges(|| {
+            let store = Store::open(dir).map_err(|error| error.to_string())?;
+            // What cannot be seen at once is told with the first record.
+            append(&store, record("s", "c", RecordKind::Started)).map_err(|error| error.0)
+        })
+        .expect_err(what);
+        assert!(error.contains(&dir.display().to_string()), "{what}: {error}");
+        assert!(error.contains("--state DIR"), "{what}: {error}");
+    }
+    permit(read_only_directory.dir(), 0o700);
+    permit(no_directory.dir(), 0o700);
+    call(&read_only_directory.open(), "s", "c2");
+}
+
+fn permit(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Runs as somebody to whom permissions apply, also when the tests are run as root: on a thread that has put its powers down.
+fn without_privileges<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            let mut sets = capabilities(None).unwrap();
+            sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+            set_capabilities(None, sets).unwrap();
+            run()
+        });
+        thread.join().unwrap()
+    })
+}

@@ -1,0 +1,54 @@
+//! No space left: an error, nothing lost, and it works again when there is space.
+
+use std::path::Path;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use windlass_core::{CallId, Outputs as _, RecordKind};
+use windlass_store::Store;
+
+use crate::child::{Task, command_without_file_size_signal};
+use crate::common::{State, append, call, record, session};
+
+#[test]
+fn a_full_disk_is_an_error_that_passes() {
+    let state = State::new();
+    let mut child = command_without_file_size_signal(Task::FillDisk, state.dir(), "p");
+    let output = child.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let store = state.open();
+    assert!(store.verify().unwrap().records > 4);
+    assert!(store.call(&CallId::new("before")).unwrap().is_some());
+    assert!(store.call(&CallId::new("after")).unwrap().is_some());
+}
+
+/// In a process of its own: files may not grow beyond a limit, which to a writer looks like a disk without space.
+pub(crate) fn fill_and_make_room(state: &Path) {
+    let store = Store::open(state).unwrap();
+    call(&store, "s", "before");
+    let unlimited = getrlimit(Resource::Fsize);
+    let wal = std::fs::metadata(state.join("journal.db-wal")).unwrap().len();
+    limit(Some(wal + (64 << 10)), unlimited);
+
+    let refused = (0..1000).find_map(|at| {
+        let written = append(&store, record("s", &format!("c{at}"), RecordKind::Started));
+        written.err().map(|error| (at, error))
+    });
+    let (written, error) = refused.unwrap();
+    assert!(error.0.contains("journal.db"), "{error}");
+    for _ in 0..3 {
+        append(&store, record("s", "refused", RecordKind::Started)).unwrap_err();
+    }
+    let long = "x".repeat(2 << 20);
+    store.keep(&session("s"), &CallId::new("before"), &long).unwrap_err();
+    assert_eq!(store.get(&CallId::new("before")).unwrap(), None);
+    assert_eq!(store.verify().unwrap().records, 2 + written);
+
+    limit(unlimited.current, unlimited);
+    call(&store, "s", "after");
+    store.keep(&session("s"), &CallId::new("before"), &long).unwrap();
+    assert_eq!(store.verify().unwrap().records, 4 + written);
+}
+
+fn limit(current: Option<u64>, unlimited: Rlimit) {
+    setrlimit(Resource::Fsize, Rlimit { current, maximum: unlimited.maximum }).unwrap();
+}

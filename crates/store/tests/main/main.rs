@@ -1,0 +1,13 @@
+//! The store from outside: what is promised about it, tried on real files with real processes.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod child;
+mod common;
+mod crash;
+mod damage;
+mod full_disk;
+mod processes;
+mod sessions;
+mod tamper;
+mod writing;

@@ -1,0 +1,170 @@
+//! Looking back at sessions, exporting and deleting them.
+
+use std::path::Path;
+
+use windlass_core::{CallId, Outputs as _, RecordKind};
+use windlass_store::{Fault, Kind, SessionFilter, Store, StoreError, VerifyError};
+
+use crate::common::{FINISHED, State, all, append, call, record, session, told};
+
+#[test]
+fn sessions_are_listed_with_what_is_known_of_them() {
+    let state = State::new();
+    let store = state.open();
+    store.session_started(&session("a"), Path::new("/one"), None);
+    store.session_started(&session("silent"), Path::new("/one"), None);
+    call(&store, "a", "a1");
+    store.session_started(&session("b"), Path::new("/two"), Some(&session("a")));
+    call(&store, "b", "b1");
+    call(&store, "c", "c1");
+    let mut later = record("a", "a2", FINISHED);
+    later.at += std::time::Duration::from_secs(1);
+    append(&store, record("a", "a2", RecordKind::Started)).unwrap();
+    assert_eq!(store.session(&session("a")).unwrap().running, 1);
+    append(&store, later).unwrap();
+
+    let ids = |filter| -> Vec<String> {
+        let rows = store.sessions(filter).unwrap();
+        rows.into_iter().map(|row| row.id.to_string()).collect()
+    };
+    assert_eq!(ids(SessionFilter::default()), ["a", "silent", "c", "b"]);
+    let latest = SessionFilter { limit: Some(1), ..SessionFilter::default() };
+    assert_eq!(ids(latest), ["a"]);
+    let two = SessionFilter { workspace: Some(Path::new("/two")), ..SessionFilter::default() };
+    assert_eq!(ids(two), ["b"]);
+    let a = store.session(&session("a")).unwrap();
+    assert_eq!((a.calls, a.running, a.workspace.as_deref()), (2, 0, Some(Path::new("/one"))));
+    assert_eq!(store.session(&session("b")).unwrap().parent, Some(session("a")));
+    assert_eq!(store.session(&session("c")).unwrap().workspace, None);
+    let error = store.session(&session("nobody")).unwrap_err();
+    assert!(matches!(error, StoreError::UnknownSession(_)), "{error}");
+}
+
+#[test]
+fn a_session_that_goes_on_elsewhere_is_recorded_again() {
+    let state = State::new();
+    for workspace in ["/one", "/one", "/two"] {
+        let store = state.open();
+        store.session_started(&session("s"), Path::new(workspace), None);
+        call(&store, "s", "c");
+    }
+    let store = state.open();
+    let rows = all(&store);
+    let begun = rows.iter().filter(|row| row.kind == Kind::SessionStarted);
+    let bodies: Vec<&str> = begun.filter_map(|row| row.body.as_deref()).collect();
+    assert_eq!(
+        bodies,
+        [r#"{"workspace":"/one","parent":null}"#, r#"{"workspace":"/two","parent":null}"#]
+    );
+    let row = store.session(&session("s")).unwrap();
+    assert_eq!((row.workspace.as_deref(), row.calls), (Some(Path::new("/two")), 3));
+}
+
+#[test]
+fn records_are_read_in_portions_and_by_session() {
+    let state = State::new();
+    let store = state.open();
+    for at in 0..5 {
+        call(&store, "a", &format!("a{at}"));
+        call(&store, "b", &format!("b{at}"));
+    }
+    let numbers = |of: Option<&str>, after, limit| -> Vec<u64> {
+        let of = of.map(session);
+        let rows = store.records(of.as_ref(), after, limit).unwrap();
+        rows.iter().map(|row| row.seq).collect()
+    };
+    assert_eq!(numbers(None, 0, 3), [1, 2, 3]);
+    assert_eq!(numbers(None, 18, 9), [19, 20]);
+    assert!(numbers(None, 20, 9).is_empty());
+    assert_eq!(numbers(Some("b"), 0, 4), [3, 4, 7, 8]);
+    assert_eq!(numbers(Some("b"), 8, 3), [11, 12, 15]);
+    assert!(numbers(Some("c"), 0, 3).is_empty());
+    assert_eq!(store.last_seq().unwrap(), 20);
+}
+
+#[test]
+fn an_export_is_json_lines() {
+    let state = State::new();
+    let store = state.open();
+    call(&store, "a", "a1");
+    call(&store, "b", "b1");
+    let mut out = Vec::new();
+    assert_eq!(store.export_session(&session("b"), &mut out).unwrap(), 2);
+    let hashes: Vec<String> = all(&store).into_iter().map(|row| row.hash).collect();
+    let (third, fourth) = (&hashes[2], &hashes[3]);
+    let lines = format!(
+        r#"{{"seq":3,"at":"2025-08-05T11:12:11.042Z","session":"b","turn":"t1","call":"b1","tool":"read","kind":"started","body":{{"of":"b1"}},"hash":"{third}"}}
+{{"seq":4,"at":"2025-08-05T11:12:11.042Z","session":"b","turn":"t1","call":"b1","tool":"read","kind":"finished","outcome":"ok","body":{{"of":"b1"}},"hash":"{fourth}"}}
+"#
+    );
+    assert_eq!(String::from_utf8(out).unwrap(), lines);
+    assert!(store.export_session(&session("c"), &mut Vec::new()).is_err());
+}
+
+#[test]
+fn a_deleted_session_leaves_its_place_in_the_chain_and_nothing_of_what_it_said() {
+    let state = State::new();
+    let store = state.open();
+    let secret = "what-nobody-should-find-again";
+    call(&store, "kept", "k1");
+    for at in 0..20 {
+        let mut telling = record("gone", &format!("g{at}"), FINISHED);
+        telling.body = format!(r#"{{"text":"{}"}}"#, secret.repeat(at * 40));
+        append(&store, telling).unwrap();
+    }
+    store.keep(&session("gone"), &CallId::new("g1"), secret).unwrap();
+    store.keep(&session("kept"), &CallId::new("k1"), "kept").unwrap();
+    store.delete_session(&session("gone")).unwrap();
+
+    let rows = all(&store);
+    let (last, before) = rows.split_last().unwrap();
+    assert_eq!((last.kind, last.session.as_ref()), (Kind::SessionDeleted, Some(&session("gone"))));
+    for row in before {
+        assert_eq!(row.body.is_some(), row.session == Some(session("kept")), "{row:?}");
+    }
+    assert!(store.session(&session("gone")).is_err());
+    assert_eq!(store.call(&CallId::new("g1")).unwrap(), None);
+    assert_eq!(store.get(&CallId::new("g1")).unwrap(), None);
+    assert_eq!(store.get(&CallId::new("k1")).unwrap().as_deref(), Some("kept"));
+    assert_eq!(store.verify().unwrap().records, 23);
+    for name in ["journal.db", "journal.db-wal", "outputs/g1.txt"] {
+        let bytes = std::fs::read(state.file(name)).unwrap_or_default();
+        let found = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+        assert!(!found, "{name}");
+    }
+    assert!(matches!(store.delete_session(&session("gone")), Err(StoreError::UnknownSession(_))));
+
+    call(&store, "gone", "again");
+    assert_eq!(store.verify().unwrap().records, 25);
+    state.intruder().execute_batch("UPDATE journal SET body = NULL WHERE seq = 25").unwrap();
+    let Err(VerifyError::Broken(broken)) = store.verify() else { panic!("not noticed") };
+    assert_eq!((broken.seq, broken.fault), (25, Fault::BodyRemoved));
+}
+
+#[test]
+fn a_session_with_a_running_call_is_not_deleted() {
+    let state = State::new();
+    let store = state.open();
+    append(&store, record("s", "c1", RecordKind::Started)).unwrap();
+    append(&store, record("s", "c2", FINISHED)).unwrap();
+    let error = store.delete_session(&session("s")).unwrap_err();
+    assert!(error.to_string().contains("call c1 is still running"), "{error}");
+    append(&store, record("s", "c1", FINISHED)).unwrap();
+    store.delete_session(&session("s")).unwrap();
+}
+
+#[test]
+fn a_store_for_reading_reads_and_does_not_write() {
+    let state = State::new();
+    call(&state.open(), "s", "c1");
+    let store = Store::open_read_only(state.dir()).unwrap();
+    assert_eq!(told(&all(&store)), [(Kind::Started, "c1"), (Kind::Finished, "c1")]);
+    assert_eq!(store.verify().unwrap().records, 2);
+    let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
+    assert!(error.0.contains("opened for reading only"), "{error}");
+    assert!(store.delete_session(&session("s")).is_err());
+    let nowhere = State::new();
+    let error = Store::open_read_only(nowhere.dir()).unwrap_err();
+    assert!(error.to_string().contains("journal.db"), "{error}");
+    assert!(!nowhere.file("journal.db").exists());
+}

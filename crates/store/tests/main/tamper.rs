@@ -1,0 +1,244 @@
+//! The journal changed behind the store's back, in every way there is: each is noticed, and the first bad record is named.
+
+use rusqlite::Connection;
+use rusqlite::types::Value;
+use windlass_core::RecordKind;
+use windlass_store::{Broken, Fault, Kind, Store, VerifyError};
+
+use crate::common::{State, all, append, call, record};
+
+/// Five calls of two sessions: records 1 to 10.
+fn journal() -> (State, Store) {
+    let state = State::new();
+    let store = state.open();
+    for at in 1..=5 {
+        call(&store, if at % 2 == 0 { "even" } else { "odd" }, &format!("c{at}"));
+    }
+    assert_eq!(store.verify().unwrap().records, 10);
+    (state, store)
+}
+
+fn broken(store: &Store) -> Broken {
+    match store.verify() {
+        Err(VerifyError::Broken(broken)) => broken,
+        other => panic!("not noticed: {other:?}"),
+    }
+}
+
+#[test]
+fn each_byte_of_each_field_of_a_record_counts() {
+    let (state, store) = journal();
+    let intruder = state.intruder();
+    let fields = [
+        ("at", Fault::Changed),
+        ("session", Fault::Changed),
+        ("turn", Fault::Changed),
+        ("call", Fault::Changed),
+        ("tool", Fault::Changed),
+        ("kind", Fault::Changed),
+        ("outcome", Fault::Changed),
+        ("body_hash", Fault::Changed),
+        ("hash", Fault::Changed),
+        ("body", Fault::BodyChanged),
+    ];
+    let mut changes = 0;
+    for (field, fault) in fields {
+        let before = get(&intruder, field);
+        for changed in flipped(&before) {
+            set(&intruder, field, &changed);
+            let found = broken(&store);
+            assert_eq!((found.seq, &found.fault), (6, &fault), "{field}: {changed:?}");
+            changes += 1;
+        }
+        set(&intruder, field, &before);
+        assert_eq!(store.verify().unwrap().records, 10, "{field}");
+    }
+    assert!(changes > 100, "{changes}");
+}
+
+/// A field of record 6, as bytes where it is not a number.
+fn get(intruder: &Connection, field: &str) -> Value {
+    let cast = if field == "at" { field.to_owned() } else { format!("CAST({field} AS BLOB)") };
+    let sql = format!("SELECT {cast} FROM journal WHERE seq = 6");
+    intruder.query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
+fn set(intruder: &Connection, field: &str, value: &Value) {
+    let value_type = match field {
+        "at" => "INTEGER",
+        "hash" | "body_hash" => "BLOB",
+        _ => "TEXT",
+    };
+    let sql = format!("UPDATE journal SET {field} = CAST(? AS {value_type}) WHERE seq = 6");
+    assert_eq!(intruder.execute(&sql, [value]).unwrap(), 1);
+}
+
+/// The value with each of its bytes changed in turn, one byte longer, and one shorter.
+fn flipped(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Integer(number) => {
+            (0..8).map(|byte| Value::Integer(number ^ (1 << (byte * 8)))).collect()
+        }
+        Value::Blob(bytes) => {
+            let one_changed = (0..bytes.len()).map(|at| {
+                let mut changed = bytes.clone();
+                changed[at] ^= 0x80 >> (at % 8);
+                changed
+            });
+            let shorter = bytes[1..].to_vec();
+            let longer = [bytes.as_slice(), b"\0"].concat();
+            one_changed.chain([shorter, longer]).map(Value::Blob).collect()
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_removed_moved_or_put_in_is_named() {
+    let copy = |seq: i64, of: i64| {
+        format!(
+            "INSERT INTO journal SELECT {seq}, at, session, turn, call, tool, kind, outcome, body_hash, hash, body \
+             FROM journal WHERE seq = {of};"
+        )
+    };
+    let swap = |a: i64, b: i64| {
+        format!(
+            "UPDATE journal SET seq = -1 WHERE seq = {a}; UPDATE journal SET seq = {a} WHERE seq = {b}; \
+             UPDATE journal SET seq = {b} WHERE seq = -1;"
+        )
+    };
+    let cases = [
+        ("the first", "DELETE FROM journal WHERE seq = 1".to_owned(), 1, Fault::Removed),
+        ("one in the middle", "DELETE FROM journal WHERE seq = 6".into(), 6, Fault::Removed),
+        ("several", "DELETE FROM journal WHERE seq BETWEEN 3 AND 5".into(), 3, Fault::Removed),
+        ("the last", "DELETE FROM journal WHERE seq = 10".into(), 10, Fault::CutOff(10)),
+        ("the tail", "DELETE FROM journal WHERE seq >= 4".into(), 4, Fault::CutOff(10)),
+        ("all", "DELETE FROM journal".into(), 1, Fault::CutOff(10)),
+        (
+            "one, with the gap closed",
+            "DELETE FROM journal WHERE seq = 6; UPDATE journal SET seq = seq - 1 WHERE seq = 7"
+                .into(),
+            6,
+            Fault::Changed,
+        ),
+        ("two neighbours swapped", swap(4, 5), 4, Fault::Changed),
+        ("two swapped", swap(2, 9), 2, Fault::Changed),
+        ("one before the first", copy(0, 1), 0, Fault::Inserted),
+        ("one long before the first", copy(-5, 1), 0, Fault::Inserted),
+        ("one at the end", copy(11, 10), 11, Fault::Changed),
+        ("one far after the end", copy(99, 10), 11, Fault::Removed),
+        (
+            "one twice",
+            format!("{} {}", "DELETE FROM journal WHERE seq = 8;", copy(8, 7)),
+            8,
+            Fault::Changed,
+        ),
+        ("a body", "UPDATE journal SET body = NULL WHERE seq = 7".into(), 7, Fault::BodyRemoved),
+        ("an outcome", "UPDATE journal SET outcome = NULL WHERE seq = 8".into(), 8, Fault::Changed),
+    ];
+    for (what, sql, seq, fault) in cases {
+        let (state, store) = journal();
+        state.intruder().execute_batch(&sql).unwrap();
+        let found = broken(&store);
+        assert_eq!((found.seq, &found.fault), (seq, &fault), "{what}");
+    }
+}
+
+#[test]
+fn the_session_and_the_call_are_named() {
+    let (state, store) = journal();
+    let intruder = state.intruder();
+    intruder.execute_batch("UPDATE journal SET tool = 'write' WHERE seq = 7").unwrap();
+    let text = "record 7 (session even, call c4) was changed or moved: it does not match its hash";
+    assert_eq!(broken(&store).to_string(), text);
+    intruder.execute_batch("DELETE FROM journal WHERE seq = 5").unwrap();
+    assert_eq!(broken(&store).to_string(), "record 5 (session odd, call c3) was removed");
+    intruder.execute_batch("DELETE FROM journal WHERE seq > 4").unwrap();
+    let text = "record 5 (session odd, call c3) was cut off at the end, with all up to 10";
+    assert_eq!(broken(&store).to_string(), text);
+}
+
+#[test]
+fn a_cut_stays_on_the_record_when_the_journal_grows_past_it() {
+    for reopened in [false, true] {
+        let (state, mut store) = journal();
+        state.intruder().execute_batch("DELETE FROM journal WHERE seq > 7").unwrap();
+        if reopened {
+            drop(store);
+            store = state.open();
+        }
+        for at in 0..5 {
+            call(&store, "after", &format!("a{at}"));
+        }
+        let found = broken(&store);
+        assert_eq!((found.seq, found.fault), (8, Fault::LossNoted));
+        let rows = all(&store);
+        assert_eq!(rows[7].kind, Kind::TailLost);
+        assert_eq!(rows[7].body.as_deref(), Some(r#"{"anchored":10,"found":7}"#));
+        let noted = rows.iter().filter(|row| row.kind == Kind::TailLost).count();
+        assert_eq!(noted, 1);
+    }
+}
+
+#[test]
+fn a_journal_written_anew_does_not_match_its_anchor() {
+    let (state, store) = journal();
+    drop(store);
+    let anchor = std::fs::read(state.file("journal.head")).unwrap();
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm", "journal.head"] {
+        std::fs::remove_file(state.file(name)).unwrap();
+    }
+    let store = state.open();
+    for at in 1..=6 {
+        call(&store, "forged", &format!("f{at}"));
+    }
+    std::fs::write(state.file("journal.head"), anchor).unwrap();
+    let found = broken(&store);
+    assert_eq!((found.seq, found.fault), (10, Fault::Rewritten));
+    drop(store);
+    let store = state.open();
+    call(&store, "honest", "h1");
+    assert_eq!(broken(&store).fault, Fault::LossNoted);
+}
+
+#[test]
+fn a_missing_or_spoilt_anchor_is_noticed_and_stays_on_the_record() {
+    for spoilt in [None, Some(""), Some("nonsense")] {
+        let (state, store) = journal();
+        drop(store);
+        match spoilt {
+            None => std::fs::remove_file(state.file("journal.head")).unwrap(),
+            Some(text) => std::fs::write(state.file("journal.head"), text).unwrap(),
+        }
+        let store = state.open();
+        let found = broken(&store);
+        assert_eq!((found.seq, found.fault), (10, Fault::NoAnchor), "{spoilt:?}");
+        append(&store, record("s", "c", RecordKind::Started)).unwrap();
+        let found = broken(&store);
+        assert_eq!((found.seq, found.fault), (11, Fault::LossNoted), "{spoilt:?}");
+    }
+}
+
+#[test]
+fn a_deleted_journal_is_noticed_by_the_anchor_that_is_left() {
+    let (state, store) = journal();
+    drop(store);
+    std::fs::remove_file(state.file("journal.db")).unwrap();
+    let store = state.open();
+    assert_eq!(store.last_seq().unwrap(), 0);
+    let found = broken(&store);
+    assert_eq!((found.seq, found.fault), (1, Fault::CutOff(10)));
+}
+
+#[test]
+fn an_anchor_that_is_behind_is_no_fault() {
+    let (state, store) = journal();
+    let behind = std::fs::read(state.file("journal.head")).unwrap();
+    call(&store, "s", "more");
+    std::fs::write(state.file("journal.head"), behind).unwrap();
+    assert_eq!(store.verify().unwrap().records, 12);
+    drop(store);
+    let store = state.open();
+    call(&store, "s", "still more");
+    assert_eq!(store.verify().unwrap().records, 14);
+}

@@ -1,0 +1,174 @@
+//! Writing: in order, whoever waits or does not wait, and what happens when it cannot be done.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use windlass_core::{CallId, Journal as _, Outcome, RecordKind};
+use windlass_store::{Settings, Store};
+
+use crate::common::{FINISHED, State, all, append, call, record, session, told, wait};
+
+#[test]
+fn records_come_back_as_they_were_written() {
+    let state = State::new();
+    let store = state.open();
+    let mut denied = record("s1", "c2", RecordKind::Finished(Outcome::Denied));
+    denied.body = "not JSON \0 ü".into();
+    let written = [record("s1", "c1", RecordKind::Started), record("s1", "c1", FINISHED), denied];
+    for record in &written {
+        append(&store, record.clone()).unwrap();
+    }
+    let read = all(&store);
+    assert_eq!(read.len(), written.len());
+    for (at, (row, record)) in read.iter().zip(&written).enumerate() {
+        assert_eq!(row.seq, at as u64 + 1);
+        assert_eq!(row.at, record.at);
+        assert_eq!(row.session.as_ref(), Some(&record.session));
+        assert_eq!(row.turn.as_ref(), Some(&record.turn));
+        assert_eq!(row.call.as_ref(), Some(&record.call));
+        assert_eq!(row.tool.as_ref(), Some(&record.tool));
+        assert_eq!(row.kind.as_str(), record.kind.as_str());
+        assert_eq!(row.body.as_ref(), Some(&record.body));
+    }
+    assert_eq!(read[2].outcome, Some(Outcome::Denied));
+    let first = store.call(&CallId::new("c1")).unwrap().unwrap();
+    assert_eq!(
+        (first.started, first.finished, first.outcome),
+        (Some(1), Some(2), Some(Outcome::Ok))
+    );
+    let second = store.call(&CallId::new("c2")).unwrap().unwrap();
+    assert_eq!((second.started, second.finished), (None, Some(3)));
+    assert_eq!(store.call(&CallId::new("c3")).unwrap(), None);
+    assert_eq!(store.verify().unwrap().records, 3);
+}
+
+#[test]
+fn the_order_is_that_of_the_calls_of_append() {
+    let state = State::new();
+    let store = state.open();
+    let names: Vec<String> = (0..100).map(|at| format!("c{at}")).collect();
+    let mut waiting: Vec<_> =
+        names.iter().map(|name| store.append(record("s", name, RecordKind::Started))).collect();
+    while let Some(last) = waiting.pop() {
+        wait(last).unwrap();
+    }
+    let rows = all(&store);
+    let calls: Vec<&str> = told(&rows).iter().map(|(_, call)| *call).collect();
+    assert_eq!(calls, names);
+}
+
+#[test]
+fn a_record_that_nobody_waits_for_is_written() {
+    let state = State::new();
+    let store = state.open();
+    drop(store.append(record("s", "dropped", RecordKind::Started)));
+    let forgotten = store.append(record("s", "forgotten", RecordKind::Started));
+    store.close();
+    assert_eq!(all(&store).len(), 2);
+    wait(forgotten).unwrap();
+}
+
+#[test]
+fn many_threads_write_one_chain() {
+    let state = State::new();
+    let store = state.open();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let store = &store;
+            scope.spawn(move || {
+                for at in 0..50 {
+                    call(store, "s", &format!("c{thread}-{at}"));
+                }
+            });
+        }
+    });
+    assert_eq!(store.verify().unwrap().records, 800);
+    assert_eq!(store.session(&session("s")).unwrap().calls, 400);
+}
+
+#[test]
+fn a_closed_store_takes_no_more() {
+    let state = State::new();
+    let store = state.open();
+    call(&store, "s", "c1");
+    store.close();
+    store.close();
+    let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
+    assert!(error.0.contains("the store is closed"), "{error}");
+    assert_eq!(all(&store).len(), 2);
+}
+
+#[test]
+fn a_record_has_its_limit() {
+    let state = State::new();
+    let store = state.open();
+    let mut long = record("s", "c1", RecordKind::Started);
+    long.body = "x".repeat((64 << 20) + 1);
+    let error = append(&store, long).unwrap_err();
+    assert!(error.0.contains("call c1"), "{error}");
+    let mut fitting = record("s", "c2", RecordKind::Started);
+    fitting.body = "x".repeat(3 << 20);
+    append(&store, fitting).unwrap();
+    assert_eq!(store.verify().unwrap().records, 1);
+}
+
+#[test]
+fn a_database_that_others_hold_is_an_error_until_they_let_go() {
+    let state = State::new();
+    let settings = Settings { patience: Duration::ZERO, ..Settings::default() };
+    let store = Store::open_with(state.dir(), settings).unwrap();
+    call(&store, "s", "c1");
+    let intruder = state.intruder();
+    intruder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
+    assert!(error.0.contains("journal.db was locked by another process"), "{error}");
+    intruder.execute_batch("COMMIT").unwrap();
+    call(&store, "s", "c3");
+    assert_eq!(store.verify().unwrap().records, 4);
+}
+
+#[test]
+fn who_waits_for_others_gets_through() {
+    let state = State::new();
+    let store = state.open();
+    let intruder = state.intruder();
+    intruder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = store.append(record("s", "c1", RecordKind::Started));
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| wait(waiting));
+        intruder.execute_batch("COMMIT").unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+    assert_eq!(store.verify().unwrap().records, 1);
+}
+
+#[test]
+fn nobody_else_may_look() {
+    let state = State::new();
+    let dir = state.file("deep/down");
+    let store = Store::open(&dir).unwrap();
+    call(&store, "s", "c1");
+    let mode = |name: &str| std::fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777;
+    for name in [".", "writers"] {
+        assert_eq!(mode(name), 0o700, "{name}");
+    }
+    for name in ["journal.db", "journal.db-wal", "journal.db-shm", "journal.head", "writers/0"] {
+        assert_eq!(mode(name), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_large_wal_is_emptied() {
+    let state = State::new();
+    let store = state.open();
+    for at in 0..200 {
+        let mut long = record("s", &format!("c{at}"), FINISHED);
+        long.body = "x".repeat(1 << 20);
+        append(&store, long).unwrap();
+    }
+    store.close();
+    let size = |name: &str| std::fs::metadata(state.file(name)).unwrap().len();
+    assert!(size("journal.db-wal") < 100 << 20, "{}", size("journal.db-wal"));
+    assert!(size("journal.db") > 200 << 20, "{}", size("journal.db"));
+    assert_eq!(store.verify().unwrap().records, 200);
+}
