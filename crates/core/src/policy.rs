@@ -7,6 +7,7 @@ mod approval;
 mod grant;
 mod hard_denies;
 mod protected;
+mod remedy;
 mod rule;
 
 use std::fmt;
@@ -146,15 +147,12 @@ impl Verdict {
         if self.rule.starts_with("deny ") {
             return Some(format!("the rule `{}` would have to be removed", self.rule));
         }
-        Some(match effect {
-            Effect::State(_) | Effect::Ask | Effect::Secret(_) | Effect::Plugin(_) => {
-                "another --mode would allow it".to_owned()
-            }
-            // A path after `delete` is spelled `write`: one rule lets a tool create, change and remove.
-            Effect::Delete(pattern) => {
-                format!("to allow it: --allow '{}'", Effect::Write(pattern.clone()))
-            }
-            other => format!("to allow it: --allow '{other}'"),
+        if self.rule.starts_with("ask ") {
+            return Some(format!("a person has to say yes, or the rule `{}` to go", self.rule));
+        }
+        Some(match remedy::rule_for(effect) {
+            Some(rule) => format!("to allow it: --allow '{}'", rule.replace('\'', r"'\''")),
+            None => "another --mode would allow it".to_owned(),
         })
     }
 }
@@ -257,7 +255,8 @@ impl Policy {
         verdict
     }
 
-    /// The part of a decision that does not depend on effects: rules about the tool itself, and the mode `deny`.
+    /// The part of a decision that does not depend on single effects: rules about the tool itself, and the mode `deny` for a
+    /// call without any.
     fn decide_tool(&self, tool: &str, effects: &Arc<Effects>) -> Verdict {
         let named = self.strictest(
             |rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool)),
@@ -265,7 +264,10 @@ impl Policy {
         let (decision, rule) = match named {
             Some((decision, rule)) if decision != Decision::Allow => (decision, rule),
             Some((_, rule)) => (Decision::Allow, rule),
-            None if self.mode == Mode::Deny => (Decision::Deny, "mode deny".into()),
+            // With effects, it is they that a rule can allow or the mode denies.
+            None if self.mode == Mode::Deny && effects.is_empty() => {
+                (Decision::Deny, "mode deny".into())
+            }
             None => (Decision::Allow, format!("mode {}", self.mode)),
         };
         Verdict { decision, rule, effect: None, effects: effects.clone() }
@@ -279,9 +281,12 @@ impl Policy {
             rule.matches(effect, workspace)
                 || matches!(rule.resource(), Resource::Tool(name) if name.matches(tool))
         });
-        let decided = ruled.unwrap_or_else(|| (self.by_mode(effect, workspace), format!("mode {}", self.mode)));
+        let decided = ruled
+            .unwrap_or_else(|| (self.by_mode(effect, workspace), format!("mode {}", self.mode)));
         match protected::protected(effect) {
-            Some(reason) if decided.0 == Decision::Allow => (Decision::Ask, format!("always asked: {reason}")),
+            Some(reason) if decided.0 != Decision::Deny => {
+                (Decision::Ask, format!("always asked: {reason}"))
+            }
             _ => decided,
         }
     }

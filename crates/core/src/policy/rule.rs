@@ -81,7 +81,8 @@ impl PathGlob {
             .literal_separator(true)
             .build()
             .map_err(|error| error.kind().to_string())?;
-        Ok(Self { matcher: glob.compile_matcher(), absolute: text.starts_with('/'), literal })
+        let absolute = literal.as_deref().map_or(text.starts_with('/'), Path::is_absolute);
+        Ok(Self { matcher: glob.compile_matcher(), absolute, literal })
     }
 
     /// Whether every file of `pattern` is meant.
@@ -162,7 +163,7 @@ fn runs_only(command: &CommandLine, words: &[String], exact: bool) -> bool {
 }
 
 /// The host of `scheme://host:port`, brackets and all.
-fn host_of(origin: &str) -> &str {
+pub(super) fn host_of(origin: &str) -> &str {
     let rest = origin.split_once("://").map_or(origin, |(_, rest)| rest);
     match rest.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,

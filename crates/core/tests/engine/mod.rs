@@ -11,6 +11,7 @@ mod hooks;
 mod journal;
 mod lookup;
 mod overrides;
+mod policy;
 mod redaction;
 mod schedule;
 mod stages;

@@ -82,12 +82,10 @@ async fn errors_and_arguments_and_effects_are_clean_too() {
     let result = setup.call("login", input.clone()).await;
     assert_text(&result, Outcome::Error, "[secret PASSWORD] is wrong\ntry not [secret PASSWORD]");
     setup.call("unknown", input).await;
-    setup.call(SECRET, json!({})).await;
     let recorded = setup.bodies();
     let clean = json!({"password": "[secret PASSWORD]", "more": [{"again": "[secret PASSWORD]"}]});
     assert_eq!(recorded[0]["input"], clean);
     assert_eq!(recorded[2]["input"], clean, "of a call that never began");
-    setup.told().retain(|event| !matches!(event, Event::Finished(result) if result.tool == SECRET));
     check_clean(&mut setup);
 }
 
