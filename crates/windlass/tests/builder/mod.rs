@@ -1,0 +1,98 @@
+//! What the builder puts together, and what it refuses.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::json;
+use tempfile::TempDir;
+use windlass::testing::MockTool;
+use windlass::{Builder, CallResult, Error, Mode, Outcome, ToolCall, Windlass};
+
+fn folder(files: &[&str]) -> TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in files {
+        fs::write(folder.path().join(name), "content\n").expect("a file");
+    }
+    folder
+}
+
+async fn read(builder: Builder, path: &Path) -> CallResult {
+    let windlass = builder.build().expect("a workspace");
+    let call = ToolCall::new("read", json!({"path": path}));
+    windlass.call(&windlass.new_session(), call).await
+}
+
+#[test]
+fn a_workspace_that_is_not_there_is_an_error_that_names_it() {
+    let folder = folder(&[]);
+    let error =
+        Windlass::builder(folder.path().join("nothing")).build().expect_err("no such place");
+    assert!(matches!(error, Error::Workspace(_)));
+    assert!(error.to_string().contains("nothing"), "{error}");
+}
+
+#[test]
+fn a_tool_of_your_own_does_not_hide_a_built_in_one() {
+    let folder = folder(&[]);
+    let error = Windlass::builder(folder.path())
+        .tool(MockTool::named("read"))
+        .build()
+        .expect_err("there is one already");
+    assert_eq!(error.to_string(), "there is a tool `read` already");
+}
+
+#[tokio::test]
+async fn built_in_tools_come_first_and_then_your_own() {
+    let folder = folder(&[]);
+    let windlass =
+        Windlass::builder(folder.path()).tool(MockTool::named("deploy")).build().expect("built");
+    let tools = windlass.tools(&windlass.new_session()).await;
+    let names: Vec<&str> = tools.iter().map(|spec| &*spec.name).collect();
+    assert_eq!(names.last(), Some(&"deploy"));
+    assert_eq!(names.len(), windlass::BUILTIN.len() + 1);
+}
+
+#[tokio::test]
+async fn every_call_is_in_the_journal_and_the_journal_is_out_of_reach() {
+    let folder = folder(&[]);
+    let state = folder.path().join("state");
+    let windlass = Windlass::builder(folder.path())
+        .state(&state)
+        .mode(Mode::Yolo)
+        .build()
+        .expect("a workspace");
+    let session = windlass.new_session();
+    for entry in fs::read_dir(&state).expect("the state").map(|entry| entry.expect("an entry")) {
+        let call = ToolCall::new("read", json!({"path": entry.path()}));
+        let result = windlass.call(&session, call).await;
+        assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
+    }
+    assert!(windlass.store().is_some());
+}
+
+#[tokio::test]
+async fn secret_and_protected_files_are_out_of_reach_unless_named() {
+    let folder = folder(&[".env", "plans.md"]);
+    let home = folder.path().canonicalize().expect("the real place");
+    let builder = || Windlass::builder(folder.path()).mode(Mode::Yolo);
+    let (env, plans) = (home.join(".env"), home.join("plans.md"));
+    assert_eq!(read(builder(), &env).await.outcome, Outcome::Denied);
+    assert_eq!(read(builder().not_secret([env.clone()]), &env).await.outcome, Outcome::Ok);
+    assert_eq!(read(builder(), &plans).await.outcome, Outcome::Ok);
+    assert_eq!(read(builder().protect([plans.clone()]), &plans).await.outcome, Outcome::Denied);
+}
+
+#[tokio::test]
+async fn rules_decide_before_the_mode() {
+    let folder = folder(&["a.txt", "b.txt"]);
+    let builder = || {
+        Windlass::builder(folder.path())
+            .mode(Mode::Deny)
+            .allow("read a.txt".parse().expect("a rule"))
+            .allow("read b.txt".parse().expect("a rule"))
+            .deny("read b.*".parse().expect("a rule"))
+    };
+    for (path, outcome) in [("a.txt", Outcome::Ok), ("b.txt", Outcome::Denied)] {
+        assert_eq!(read(builder(), Path::new(path)).await.outcome, outcome, "{path}");
+    }
+}
