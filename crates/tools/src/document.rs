@@ -9,7 +9,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use windlass_core::{Context, OpenFile, Stat, ToolError, quote};
+use windlass_core::{Change, Context, Expect, OpenFile, Stat, ToolError, quote};
 
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
 use crate::shown;
@@ -231,6 +231,21 @@ fn read_all(file: File, len: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default() + 1);
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
+}
+
+/// Replaces or creates a file, unless the call was stopped in the meantime.
+pub(crate) fn change(
+    cx: &Context,
+    path: &Path,
+    content: &[u8],
+    expect: Expect,
+) -> Result<(), ToolError> {
+    // Whoever stopped the call was told that it is over; the thread that works for it has to look for itself.
+    if cx.is_cancelled() {
+        return Err(ToolError::cancelled("stopped before anything was written"));
+    }
+    cx.files().change(path, &Change { content, expect })?;
+    Ok(())
 }
 
 impl SpliceError {

@@ -43,13 +43,13 @@ pub(crate) struct Read {
 /// The one that is in the table.
 pub(crate) static READ: Read = Read { indexes: IndexCache::new() };
 
-/// Read a file: text as `NUMBER⇥line`, images, PDF and notebooks too. The last line says what remains.
+/// Read a file: text as `NUMBER⇥line`, also images, PDF, notebooks.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// File, or `output:CALL` for a kept output.
+    /// File, or `output:CALL`.
     path: PathBuf,
-    /// First line; negative counts from the end.
+    /// First line; negative: from the end.
     #[serde(default = "first")]
     offset: i64,
     /// Lines at most.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Change, Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern, Stat, Tool,
-    ToolError, Unseen,
+    Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern, Stat, Tool, ToolError,
+    Unseen,
 };
 
 use crate::diff;
@@ -25,15 +25,15 @@ const MAX_BYTES: usize = 10 << 20;
 
 pub(crate) struct Write;
 
-/// Create a file, replace all of it, or append. A file must have been read before it is replaced; to change parts use `edit`.
+/// Create, replace or append to a file. Read it before you replace it; change parts with `edit`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// File to write; parents are created.
+    /// The file; parents are created.
     path: PathBuf,
     /// All of the text.
     content: String,
-    /// `create` fails if there is a file.
+    /// `create` fails if it exists.
     #[serde(default)]
     mode: Mode,
 }
@@ -98,7 +98,7 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
 /// A new file holds exactly what was given.
 fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let content = args.content.as_bytes();
-    cx.files().change(&args.path, &Change { content, expect: Expect::Absent })?;
+    document::change(cx, &args.path, content, Expect::Absent)?;
     let changes = diff::unified("", &args.content);
     let lines = shown::count(changes.added, "line", "lines");
     Ok(Output::text(format!("created {name}: {lines}, {}", shown::size(content.len() as u64)))
@@ -149,8 +149,7 @@ fn finish(
             .with("created", false)
             .with("diff", ""));
     }
-    let change = Change { content: &content, expect: Expect::Same(stat.fingerprint) };
-    cx.files().change(&args.path, &change)?;
+    document::change(cx, &args.path, &content, Expect::Same(stat.fingerprint))?;
     let bytes = content.len();
     let after = before.with_bytes(content);
     let changes = diff::unified(&before.to_text(), &after.to_text());

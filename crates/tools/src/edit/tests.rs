@@ -177,7 +177,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #![proptest_config(ProptestConfig::with_cases(2_500))]
 
     /// Whatever is edited in whatever file: the bytes before and after the places are those that were there.
     #[test]

@@ -79,3 +79,69 @@ mod extract {
         debug_assert!(written.is_ok(), "writing to a string does not fail");
     }
 }
+
+#[cfg(feature = "pdf")]
+#[cfg(test)]
+mod tests {
+    use lopdf::content::{Content, Operation};
+    use lopdf::{Document, Object, Stream, dictionary};
+
+    use super::to_text;
+
+    /// A document with one page for each text.
+    fn document(pages: &[&str]) -> Vec<u8> {
+        let mut document = Document::with_version("1.5");
+        let parent = document.new_object_id();
+        let font = document.add_object(dictionary! {
+            "Type" => "Font", "Subtype" => "Type1", "BaseFont" => "Courier", "Encoding" => "WinAnsiEncoding",
+        });
+        let resources = document.add_object(dictionary! { "Font" => dictionary! { "F1" => font } });
+        let kids: Vec<Object> = pages
+            .iter()
+            .map(|text| {
+                let operations = vec![
+                    Operation::new("BT", vec![]),
+                    Operation::new("Tf", vec!["F1".into(), 12.into()]),
+                    Operation::new("Tj", vec![Object::string_literal(*text)]),
+                    Operation::new("ET", vec![]),
+                ];
+                let content = Content { operations }.encode().unwrap();
+                let content = document.add_object(Stream::new(dictionary! {}, content));
+                let page = dictionary! {
+                    "Type" => "Page", "Parent" => parent, "Contents" => content, "Resources" => resources,
+                };
+                document.add_object(page).into()
+            })
+            .collect();
+        let count = i64::try_from(kids.len()).unwrap();
+        document.objects.insert(
+            parent,
+            dictionary! { "Type" => "Pages", "Kids" => kids, "Count" => count }.into(),
+        );
+        let catalog = document.add_object(dictionary! { "Type" => "Catalog", "Pages" => parent });
+        document.trailer.set("Root", catalog);
+        let mut bytes = Vec::new();
+        document.save_to(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn pages_become_text() {
+        let text = to_text(&document(&["Hello world", "", "Bye"]), &|| false).unwrap();
+        assert_eq!(
+            text,
+            "--- page 1 of 3 ---\nHello world\n--- page 2 of 3 ---\n[no text on this page]\n--- page 3 of 3 ---\nBye\n"
+        );
+    }
+
+    #[test]
+    fn a_broken_file_is_an_error_and_no_panic() {
+        let whole = document(&["Hello world"]);
+        for end in (0..whole.len()).step_by(7) {
+            let broken = to_text(&whole[..end], &|| false);
+            assert!(broken.is_ok() || broken.is_err_and(|why| !why.is_empty()), "{end}");
+        }
+        assert!(to_text(b"%PDF-1.7\n", &|| false).is_err());
+        assert!(to_text(&document(&[]), &|| false).is_err());
+    }
+}

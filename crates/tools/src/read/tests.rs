@@ -19,7 +19,7 @@ fn with_path(mut input: Value, path: &str) -> Value {
 
 /// `count` lines `l1`, `l2` …
 fn numbered(count: usize) -> String {
-    (1..=count).map(|line| format!("l{line}\n")).collect()
+    (1..=count).map(|line| format!("l{line}\n")).collect::<Vec<_>>().concat()
 }
 
 #[test]
@@ -143,8 +143,10 @@ fn metadata_holds_the_same_facts() {
 
 #[test]
 fn pages_together_are_the_file() {
-    let text: String =
-        (0..9_000).map(|line| format!("line {line} {}\n", "é".repeat(line % 90))).collect();
+    let text: String = (0..9_000)
+        .map(|line| format!("line {line} {}\n", "é".repeat(line % 90)))
+        .collect::<Vec<_>>()
+        .concat();
     let workspace = Workspace::new(&[("f", &text)]);
     let mut all = String::new();
     let mut next = json!(1);
@@ -189,7 +191,8 @@ fn the_middle_of_a_large_file_is_exact_the_first_and_the_second_time() {
         let shown = workspace.text("read", input);
         let expected: String = (first..first + limit)
             .map(|line| format!("{line}\t{line:07} the quick brown fox jumps over the lazy dog\n"))
-            .collect();
+            .collect::<Vec<_>>()
+            .concat();
         assert!(shown.starts_with(&expected), "{shown}");
     }
     let known = workspace.call("read", json!({"path": "big", "offset": 10, "limit": 1}));

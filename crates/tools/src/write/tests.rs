@@ -117,7 +117,7 @@ fn appending_is_not_a_look() {
 #[test]
 fn what_was_not_seen_is_not_replaced() {
     let input = json!({"path": "f", "content": "new"});
-    let ten: String = (1..=10).map(|line| format!("{line}\n")).collect();
+    let ten: String = (1..=10).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
     let workspace = Workspace::new(&[("f", &ten)]);
     assert_eq!(
         refused(&workspace, input.clone()),
@@ -176,6 +176,22 @@ fn what_cannot_be_written() {
     let result = workspace.call("write", json!({"path": "g", "content": large}));
     assert_eq!(result.code, Some("invalid_args"));
     assert!(result.output.to_text().contains("10485761 bytes"), "{:?}", result.output);
+}
+
+#[test]
+fn only_regular_files_are_touched() {
+    let workspace = Workspace::new(&[]);
+    let _socket = std::os::unix::net::UnixListener::bind(workspace.path("s")).unwrap();
+    for (tool, input) in [
+        ("read", json!({"path": "s"})),
+        ("write", json!({"path": "s", "content": "x"})),
+        ("edit", json!({"path": "s", "old_string": "a", "new_string": "b"})),
+    ] {
+        let result = workspace.call(tool, input);
+        assert_eq!(result.outcome, Outcome::Error, "{tool}");
+        let text = result.output.to_text();
+        assert!(text.contains("it is a socket"), "{text}");
+    }
 }
 
 #[test]
