@@ -1,0 +1,23 @@
+//! `windlass mcp`: the tools for any MCP host, over stdin and stdout.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use windlass_mcp::Options;
+
+use super::{block_on, until_interrupted};
+use crate::options::Global;
+use crate::setup::{Journal, Setup};
+
+pub(super) fn run(global: &Global) -> Result<ExitCode> {
+    block_on(async {
+        let Setup { windlass, session } = Setup::open(global, Journal::On)?;
+        let served = windlass_mcp::serve_stdio(
+            windlass.engine().clone(),
+            session.clone(),
+            Options::default(),
+        );
+        until_interrupted(&session, served).await??;
+        Ok(ExitCode::SUCCESS)
+    })?
+}
