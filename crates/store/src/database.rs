@@ -22,23 +22,23 @@ const APPLICATION: i32 = 0x576e_646c;
 /// Which layout the tables have.
 const LAYOUT: i32 = 1;
 
-/// The body comes last, so that reading a hash never walks the pages of a long body.
+/// `journal` alone is the record. Its body comes last, so that reading a hash never walks the pages of a long body.
 ///
-/// `journal` alone is the record; `sessions` and `calls` are derived from it for looking back, and `open_calls` holds the few
-/// that have begun and not ended.
+/// Each page that a record changes is written, so the rest is kept to what cannot be had otherwise: `sessions` is written once for
+/// each, `open_calls` holds the few calls that have begun and not ended, and a call gets its row in `calls` when it ends. That
+/// row is also how the records of a session are found.
 const TABLES: &str = "
     CREATE TABLE journal (
         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL,
         session TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL, tool TEXT NOT NULL,
         kind TEXT NOT NULL, outcome TEXT, body_hash BLOB NOT NULL, hash BLOB NOT NULL, body TEXT) STRICT;
-    CREATE INDEX journal_session ON journal (session);
-    CREATE INDEX journal_deletion ON journal (session) WHERE kind = 'session_deleted';
+    CREATE INDEX journal_session ON journal (session) WHERE call = '';
     CREATE TABLE sessions (
-        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, parent TEXT,
-        created INTEGER NOT NULL, last INTEGER NOT NULL, calls INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+        id TEXT PRIMARY KEY, workspace TEXT NOT NULL, parent TEXT, created INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE calls (
-        id TEXT PRIMARY KEY, session TEXT NOT NULL, tool TEXT NOT NULL,
-        started INTEGER, finished INTEGER NOT NULL, outcome TEXT NOT NULL) STRICT, WITHOUT ROWID;
+        session TEXT NOT NULL, finished INTEGER NOT NULL, started INTEGER,
+        id TEXT NOT NULL, tool TEXT NOT NULL, outcome TEXT NOT NULL,
+        PRIMARY KEY (session, finished)) STRICT, WITHOUT ROWID;
     CREATE TABLE open_calls (
         id TEXT PRIMARY KEY, session TEXT NOT NULL, turn TEXT NOT NULL, tool TEXT NOT NULL,
         started INTEGER NOT NULL, slot INTEGER NOT NULL, process INTEGER NOT NULL) STRICT, WITHOUT ROWID;

@@ -10,6 +10,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use windlass_core::{CallId, Outcome, SessionId, TurnId};
 
 use crate::chain::{COLUMNS, Stored};
+use crate::tables::NUMBERS;
 use crate::timestamp::from_nanos;
 use crate::{Kind, Store, StoreError, utc};
 
@@ -101,7 +102,7 @@ pub struct SessionRow {
     /// When its first record was written.
     #[serde(serialize_with = "serialize_utc")]
     pub created: SystemTime,
-    /// When its last call ended.
+    /// When its latest record was written.
     #[serde(serialize_with = "serialize_utc")]
     pub last: SystemTime,
     /// How many calls have ended.
@@ -111,8 +112,22 @@ pub struct SessionRow {
 }
 
 impl SessionRow {
-    const SELECT: &str = "SELECT id, workspace, parent, created, last, calls, \
-        (SELECT count(*) FROM open_calls WHERE session = sessions.id) FROM sessions";
+    /// Of the sessions for which a condition on `?1` holds, the latest `?2`.
+    fn select(condition: &str) -> String {
+        format!(
+            "WITH found AS (
+                SELECT id, workspace, parent, created, max(
+                    coalesce((SELECT max(finished) FROM calls WHERE session = sessions.id), 0),
+                    coalesce((SELECT max(started) FROM open_calls WHERE session = sessions.id), 0),
+                    coalesce((SELECT max(seq) FROM journal WHERE call = '' AND session = sessions.id), 0)) AS latest
+                FROM sessions WHERE {condition} ORDER BY latest DESC LIMIT ?2)
+             SELECT id, workspace, parent, created,
+                coalesce((SELECT at FROM journal WHERE seq = latest), created),
+                (SELECT count(*) FROM calls WHERE session = found.id),
+                (SELECT count(*) FROM open_calls WHERE session = found.id)
+             FROM found ORDER BY latest DESC"
+        )
+    }
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let workspace: String = row.get(1)?;
@@ -162,10 +177,7 @@ impl Store {
     /// The sessions, the latest first.
     pub fn sessions(&self, filter: SessionFilter<'_>) -> Result<Vec<SessionRow>, StoreError> {
         let workspace = filter.workspace.map(Path::to_string_lossy);
-        let sql = format!(
-            "{} WHERE ?1 IS NULL OR workspace = ?1 ORDER BY last DESC, id DESC LIMIT ?2",
-            SessionRow::SELECT
-        );
+        let sql = SessionRow::select("?1 IS NULL OR workspace = ?1");
         self.read(|connection| {
             connection
                 .prepare(&sql)?
@@ -176,14 +188,14 @@ impl Store {
 
     /// One session.
     pub fn session(&self, id: &SessionId) -> Result<SessionRow, StoreError> {
-        let sql = format!("{} WHERE id = ?", SessionRow::SELECT);
+        let sql = SessionRow::select("id = ?1");
         self.read(|connection| {
-            connection.prepare(&sql)?.query_row([id.as_str()], SessionRow::read).optional()
+            connection.prepare(&sql)?.query_row((id.as_str(), 1), SessionRow::read).optional()
         })?
         .ok_or_else(|| StoreError::UnknownSession(id.clone()))
     }
 
-    /// One call, whether it has ended or not.
+    /// One call, whether it has ended or not. It looks through all there are.
     pub fn call(&self, id: &CallId) -> Result<Option<CallRow>, StoreError> {
         self.read(|connection| {
             connection
@@ -214,17 +226,16 @@ impl Store {
         after_seq: u64,
         limit: usize,
     ) -> Result<Vec<JournalRow>, StoreError> {
-        let condition = if session.is_some() { "session = ?1" } else { "?1 IS NULL" };
-        let sql = format!(
-            "SELECT {COLUMNS} FROM journal WHERE {condition} AND seq > ?2 ORDER BY seq LIMIT ?3"
-        );
+        let condition = match session {
+            Some(_) => format!("seq IN ({NUMBERS})"),
+            None => "?1 IS NULL AND seq > ?2".to_owned(),
+        };
+        let sql = format!("SELECT {COLUMNS} FROM journal WHERE {condition} ORDER BY seq LIMIT ?3");
+        let session = session.map(SessionId::as_str);
         self.read(|connection| {
             connection
                 .prepare_cached(&sql)?
-                .query_map(
-                    (session.map(SessionId::as_str), after_seq, sql_limit(Some(limit))),
-                    JournalRow::read,
-                )?
+                .query_map((session, after_seq, sql_limit(Some(limit))), JournalRow::read)?
                 .collect()
         })
     }
@@ -244,24 +255,38 @@ impl Store {
     ) -> Result<u64, StoreError> {
         self.session(session)?;
         let failed = |why| StoreError::file("export from", &self.database.path, why);
-        let (mut count, mut after) = (0, 0);
-        loop {
-            let rows = self.records(Some(session), after, Self::PORTION)?;
-            let Some(last) = rows.last() else { return Ok(count) };
-            after = last.seq;
-            for row in &rows {
-                serde_json::to_writer(&mut *out, row).map_err(|error| failed(error.into()))?;
+        let numbers = self.numbers_of(session)?;
+        for portion in numbers.chunks(Self::PORTION) {
+            for row in self.rows_of(portion)? {
+                serde_json::to_writer(&mut *out, &row).map_err(|error| failed(error.into()))?;
                 out.write_all(b"\n").map_err(failed)?;
-                count += 1;
             }
         }
+        Ok(numbers.len() as u64)
     }
 
-    /// The calls of a session, as the journal has them.
+    fn numbers_of(&self, session: &SessionId) -> Result<Vec<u64>, StoreError> {
+        self.read(|connection| {
+            connection
+                .prepare(&format!("SELECT * FROM ({NUMBERS}) ORDER BY 1"))?
+                .query_map((session.as_str(), 0), |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    fn rows_of(&self, numbers: &[u64]) -> Result<Vec<JournalRow>, StoreError> {
+        let sql = format!("SELECT {COLUMNS} FROM journal WHERE seq = ?");
+        self.read(|connection| {
+            let mut statement = connection.prepare_cached(&sql)?;
+            numbers.iter().map(|number| statement.query_row([number], JournalRow::read)).collect()
+        })
+    }
+
+    /// The calls of a session that have ended.
     pub(crate) fn calls_of(&self, session: &SessionId) -> Result<Vec<CallId>, StoreError> {
         self.read(|connection| {
             connection
-                .prepare("SELECT DISTINCT call FROM journal WHERE session = ? AND call <> ''")?
+                .prepare("SELECT id FROM calls WHERE session = ?")?
                 .query_map([session.as_str()], |row| Ok(CallId::new(row.get::<_, String>(0)?)))?
                 .collect()
         })

@@ -24,8 +24,10 @@ use crate::writer::{Item, Writer};
 pub(crate) struct Queue {
     database: Database,
     state: Mutex<State>,
-    /// Told to the helper when it is wanted, and to everybody when the pen is put down.
-    changed: Condvar,
+    /// Wakes the helper.
+    helper_called: Condvar,
+    /// Wakes those who wait for the pen to be put down. Few do, and waking nobody costs a system call too, so they are counted.
+    pen_free: Condvar,
 }
 
 struct State {
@@ -35,6 +37,7 @@ struct State {
     pen: Pen,
     helper: Option<JoinHandle<()>>,
     helper_wanted: bool,
+    waiting_for_pen: u32,
     ended: bool,
 }
 
@@ -56,8 +59,10 @@ impl Queue {
             pen: writer.map_or(Pen::Gone, |writer| Pen::Free(Box::new(writer))),
             helper: None,
             helper_wanted: false,
+            waiting_for_pen: 0,
         };
-        Self { database, state: Mutex::new(state), changed: Condvar::new() }
+        let (helper_called, pen_free) = (Condvar::new(), Condvar::new());
+        Self { database, state: Mutex::new(state), helper_called, pen_free }
     }
 
     pub(crate) fn announce(&self, announcement: Announcement) {
@@ -85,7 +90,7 @@ impl Queue {
     /// Writes what is queued and takes no more.
     pub(crate) fn close(self: &Arc<Self>) {
         self.lock().ended = true;
-        self.changed.notify_all();
+        self.helper_called.notify_one();
         let helper = self.lock().helper.take();
         if let Some(helper) = helper {
             // If it panicked, that was told to those who waited for it.
@@ -97,7 +102,8 @@ impl Queue {
         }
     }
 
-    /// Writes what is queued, unless somebody is at it already: then they will see to the rest.
+    /// Writes what is queued, unless somebody is at it already: then they will see to the rest. A helper that is wanted goes
+    /// first, or a busy caller would never let it have the pen.
     fn write_now(self: &Arc<Self>) {
         if let Some(mut held) = self.take_pen_for_items() {
             held.write_at_once();
@@ -106,7 +112,10 @@ impl Queue {
 
     fn take_pen_for_items(self: &Arc<Self>) -> Option<Held> {
         let mut state = self.lock();
-        if state.items.is_empty() { None } else { self.take_pen(&mut state) }
+        if state.items.is_empty() || state.helper_wanted {
+            return None;
+        }
+        self.take_pen(&mut state)
     }
 
     fn take_pen(self: &Arc<Self>, state: &mut State) -> Option<Held> {
@@ -123,7 +132,11 @@ impl Queue {
         let mut state = self.lock();
         loop {
             match state.pen {
-                Pen::Taken => state = self.wait(state),
+                Pen::Taken => {
+                    state.waiting_for_pen += 1;
+                    state = self.pen_free.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.waiting_for_pen -= 1;
+                }
                 Pen::Gone => return None,
                 Pen::Free(_) => return self.take_pen(&mut state),
             }
@@ -134,7 +147,7 @@ impl Queue {
     fn call_helper(self: &Arc<Self>, state: &mut State) {
         state.helper_wanted = true;
         if state.helper.is_some() || state.ended {
-            self.changed.notify_all();
+            self.helper_called.notify_one();
             return;
         }
         let queue = Arc::clone(self);
@@ -168,7 +181,7 @@ impl Queue {
                 state.helper_wanted = false;
                 return Some(held);
             }
-            state = self.wait(state);
+            state = self.helper_called.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -176,10 +189,6 @@ impl Queue {
         let mut state = self.lock();
         writer.announcements.append(&mut state.announcements);
         std::mem::take(&mut state.items)
-    }
-
-    fn wait<'state>(&self, state: MutexGuard<'state, State>) -> MutexGuard<'state, State> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -259,7 +268,7 @@ impl Drop for Held {
             Some(mut writer) if !std::thread::panicking() => {
                 let unfinished = !state.items.is_empty() || writer.ledger.is_large();
                 state.pen = Pen::Free(writer);
-                if unfinished {
+                if unfinished || state.helper_wanted {
                     queue.call_helper(&mut state);
                 }
             }
@@ -270,9 +279,9 @@ impl Drop for Held {
                 state.items.clear();
             }
         }
-        drop(state);
-        // `close` may wait for the pen, and the helper for its turn.
-        queue.changed.notify_all();
+        if state.waiting_for_pen > 0 {
+            queue.pen_free.notify_all();
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! The tables beside the journal, kept in step with it inside the same transaction: sessions, calls, and calls that have not ended.
+//! They are derived from the record and can be told from it again.
 
 use rusqlite::OptionalExtension as _;
 use windlass_core::{Outcome, Record, RecordKind, SessionId};
@@ -14,35 +15,6 @@ pub(crate) struct Announcement {
     pub(crate) session: SessionId,
     pub(crate) workspace: String,
     pub(crate) parent: Option<SessionId>,
-}
-
-/// What the records of one transaction change in `sessions`: one update for each session, however many records, and none where
-/// calls only began.
-#[derive(Debug, Default)]
-pub(crate) struct Touched(Vec<(SessionId, i64, u64)>);
-
-impl Touched {
-    fn add(&mut self, session: &SessionId, at: i64, calls: u64) {
-        match self.0.iter_mut().find(|(id, ..)| id == session) {
-            Some((_, last, count)) => {
-                *last = at.max(*last);
-                *count += calls;
-            }
-            None => self.0.push((session.clone(), at, calls)),
-        }
-    }
-
-    pub(crate) fn write(self, chain: &Chain<'_>) -> rusqlite::Result<()> {
-        let mut statement = chain.connection.prepare_cached(
-            "INSERT INTO sessions (id, workspace, created, last, calls) VALUES (?1, '', ?2, ?2, ?3) \
-             ON CONFLICT DO UPDATE SET last = max(last, excluded.last), calls = calls + excluded.calls \
-             WHERE excluded.calls > 0",
-        )?;
-        for (session, at, calls) in self.0 {
-            statement.execute((session.as_str(), at, calls))?;
-        }
-        Ok(())
-    }
 }
 
 /// Records that a session began, unless it is known with this workspace.
@@ -63,30 +35,26 @@ pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement) -> rusqlit
     chain
         .connection
         .prepare_cached(
-            "INSERT INTO sessions (id, workspace, parent, created, last, calls) VALUES (?1, ?2, ?3, ?4, ?4, 0) \
+            "INSERT INTO sessions (id, workspace, parent, created) VALUES (?, ?, ?, ?) \
              ON CONFLICT DO UPDATE SET workspace = excluded.workspace, parent = coalesce(parent, excluded.parent)",
         )?
         .execute((id, workspace, parent, at))?;
     Ok(())
 }
 
+/// The numbers of the records of session `?1` after record `?2`.
+pub(crate) const NUMBERS: &str = "
+    SELECT seq FROM journal WHERE call = '' AND session = ?1 AND seq > ?2
+    UNION SELECT finished FROM calls WHERE session = ?1 AND finished > ?2
+    UNION SELECT started FROM calls WHERE session = ?1 AND finished > ?2 AND started > ?2
+    UNION SELECT started FROM open_calls WHERE session = ?1 AND started > ?2";
+
 /// Records a step of a call.
-pub(crate) fn record(
-    chain: &mut Chain<'_>,
-    touched: &mut Touched,
-    slot: &Slot,
-    record: &Record,
-) -> rusqlite::Result<()> {
+pub(crate) fn record(chain: &mut Chain<'_>, slot: &Slot, record: &Record) -> rusqlite::Result<()> {
     let at = to_nanos(record.at);
     match record.kind {
-        RecordKind::Started => {
-            touched.add(&record.session, at, 0);
-            start(chain, slot, record, at)
-        }
-        RecordKind::Finished(outcome) => {
-            touched.add(&record.session, at, 1);
-            finish(chain, &Finish::of(record, at, outcome))
-        }
+        RecordKind::Started => start(chain, slot, record, at),
+        RecordKind::Finished(outcome) => finish(chain, &Finish::of(record, at, outcome)),
     }
 }
 
@@ -102,6 +70,17 @@ fn start(chain: &mut Chain<'_>, slot: &Slot, record: &Record, at: i64) -> rusqli
              VALUES (?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute((id, session, turn, tool, seq, slot.number, std::process::id()))?;
+    ensure_session(chain, session, at)
+}
+
+/// A session that nobody announced is known by its first record.
+fn ensure_session(chain: &Chain<'_>, session: &str, at: i64) -> rusqlite::Result<()> {
+    chain
+        .connection
+        .prepare_cached(
+            "INSERT OR IGNORE INTO sessions (id, workspace, created) VALUES (?, '', ?)",
+        )?
+        .execute((session, at))?;
     Ok(())
 }
 
@@ -144,10 +123,13 @@ fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Result<()> {
     chain
         .connection
         .prepare_cached(
-            "INSERT OR REPLACE INTO calls (id, session, tool, started, finished, outcome) VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO calls (session, finished, started, id, tool, outcome) VALUES (?, ?, ?, ?, ?, ?)",
         )?
-        .execute((call, session, tool, started, seq, outcome))?;
-    Ok(())
+        .execute((session, seq, started, call, tool, outcome))?;
+    match started {
+        Some(_) => Ok(()),
+        None => ensure_session(chain, session, at),
+    }
 }
 
 /// A call that has begun and not ended.
@@ -166,14 +148,12 @@ pub(crate) fn close_left_behind(
     slot: &Slot,
     at: i64,
 ) -> rusqlite::Result<()> {
-    let mut touched = Touched::default();
     for open in left_behind(chain, slot)? {
         let body = serde_json::json!({
             "interrupted": true,
             "process": open.process,
             "text": format!("process {} ended before this call did; what it had done by then stays done", open.process),
         });
-        touched.add(&SessionId::new(open.session.as_str()), at, 1);
         finish(
             chain,
             &Finish {
@@ -187,7 +167,7 @@ pub(crate) fn close_left_behind(
             },
         )?;
     }
-    touched.write(chain)
+    Ok(())
 }
 
 fn left_behind(chain: &Chain<'_>, slot: &Slot) -> rusqlite::Result<Vec<Open>> {
@@ -218,13 +198,14 @@ pub(crate) fn running(chain: &Chain<'_>, session: &str) -> rusqlite::Result<Opti
 /// Removes what is derived from the records of a session and empties their bodies; the records stay in the chain.
 pub(crate) fn delete(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite::Result<()> {
     chain.append(&Entry { at, kind: Kind::SessionDeleted, body: "{}", ..of_session(session) })?;
-    let last = chain.head.seq;
-    let run = |sql: &str| chain.connection.prepare(sql)?.execute((session, last));
-    run(
-        "DELETE FROM calls WHERE id IN (SELECT call FROM journal WHERE session = ?1 AND seq < ?2)",
-    )?;
-    run("UPDATE journal SET body = NULL WHERE session = ?1 AND seq < ?2")?;
-    chain.connection.prepare("DELETE FROM sessions WHERE id = ?")?.execute([session])?;
+    let deletion = chain.head.seq;
+    chain
+        .connection
+        .prepare(&format!("UPDATE journal SET body = NULL WHERE seq IN ({NUMBERS}) AND seq < ?3"))?
+        .execute((session, 0, deletion))?;
+    for table in ["calls WHERE session", "sessions WHERE id"] {
+        chain.connection.prepare(&format!("DELETE FROM {table} = ?"))?.execute([session])?;
+    }
     Ok(())
 }
 

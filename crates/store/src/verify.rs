@@ -248,7 +248,8 @@ fn named(stored: &Stored<'_>, fault: Fault) -> VerifyError {
 fn deleted_sessions(connection: &Connection) -> rusqlite::Result<HashMap<Vec<u8>, i64>> {
     connection
         .prepare(
-            "SELECT CAST(session AS BLOB), max(seq) FROM journal WHERE kind = 'session_deleted' GROUP BY session",
+            "SELECT CAST(session AS BLOB), max(seq) FROM journal \
+             WHERE call = '' AND kind = 'session_deleted' GROUP BY session",
         )?
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect()

@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::database::Database;
 use crate::ledger::Ledger;
 use crate::liveness::{Slot, Slots};
-use crate::tables::{self, Announcement, Touched};
+use crate::tables::{self, Announcement};
 use crate::timestamp::to_nanos;
 
 /// One record to write, and who waits for it.
@@ -53,11 +53,10 @@ impl Writer {
             for announcement in &self.announcements {
                 tables::announce(chain, announcement)?;
             }
-            let mut touched = Touched::default();
             for item in items {
-                tables::record(chain, &mut touched, slot, &item.record)?;
+                tables::record(chain, slot, &item.record)?;
             }
-            touched.write(chain)
+            Ok(())
         })?;
         self.inherited_closed = true;
         self.announcements.clear();

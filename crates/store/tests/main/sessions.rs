@@ -5,7 +5,7 @@ use std::path::Path;
 use windlass_core::{CallId, Outputs as _, RecordKind};
 use windlass_store::{Fault, Kind, SessionFilter, Store, StoreError, VerifyError};
 
-use crate::common::{FINISHED, State, all, append, call, record, session, told};
+use crate::common::{FINISHED, State, all, append, call, moment, record, session, told};
 
 #[test]
 fn sessions_are_listed_with_what_is_known_of_them() {
@@ -17,23 +17,25 @@ fn sessions_are_listed_with_what_is_known_of_them() {
     store.session_started(&session("b"), Path::new("/two"), Some(&session("a")));
     call(&store, "b", "b1");
     call(&store, "c", "c1");
+    append(&store, record("a", "a2", RecordKind::Started)).unwrap();
+    let a = store.session(&session("a")).unwrap();
+    assert_eq!((a.calls, a.running, a.last), (1, 1, moment()));
     let mut later = record("a", "a2", FINISHED);
     later.at += std::time::Duration::from_secs(1);
-    append(&store, record("a", "a2", RecordKind::Started)).unwrap();
-    assert_eq!(store.session(&session("a")).unwrap().running, 1);
-    append(&store, later).unwrap();
+    append(&store, later.clone()).unwrap();
 
     let ids = |filter| -> Vec<String> {
         let rows = store.sessions(filter).unwrap();
         rows.into_iter().map(|row| row.id.to_string()).collect()
     };
-    assert_eq!(ids(SessionFilter::default()), ["a", "silent", "c", "b"]);
+    assert_eq!(ids(SessionFilter::default()), ["a", "c", "b", "silent"]);
     let latest = SessionFilter { limit: Some(1), ..SessionFilter::default() };
     assert_eq!(ids(latest), ["a"]);
     let two = SessionFilter { workspace: Some(Path::new("/two")), ..SessionFilter::default() };
     assert_eq!(ids(two), ["b"]);
     let a = store.session(&session("a")).unwrap();
-    assert_eq!((a.calls, a.running, a.workspace.as_deref()), (2, 0, Some(Path::new("/one"))));
+    assert_eq!((a.calls, a.running, a.created, a.last), (2, 0, moment(), later.at));
+    assert_eq!(a.workspace.as_deref(), Some(Path::new("/one")));
     assert_eq!(store.session(&session("b")).unwrap().parent, Some(session("a")));
     assert_eq!(store.session(&session("c")).unwrap().workspace, None);
     let error = store.session(&session("nobody")).unwrap_err();
