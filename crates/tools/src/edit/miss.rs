@@ -83,7 +83,9 @@ fn known_mistake(text: &[u8], edit: &Edit) -> Option<String> {
             memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
         Some(line_number(text, at))
     };
+    // A few letters are in any file.
     if edit.old != edit.new
+        && edit.new.trim().len() > 3
         && let Some(line) = place(&edit.new)
     {
         return Some(format!(

@@ -257,6 +257,7 @@ impl Page {
             Some(total) if self.lines.is_empty() => {
                 format!("line {} is past the end: the file has {}", first + 1, lines(total))
             }
+            Some(total) if self.lines == (0..total) && !self.cut.is_empty() => lines(total),
             Some(total) if self.lines == (0..total) => format!("{}, all shown", lines(total)),
             Some(total) if to == total => format!("lines {from}-{to} of {total}, the end"),
             Some(total) => format!("lines {from}-{to} of {total}; {} remain", total - to),

@@ -115,8 +115,8 @@ fn long_lines_are_cut_at_a_character() {
         ("é".repeat(2_001), format!("{}… [cut: the line has 4002 bytes]", "é".repeat(2_000))),
         ("x".repeat(1 << 20), format!("{}… [cut: the line has 1048576 bytes]", "x".repeat(2_000))),
     ] {
-        let cut = if line == shown { "" } else { "; 1 line cut at 2000 characters" };
-        let expected = format!("1\ta\n2\t{shown}\n3\tb\n[3 lines, all shown{cut}]");
+        let end = if line == shown { ", all shown" } else { "; 1 line cut at 2000 characters" };
+        let expected = format!("1\ta\n2\t{shown}\n3\tb\n[3 lines{end}]");
         check(format!("a\n{line}\nb\n"), json!({}), &expected);
     }
 }
