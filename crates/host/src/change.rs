@@ -11,7 +11,6 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
@@ -21,12 +20,12 @@ use windlass_core::{
 
 use crate::attributes;
 use crate::kernel::{
-    FOR_READING, NAME_ONLY, meaning, open_child, refusal, stat, stat_child, stat_from,
+    FOR_READING, Lookup, meaning, open_child, refusal, stat, stat_child, stat_from,
 };
 use crate::locks::{Locks, lock_between_processes};
 use crate::parents::{Parents, open_directory};
 use crate::resolver::{Resolver, same_object};
-use crate::temporary::{Temporary, as_errno, touch};
+use crate::temporary::{Style, Temporary, as_errno, touch};
 
 /// For writing a file in place.
 const FOR_WRITING: OFlags = FOR_READING.union(OFlags::RDWR);
@@ -38,74 +37,62 @@ pub(crate) fn change(
     path: &Resolved,
     change: &Change<'_>,
 ) -> Result<Written, FileError> {
-    let changed = match (path.path.parent(), path.path.file_name()) {
-        (Some(parent), Some(name)) => {
-            let _held = locks.hold(&path.path);
-            match change.expect {
-                Expect::Absent => create(resolver, parent, name, change.content),
-                Expect::Same(seen) => replace(resolver, parent, name, seen, change.content),
-            }
+    let _held = locks.hold(&path.path);
+    // A file without a name needs `/proc` to get one.
+    let style = match resolver.lookup() {
+        Lookup::AtOnce => Style::Unnamed,
+        Lookup::ByComponent => Style::Named,
+    };
+    let changed = match attempt(resolver, path, change, style) {
+        Err(FileErrorKind::Io(why)) if as_errno(&why) == Errno::OPNOTSUPP => {
+            attempt(resolver, path, change, Style::Named)
         }
-        _ => Err(FileErrorKind::NotRegular(FileKind::Directory)),
+        changed => changed,
     };
     changed.map_err(|kind| refusal("write", path, kind))
 }
 
-fn create(
+fn attempt(
     resolver: &Resolver,
-    parent: &Path,
+    path: &Resolved,
+    change: &Change<'_>,
+    style: Style,
+) -> Result<Written, FileErrorKind> {
+    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
+        return Err(FileErrorKind::NotRegular(FileKind::Directory));
+    };
+    match change.expect {
+        Expect::Absent => {
+            let parents = Parents::make(resolver, parent).map_err(meaning)?;
+            create(&parents, name, change.content, style)
+        }
+        Expect::Same(seen) => {
+            let parent = resolver.resolved(parent.to_owned(), true);
+            let directory = open_directory(resolver, &parent).map_err(stale_if_missing)?;
+            let target = Target { directory: &directory, name, seen };
+            target.replace(change.content, style)
+        }
+    }
+}
+
+fn create(
+    parents: &Parents,
     name: &OsStr,
     content: &[u8],
+    style: Style,
 ) -> Result<Written, FileErrorKind> {
-    let parents = Parents::make(resolver, parent).map_err(meaning)?;
     let directory = parents.directory();
     if stat_child(directory, name).is_ok() {
         return Err(FileErrorKind::Exists);
     }
     // The final mode from the beginning: so the kernel applies the umask, or the directory's own default.
-    let mut temporary =
-        Temporary::create(directory, Mode::from_raw_mode(0o666)).map_err(meaning)?;
+    let mode = Mode::from_raw_mode(0o666);
+    let mut temporary = Temporary::create(directory, mode, style).map_err(meaning)?;
     temporary.fill(content).map_err(meaning)?;
     temporary.settle().map_err(meaning)?;
     temporary.become_new(name).map_err(meaning)?;
     parents.settle().map_err(unconfirmed)?;
     written(&temporary.file, true)
-}
-
-fn replace(
-    resolver: &Resolver,
-    parent: &Path,
-    name: &OsStr,
-    seen: Fingerprint,
-    content: &[u8],
-) -> Result<Written, FileErrorKind> {
-    let parent = resolver.resolved(parent.to_owned(), true);
-    let directory = open_directory(resolver, &parent).map_err(stale_if_missing)?;
-    let target = Target { directory: &directory, name, seen };
-    target.look()?;
-    target.check_writable()?;
-    let reader = target.lock()?;
-    // Whoever held the lock may have changed it.
-    let old = target.look()?;
-    if old.stat.links > 1 {
-        return target.write_in_place(&old, reader.as_ref(), content);
-    }
-    let mut temporary =
-        Temporary::create(directory.as_fd(), Mode::from_raw_mode(0o600)).map_err(meaning)?;
-    if !old.give_owner_to(&temporary.file).map_err(meaning)? {
-        drop(temporary);
-        return target.write_in_place(&old, reader.as_ref(), content);
-    }
-    temporary.fill(content).map_err(meaning)?;
-    old.give_mode_to(&temporary.file).map_err(meaning)?;
-    if let Some(reader) = &reader {
-        attributes::copy(reader, &temporary.file);
-    }
-    temporary.settle().map_err(meaning)?;
-    target.look()?;
-    temporary.replace(name).map_err(meaning)?;
-    sync_directory(&directory).map_err(unconfirmed)?;
-    written(&temporary.file, false)
 }
 
 /// A file that is to be replaced.
@@ -123,17 +110,44 @@ struct Old {
 }
 
 impl Target<'_> {
+    fn replace(&self, content: &[u8], style: Style) -> Result<Written, FileErrorKind> {
+        self.look()?;
+        self.check_writable()?;
+        let reader = self.lock()?;
+        // Whoever held the lock may have changed it.
+        let old = self.look()?;
+        if old.stat.links > 1 {
+            return self.write_in_place(&old, reader.as_ref(), content);
+        }
+        let mode = Mode::from_raw_mode(0o600);
+        let mut temporary =
+            Temporary::create(self.directory.as_fd(), mode, style).map_err(meaning)?;
+        if !old.give_owner_to(&temporary.file).map_err(meaning)? {
+            return self.write_in_place(&old, reader.as_ref(), content);
+        }
+        temporary.fill(content).map_err(meaning)?;
+        old.give_mode_to(&temporary.file).map_err(meaning)?;
+        if let Some(reader) = &reader {
+            attributes::copy(reader, &temporary.file);
+        }
+        temporary.settle().map_err(meaning)?;
+        temporary.get_ready().map_err(meaning)?;
+        self.look()?;
+        temporary.replace(self.name).map_err(meaning)?;
+        sync_directory(self.directory).map_err(unconfirmed)?;
+        written(&temporary.file, false)
+    }
+
     /// Makes sure that the file is still what was expected.
     fn look(&self) -> Result<Old, FileErrorKind> {
-        let handle =
-            open_child(self.directory.as_fd(), self.name, NAME_ONLY).map_err(stale_if_missing)?;
-        let raw = rustix::fs::fstat(&handle).map_err(meaning)?;
+        let raw = rustix::fs::statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)
+            .map_err(stale_if_missing)?;
         let stat = stat_from(&raw);
-        if stat.kind != FileKind::File {
-            return Err(FileErrorKind::NotRegular(stat.kind));
-        }
-        if stat.fingerprint != self.seen {
-            return Err(FileErrorKind::Stale);
+        match stat.kind {
+            FileKind::File if stat.fingerprint == self.seen => {}
+            FileKind::File => return Err(FileErrorKind::Stale),
+            FileKind::Symlink => return Err(FileErrorKind::Changed),
+            other => return Err(FileErrorKind::NotRegular(other)),
         }
         Ok(Old { stat, owner: Uid::from_raw(raw.st_uid), group: Gid::from_raw(raw.st_gid) })
     }

@@ -129,7 +129,9 @@ pub(crate) fn open_child(
     name: &OsStr,
     flags: OFlags,
 ) -> Result<OwnedFd, Errno> {
-    let opened = rustix::fs::openat(directory, name, flags | OFlags::NOFOLLOW, Mode::empty());
+    let flags = flags | OFlags::NOFOLLOW;
+    let opened =
+        rustix::io::retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()));
     match opened {
         // With `O_PATH` a link is opened like anything else, with `O_DIRECTORY` it is merely no directory.
         Ok(handle) if flags.contains(OFlags::PATH) && is_link(&rustix::fs::fstat(&handle)?) => {

@@ -5,6 +5,9 @@
 //!
 //! Linux only for now. All calls of the kernel go through safe wrappers.
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("this host is written for Linux; another system needs its own way to look up paths");
+
 mod ancestry;
 mod attributes;
 mod change;

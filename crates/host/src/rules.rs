@@ -122,3 +122,17 @@ impl Drop for Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chain_may_be_longer_than_a_stack() {
+        let mut rules = Rules::default();
+        for _ in 0..500_000 {
+            rules = rules.with(b"/w", Additions { matchers: Vec::new(), repository: true });
+        }
+        assert!(!rules.is_empty());
+    }
+}

@@ -1,40 +1,65 @@
-//! The file beside the file: new content is written here, and takes the old one's name only when all of it is safe.
+//! The file beside the file: new content is written here, and takes its name only when all of it is safe.
+//!
+//! Where the file system can, it has no name at all until then. A program that is killed in the middle of writing leaves nothing
+//! behind: the kernel forgets a file without a name. Elsewhere it has a name that nobody can foresee.
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags, Timespec, Timestamps};
 use rustix::io::Errno;
 use rustix::path::Arg;
 
 /// How often a name is drawn again that exists already.
 const TRIES: usize = 16;
 
+/// Whether a temporary file has a name from the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// None until the content is safe. Where that is not possible, the answer is `EOPNOTSUPP`.
+    Unnamed,
+    Named,
+}
+
 /// A new file in a directory, which is gone again unless it gets its final name.
 #[derive(Debug)]
 pub(crate) struct Temporary<'d> {
     directory: BorrowedFd<'d>,
-    name: String,
+    /// The name that must be removed if all does not go well.
+    name: Option<String>,
     pub(crate) file: File,
-    kept: bool,
 }
 
 impl<'d> Temporary<'d> {
-    /// A new, empty file under a name that nobody can foresee.
-    pub(crate) fn create(directory: BorrowedFd<'d>, mode: Mode) -> Result<Self, Errno> {
+    /// A new, empty file.
+    pub(crate) fn create(
+        directory: BorrowedFd<'d>,
+        mode: Mode,
+        style: Style,
+    ) -> Result<Self, Errno> {
+        match style {
+            Style::Unnamed => Self::create_unnamed(directory, mode),
+            Style::Named => Self::create_named(directory, mode),
+        }
+    }
+
+    fn create_unnamed(directory: BorrowedFd<'d>, mode: Mode) -> Result<Self, Errno> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match rustix::fs::openat(directory, ".", flags, mode) {
+            Ok(file) => Ok(Self { directory, name: None, file: file.into() }),
+            // The answers of file systems, and of kernels, that do not know it.
+            Err(Errno::ISDIR | Errno::INVAL | Errno::OPNOTSUPP) => Err(Errno::OPNOTSUPP),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    fn create_named(directory: BorrowedFd<'d>, mode: Mode) -> Result<Self, Errno> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        for _ in 0..TRIES {
-            let name = format!(".windlass-{:016x}.tmp", crate::random::number()?);
-            match rustix::fs::openat(directory, name.as_str(), flags, mode) {
-                Ok(file) => return Ok(Self { directory, name, file: file.into(), kept: false }),
-                Err(Errno::EXIST | Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Err(Errno::EXIST)
+        let (name, file) = draw_name(|name| rustix::fs::openat(directory, name, flags, mode))?;
+        Ok(Self { directory, name: Some(name), file: file.into() })
     }
 
     /// Writes all of the content.
@@ -48,19 +73,32 @@ impl<'d> Temporary<'d> {
         rustix::fs::fsync(&self.file)
     }
 
+    /// Gets a name, if it has none, so that only a rename is left to do.
+    pub(crate) fn get_ready(&mut self) -> Result<(), Errno> {
+        if self.name.is_none() {
+            let (name, ()) = draw_name(|name| self.link(name))?;
+            self.name = Some(name);
+        }
+        Ok(())
+    }
+
     /// Takes the place of what is called `name`.
     pub(crate) fn replace(&mut self, name: impl Arg) -> Result<(), Errno> {
-        rustix::fs::renameat(self.directory, self.name.as_str(), self.directory, name)?;
-        self.kept = true;
+        self.get_ready()?;
+        if let Some(own) = &self.name {
+            rustix::fs::renameat(self.directory, own.as_str(), self.directory, name)?;
+        }
+        self.name = None;
         Ok(())
     }
 
     /// Takes the name `name` if nothing has it.
     pub(crate) fn become_new(&mut self, name: impl Arg + Copy) -> Result<(), Errno> {
-        let (directory, own) = (self.directory, self.name.as_str());
+        let Some(own) = self.name.as_deref() else { return self.link(name) };
+        let directory = self.directory;
         match rustix::fs::renameat_with(directory, own, directory, name, RenameFlags::NOREPLACE) {
             Ok(()) => {
-                self.kept = true;
+                self.name = None;
                 Ok(())
             }
             // Some file systems cannot promise that. A second name can only be a new one too; the first one goes as usual.
@@ -70,15 +108,37 @@ impl<'d> Temporary<'d> {
             Err(errno) => Err(errno),
         }
     }
+
+    /// Gives a file without a name its first one, which nothing may have.
+    fn link(&self, name: impl Arg) -> Result<(), Errno> {
+        let own = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        match rustix::fs::linkat(CWD, own, self.directory, name, AtFlags::SYMLINK_FOLLOW) {
+            Err(Errno::PERM | Errno::NOENT | Errno::XDEV | Errno::INVAL) => Err(Errno::OPNOTSUPP),
+            linked => linked,
+        }
+    }
 }
 
 impl Drop for Temporary<'_> {
     fn drop(&mut self) {
-        if !self.kept {
+        if let Some(name) = &self.name {
             // Nothing is left to do about a failure here; the error that led here is the one to tell.
-            let _ = rustix::fs::unlinkat(self.directory, self.name.as_str(), AtFlags::empty());
+            let _ = rustix::fs::unlinkat(self.directory, name.as_str(), AtFlags::empty());
         }
     }
+}
+
+/// Tries names until one is free.
+fn draw_name<T>(mut attempt: impl FnMut(&str) -> Result<T, Errno>) -> Result<(String, T), Errno> {
+    for _ in 0..TRIES {
+        let name = format!(".windlass-{:016x}.tmp", crate::random::number()?);
+        match attempt(&name) {
+            Ok(made) => return Ok((name, made)),
+            Err(Errno::EXIST | Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Err(Errno::EXIST)
 }
 
 /// Sets the time of the last change to the nanosecond.

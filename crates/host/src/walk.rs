@@ -24,7 +24,7 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 use windlass_core::{
     Entry, FileError, FileKind, Fingerprint, Note, OpenFile, Opener, Resolved, Stat, Visitor,
-    WalkOptions, WalkReport,
+    WalkOptions, WalkReport, quote,
 };
 
 use crate::ancestry::{self, without_final_slash};
@@ -38,9 +38,6 @@ use worker::Worker;
 
 /// More notes than this help nobody.
 const MAX_NOTES: usize = 200;
-
-/// More threads than this wait for each other in the kernel.
-const MAX_THREADS: usize = 12;
 
 /// Directories that belong to a version control system, never to the project.
 const VERSION_CONTROL: [&[u8]; 7] = [b".git", b".hg", b".svn", b".jj", b".bzr", b"_darcs", b"CVS"];
@@ -64,7 +61,7 @@ pub(crate) fn walk<'a>(
     let excluded_by =
         ancestry.excluded_by.clone().or_else(|| ancestry.excluding(&root.path, pinned.stat.kind));
     if let Some(file) = excluded_by {
-        return Ok(nothing_because(format!("it is hidden by {}", file.display())));
+        return Ok(nothing_because(format!("it is hidden by {}", quote::path(&file))));
     }
     if pinned.stat.kind != FileKind::Directory {
         return Ok(visit_alone(resolver, root, pinned.stat, options, visitors));
@@ -114,7 +111,7 @@ impl<'r, 'a> Tour<'r, 'a> {
             visitors,
             lookup,
             handles: Handles::new(handle, lookup),
-            crew: Crew::new(threads(options.threads)),
+            crew: Crew::new(options.threads),
             skip_version_control: !is_in_version_control(&root.path),
             sorted: options.threads == 1,
             notes: Mutex::default(),
@@ -139,11 +136,10 @@ impl<'r, 'a> Tour<'r, 'a> {
         catch_unwind(AssertUnwindSafe(part)).map_err(|panic| self.crew.panicked(panic)).ok()
     }
 
-    fn note(&self, path: &[u8], why: &str) {
+    fn note(&self, path: &Path, why: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.kept.len() < MAX_NOTES {
-            let relative = path.get(self.root_path.len() + 1..).unwrap_or_default();
-            notes.kept.push(Note { path: as_path(relative).to_owned(), why: why.to_owned() });
+            notes.kept.push(Note { path: path.to_owned(), why: why.to_owned() });
         } else {
             notes.left_out += 1;
         }
@@ -192,14 +188,7 @@ fn nothing_because(why: String) -> WalkReport {
 
 fn unusable_note(unusable: &Unusable) -> String {
     let Unusable { path, why } = unusable;
-    format!("{} cannot be used ({why}), so nothing that it might hide is shown", path.display())
-}
-
-fn threads(asked: usize) -> usize {
-    match asked {
-        0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
-        asked => asked.min(MAX_THREADS),
-    }
+    format!("{} cannot be used ({why}), so nothing that it might hide is shown", quote::path(path))
 }
 
 fn is_version_control(name: &[u8]) -> bool {

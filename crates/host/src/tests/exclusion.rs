@@ -181,7 +181,7 @@ fn a_linked_worktree_has_the_main_ones_exclude() {
 #[test]
 fn an_unreadable_ignore_file_is_passed_over() {
     let ground = Ground::with(&[(".gitignore", "a\n"), ("a", "")]);
-    fs::set_permissions(ground.work(".gitignore"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(ground.work(".gitignore"), fs::Permissions::from_mode(0o0)).unwrap();
     let readable = fs::read(ground.work(".gitignore")).is_ok();
     check(&ground, "", true, if readable { &[] } else { &["a"] });
 }

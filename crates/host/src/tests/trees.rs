@@ -74,7 +74,7 @@ fn as_ripgrep_shows(ground: &Ground, root: &str, ignoring: bool) -> BTreeSet<Str
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_same_files_as_ripgrep(files in prop::collection::vec(file(), 1..24), ignoring in prop::bool::weighted(0.9)) {

@@ -6,19 +6,24 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::worker::Work;
+
+/// More threads than this wait for each other in the kernel.
+const MAX_THREADS: usize = 12;
 
 /// How many entries a walk must have had for another thread to be worth its start.
 const ENTRIES_PER_THREAD: usize = 64;
 
 pub(super) struct Crew {
-    limit: usize,
+    /// How many threads there may be. Asking the system how many are useful is not free, so it is done when it matters.
+    limit: OnceLock<usize>,
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// How many threads wait for work; read without the lock.
+    /// How many threads wait, and how much work there is for them. Changed under the lock, read without it.
     waiting: AtomicUsize,
+    queued: AtomicUsize,
     started: AtomicUsize,
     stopped: AtomicBool,
 }
@@ -42,12 +47,18 @@ pub(super) enum Need {
 }
 
 impl Crew {
-    pub(super) fn new(limit: usize) -> Self {
+    /// Up to so many threads; as many as are useful here for 0.
+    pub(super) fn new(threads: usize) -> Self {
+        let limit = OnceLock::new();
+        if threads > 0 {
+            limit.get_or_init(|| threads.min(MAX_THREADS));
+        }
         Self {
             limit,
             queue: Mutex::new(Queue { work: VecDeque::new(), busy: 1, panic: None }),
             changed: Condvar::new(),
             waiting: AtomicUsize::new(0),
+            queued: AtomicUsize::new(0),
             started: AtomicUsize::new(1),
             stopped: AtomicBool::new(false),
         }
@@ -55,21 +66,26 @@ impl Crew {
 
     /// Whether a thread that has seen so many entries should give some of its work away.
     pub(super) fn need(&self, entries: usize) -> Need {
-        if self.waiting.load(Ordering::Relaxed) > 0 {
+        if self.waiting.load(Ordering::Relaxed) > self.queued.load(Ordering::Relaxed) {
             return Need::Work;
         }
-        let started = self.started.load(Ordering::Relaxed);
-        if started < self.limit && entries >= ENTRIES_PER_THREAD {
-            Need::Thread
-        } else {
-            Need::None
+        if entries >= ENTRIES_PER_THREAD && self.started.load(Ordering::Relaxed) < self.limit() {
+            return Need::Thread;
         }
+        Need::None
+    }
+
+    fn limit(&self) -> usize {
+        *self.limit.get_or_init(|| {
+            std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
+        })
     }
 
     pub(super) fn give(&self, work: impl IntoIterator<Item = Work>) {
         let mut queue = self.lock();
         let before = queue.work.len();
         queue.work.extend(work);
+        self.queued.store(queue.work.len(), Ordering::Relaxed);
         match queue.work.len() - before {
             0 => {}
             1 => self.changed.notify_one(),
@@ -85,6 +101,7 @@ impl Crew {
                 return None;
             }
             if let Some(work) = queue.work.pop_front() {
+                self.queued.store(queue.work.len(), Ordering::Relaxed);
                 return Some(work);
             }
             if queue.busy == 1 {
@@ -101,7 +118,7 @@ impl Crew {
 
     /// Signs on another thread, unless there are enough. Whoever does so starts it, or calls [`Crew::sign_off`].
     pub(super) fn sign_on(&self) -> bool {
-        let more = |started: usize| (started < self.limit).then_some(started + 1);
+        let more = |started: usize| (started < self.limit()).then_some(started + 1);
         let signed = self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
         if signed {
             self.lock().busy += 1;

@@ -4,8 +4,10 @@
 //! of any depth costs no more than that.
 
 use std::ffi::CString;
+use std::path::Path;
 use std::sync::Arc;
 
+use crate::kernel::as_path;
 use crate::rules::Rules;
 
 pub(super) struct Place {
@@ -13,7 +15,7 @@ pub(super) struct Place {
     name: CString,
     /// How deep its entries are: 1 in the root.
     pub(super) depth: usize,
-    /// How long its path is, from the root of the walk, with a slash before each name.
+    /// How long its path is from the root of the walk on, with a slash before each name.
     length: usize,
     pub(super) rules: Rules,
 }
@@ -27,23 +29,6 @@ impl Place {
         let (depth, length) = (parent.depth + 1, parent.length + 1 + name.as_bytes().len());
         Self { parent: Some(parent), name, depth, length, rules }
     }
-
-    /// Writes the absolute path into `path`, without a final slash. `root` is that of the walk's root.
-    pub(super) fn spell(&self, root: &[u8], path: &mut Vec<u8>) {
-        path.clear();
-        path.extend_from_slice(root);
-        path.resize(root.len() + self.length, b'/');
-        let mut end = path.len();
-        let mut place = self;
-        while let Some(parent) = &place.parent {
-            let name = place.name.as_bytes();
-            if let Some(spot) = path.get_mut(end - name.len()..end) {
-                spot.copy_from_slice(name);
-            }
-            end -= name.len() + 1;
-            place = parent;
-        }
-    }
 }
 
 impl Drop for Place {
@@ -52,6 +37,103 @@ impl Drop for Place {
         let mut next = self.parent.take();
         while let Some(mut place) = next.and_then(Arc::into_inner) {
             next = place.parent.take();
+        }
+    }
+}
+
+/// The absolute path of what is being looked at, spelled out in one buffer.
+pub(super) struct Spelling<'r> {
+    /// That of the walk's root, such that a slash and a name can follow.
+    root: &'r [u8],
+    path: Vec<u8>,
+    /// The directory that the path begins with. From one directory to the next little changes.
+    place: Option<Arc<Place>>,
+}
+
+impl<'r> Spelling<'r> {
+    pub(super) fn new(root: &'r [u8]) -> Self {
+        Self { root, path: root.to_vec(), place: None }
+    }
+
+    /// Without a final slash.
+    pub(super) fn absolute(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// From the root of the walk on.
+    pub(super) fn relative(&self) -> &Path {
+        as_path(self.path.get(self.root.len() + 1..).unwrap_or_default())
+    }
+
+    /// Becomes the path of a name in a directory.
+    pub(super) fn set(&mut self, place: &Arc<Place>, name: &[u8]) {
+        self.set_place(place);
+        self.path.push(b'/');
+        self.path.extend_from_slice(name);
+    }
+
+    /// Becomes the path of a directory.
+    pub(super) fn set_place(&mut self, place: &Arc<Place>) {
+        let known = match (&self.place, &place.parent) {
+            (Some(here), _) if Arc::ptr_eq(here, place) => place.length,
+            (Some(here), Some(parent)) if Arc::ptr_eq(here, parent) => parent.length,
+            _ => 0,
+        };
+        self.path.truncate(self.root.len() + known);
+        self.path.resize(self.root.len() + place.length, b'/');
+        let mut end = self.path.len();
+        let mut at = &**place;
+        while let Some(parent) = at.parent.as_deref().filter(|_| at.length > known) {
+            let name = at.name.as_bytes();
+            if let Some(spot) = self.path.get_mut(end - name.len()..end) {
+                spot.copy_from_slice(name);
+            }
+            end -= name.len() + 1;
+            at = parent;
+        }
+        if !self.place.as_ref().is_some_and(|here| Arc::ptr_eq(here, place)) {
+            self.place = Some(Arc::clone(place));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn child(parent: &Arc<Place>, name: &str) -> Arc<Place> {
+        let name = CString::new(name).unwrap();
+        Arc::new(Place::below(Arc::clone(parent), name, Rules::default()))
+    }
+
+    #[test]
+    fn a_chain_may_be_longer_than_a_stack() {
+        let mut place = Arc::new(Place::root(Rules::default()));
+        for _ in 0..500_000 {
+            place = child(&place, "d");
+        }
+        assert_eq!(place.length, 1_000_000);
+    }
+
+    #[test]
+    fn paths_in_any_order() {
+        let root = Arc::new(Place::root(Rules::default()));
+        let (a, b) = (child(&root, "a"), child(&root, "bb"));
+        let (deep, deeper) = (child(&a, "ccc"), child(&child(&b, "d"), "e"));
+        let mut spelling = Spelling::new(b"/w");
+        for (place, expected) in [
+            (&root, "/w/x"),
+            (&a, "/w/a/x"),
+            (&deep, "/w/a/ccc/x"),
+            (&deep, "/w/a/ccc/x"),
+            (&deeper, "/w/bb/d/e/x"),
+            (&b, "/w/bb/x"),
+            (&a, "/w/a/x"),
+            (&root, "/w/x"),
+        ] {
+            spelling.set(place, b"x");
+            assert_eq!(spelling.absolute(), expected.as_bytes());
+            assert_eq!(spelling.relative().to_str().unwrap(), &expected[3..]);
         }
     }
 }

@@ -17,7 +17,7 @@ use windlass_core::{
 use super::crew::Need;
 use super::handles::Handle;
 use super::listing::Listing;
-use super::place::Place;
+use super::place::{Place, Spelling};
 use super::{Tour, is_version_control, unusable_note};
 use crate::kernel::{FOR_READING, as_path, meaning, open_child, stat, stat_child};
 use crate::rule_files::{RuleFiles, Signs};
@@ -60,8 +60,7 @@ pub(super) struct Worker<'s, 'e, 'r, 'a> {
     visitor: Box<dyn Visitor + 'a>,
     /// What this thread found, the newest last. It goes on with the newest and gives away the oldest.
     found: VecDeque<Work>,
-    /// The absolute path of what is being looked at.
-    path: Vec<u8>,
+    path: Spelling<'r>,
     buffer: Vec<u8>,
     entries: usize,
 }
@@ -80,7 +79,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
             scope,
             visitor: (tour.visitors)(),
             found: VecDeque::new(),
-            path: Vec::new(),
+            path: Spelling::new(tour.root_path),
             buffer: Vec::with_capacity(BUFFER),
             entries: 0,
         }
@@ -102,8 +101,6 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
             return Ok(());
         }
         let handle = self.tour.handles.open_root()?;
-        self.path.clear();
-        self.path.extend_from_slice(self.tour.root_path);
         self.list(&handle, rules, Place::root)
     }
 
@@ -127,12 +124,10 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
 
     fn directory(&mut self, pending: Pending) {
         let Pending { parent, handle, name } = pending;
-        parent.spell(self.tour.root_path, &mut self.path);
-        self.path.push(b'/');
-        self.path.extend_from_slice(name.as_bytes());
+        self.path.set(&parent, name.as_bytes());
         let opened = match handle {
             Some(parent) => self.tour.handles.open_child(&parent, &name),
-            None => self.tour.handles.open_from_root(self.relative()),
+            None => self.tour.handles.open_from_root(self.path.relative()),
         };
         let listed = opened.and_then(|handle| {
             let rules = parent.rules.clone();
@@ -152,7 +147,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         above: &Rules,
         place: impl FnOnce(Rules) -> Place,
     ) -> Result<(), Errno> {
-        self.tour.observe_directory(&self.path, handle);
+        self.tour.observe_directory(self.path.absolute(), handle);
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut directory = RawDir::new(handle.as_fd(), buffer.spare_capacity_mut());
         let listed = self.list_from(&mut directory, handle, above, place);
@@ -211,10 +206,10 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
             return Some(above.clone());
         }
         let mut files = RuleFiles::new(self.tour.lookup, self.tour.options.ignore_files);
-        match files.read(handle.as_fd(), Path::new(""), &self.path, signs) {
+        match files.read(handle.as_fd(), Path::new(""), self.path.absolute(), signs) {
             Ok(added) => {
                 self.tour.observe_all(files.seen);
-                Some(above.with(&self.path, added))
+                Some(above.with(self.path.absolute(), added))
             }
             Err(unusable) => {
                 self.note(&unusable_note(&unusable));
@@ -224,20 +219,17 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     }
 
     fn batch(&mut self, mut batch: Batch) {
-        batch.place.spell(self.tour.root_path, &mut self.path);
+        self.path.set_place(&batch.place);
         let handle = match batch.handle.take() {
             Some(handle) => handle,
-            None => match self.tour.handles.open_from_root(self.relative()) {
+            None => match self.tour.handles.open_from_root(self.path.relative()) {
                 Ok(handle) => handle,
                 Err(errno) => return self.note(&meaning(errno).to_string()),
             },
         };
-        self.path.push(b'/');
-        let start = self.path.len();
         while let Some((name, kind)) = batch.listing.get(batch.next) {
             batch.next += 1;
-            self.path.truncate(start);
-            self.path.extend_from_slice(name.to_bytes());
+            self.path.set(&batch.place, name.to_bytes());
             match self.entry(&batch.place, &handle, name, kind) {
                 Next::Entry => {}
                 Next::Stop => return self.tour.crew.stop(),
@@ -280,8 +272,8 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         if self.is_hidden(place, name, kind) {
             return Next::Entry;
         }
-        let opener = Found { tour: self.tour, handle, name, kind, path: &self.path };
-        let path = relative(&self.path, self.tour);
+        let path = self.path.relative();
+        let opener = Found { tour: self.tour, handle, name, kind, path };
         let entry = Entry { path, kind, depth: place.depth, opener: &opener };
         match self.visitor.visit(&entry) {
             Walk::Stop => Next::Stop,
@@ -305,8 +297,8 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         (kind == FileKind::Directory
             && self.tour.skip_version_control
             && is_version_control(name.to_bytes()))
-            || place.rules.hide(&self.path, kind)
-            || (self.tour.options.hidden)(as_path(&self.path))
+            || place.rules.hide(self.path.absolute(), kind)
+            || (self.tour.options.hidden)(as_path(self.path.absolute()))
     }
 
     /// Gives work away if another thread needs it: directories before entries, the oldest first.
@@ -347,18 +339,9 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         }
     }
 
-    fn relative(&self) -> &Path {
-        relative(&self.path, self.tour)
-    }
-
     fn note(&self, why: &str) {
-        self.tour.note(&self.path, why);
+        self.tour.note(self.path.relative(), why);
     }
-}
-
-/// An absolute path, from the root of the walk on.
-fn relative<'p>(path: &'p [u8], tour: &Tour<'_, '_>) -> &'p Path {
-    as_path(path.get(tour.root_path.len() + 1..).unwrap_or_default())
 }
 
 /// An entry, by its directory's handle.
@@ -367,13 +350,13 @@ struct Found<'f, 'r, 'a> {
     handle: &'f Handle,
     name: &'f CStr,
     kind: FileKind,
-    path: &'f [u8],
+    path: &'f Path,
 }
 
 impl Found<'_, '_, '_> {
     fn refusal(&self, doing: &'static str, kind: FileErrorKind) -> FileError {
         let root = self.tour.root.inside.as_ref().unwrap_or(&self.tour.root.path);
-        FileError::new(doing, root.join(relative(self.path, self.tour)), kind)
+        FileError::new(doing, root.join(self.path), kind)
     }
 
     /// The listing said that it is a regular file. Should it no longer be one, opening it does not wait, and what was opened
