@@ -72,7 +72,7 @@ async fn a_long_answer_is_cut_between_lines_and_says_by_how_much() {
 proptest! {
     #[test]
     fn what_is_shown_and_what_is_left_out_make_the_whole(
-        text in "(\\PC|\n|\u{1b}\\[[0-9;]{0,3}m){0,400}", limit in 0usize..300,
+        text in "(\\PC|\n|\u{1b}\\[[0-9;]{0,3}m){0,120}", limit in 0usize..100,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let output = setup(Output::text(text.clone()), limit);

@@ -66,8 +66,10 @@ async fn every_call_is_in_the_journal_and_the_journal_is_out_of_reach() {
         let call = ToolCall::new("read", json!({"path": entry.path()}));
         let result = windlass.call(&session, call).await;
         assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
+        let store = windlass.store().expect("a journal");
+        let recorded = store.call(&result.call).expect("a journal").expect("the call");
+        assert_eq!(recorded.outcome, Some(Outcome::Denied));
     }
-    assert!(windlass.store().is_some());
 }
 
 #[tokio::test]
