@@ -30,9 +30,14 @@ impl Samples {
         }
     }
 
-    /// What 95 of 100 do not exceed.
+    /// What 95 of 100 do not exceed: the bad end of a duration.
     pub(super) fn p95(&self) -> f64 {
         self.at((self.0.len() * 95).div_ceil(100).saturating_sub(1))
+    }
+
+    /// What 95 of 100 reach: the bad end of a throughput.
+    pub(super) fn p5(&self) -> f64 {
+        self.at(self.0.len() * 5 / 100)
     }
 
     fn at(&self, index: usize) -> f64 {
@@ -74,16 +79,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_the_tail_are_found() {
-        for (values, median, p95) in [
-            (vec![3.0], 3.0, 3.0),
-            (vec![4.0, 2.0], 3.0, 4.0),
-            (vec![9.0, 1.0, 2.0], 2.0, 9.0),
-            ((1..=100).map(f64::from).collect(), 50.5, 95.0),
-            ((1..=20).map(f64::from).collect(), 10.5, 19.0),
+    fn the_middle_and_both_ends_are_found() {
+        for (values, median, p95, p5) in [
+            (vec![3.0], 3.0, 3.0, 3.0),
+            (vec![4.0, 2.0], 3.0, 4.0, 2.0),
+            (vec![9.0, 1.0, 2.0], 2.0, 9.0, 1.0),
+            ((1..=100).map(f64::from).collect(), 50.5, 95.0, 6.0),
+            ((1..=20).map(f64::from).collect(), 10.5, 19.0, 2.0),
         ] {
             let samples = Samples::new(values.clone());
-            assert_eq!((samples.median(), samples.p95()), (median, p95), "{values:?}");
+            let found = (samples.median(), samples.p95(), samples.p5());
+            assert_eq!(found, (median, p95, p5), "{values:?}");
         }
         assert!(Samples::new(Vec::new()).median().is_nan());
     }
