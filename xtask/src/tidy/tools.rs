@@ -6,22 +6,22 @@ use super::source::{self, Part};
 const DIRECTORY: &str = "crates/tools/src/";
 const TABLE: &str = "crates/tools/src/lib.rs";
 
-/// The tools that are not in the table, by file.
+/// The files whose tool is not in the table. One tool is one file, so the module's name is enough.
 pub(super) fn find(files: &[File]) -> Vec<String> {
     let Some(table) = files.iter().find(|file| file.path == TABLE) else {
         return vec![format!("{TABLE}, which has the table of built-in tools, is not there")];
     };
     let table = built_in(&table.text);
-    let mut findings = Vec::new();
-    for file in files.iter().filter(|file| is_tool_file(file)) {
-        let module = file.path.trim_start_matches(DIRECTORY).trim_end_matches(".rs");
-        for tool in tools(&file.text) {
-            if !table.contains(&format!("&{module}::{tool},")) {
-                findings.push(format!("`{module}::{tool}` in {} is not in BUILTIN", file.path));
-            }
-        }
-    }
-    findings
+    files
+        .iter()
+        .filter(|file| is_tool_file(file) && defines_tool(&file.text))
+        .filter(|file| !table.contains(&format!("&{}::", module(file))))
+        .map(|file| format!("the tool in {} is not in BUILTIN", file.path))
+        .collect()
+}
+
+fn module(file: &File) -> &str {
+    file.path.trim_start_matches(DIRECTORY).trim_end_matches(".rs")
 }
 
 /// A file of the directory itself; those below it are parts of a tool.
@@ -30,23 +30,16 @@ fn is_tool_file(file: &File) -> bool {
     file.is_rust() && file.path != TABLE && name.is_some_and(|name| !name.contains('/'))
 }
 
-/// The entries of the table without white space, each ending in a comma.
+/// The entries of the table.
 fn built_in(table: &str) -> String {
     let code = source::only(Part::Code, table);
     let after = code.split_once("const BUILTIN").map_or("", |(_, after)| after);
     let value = after.split_once('=').map_or("", |(_, value)| value);
-    let entries = value.split_once(']').map_or("", |(entries, _)| entries);
-    let mut entries: String = entries.split_whitespace().collect();
-    entries.push(',');
-    entries.replace("&[&", "&")
+    value.split_once(';').map_or("", |(entries, _)| entries).to_owned()
 }
 
-/// The types that a file makes tools of.
-fn tools(text: &str) -> Vec<String> {
-    let code = source::only(Part::Code, text);
-    let after = |at: usize| code.get(at + "impl Tool for ".len()..).unwrap_or_default();
-    let name = |tail: &str| tail.chars().take_while(|c| source::is_name(*c)).collect();
-    code.match_indices("impl Tool for ").map(|(at, _)| name(after(at))).collect()
+fn defines_tool(text: &str) -> bool {
+    source::only(Part::Code, text).contains("impl Tool for ")
 }
 
 #[cfg(test)]
@@ -61,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_tool_must_be_in_the_table() {
-        let table = "pub const BUILTIN: &[&dyn AnyTool] = &[&read::Read, &list::List];";
+        let table = "pub const BUILTIN: &[&dyn AnyTool] = &[&read::READ, &list::List];";
         let in_lines =
             "pub const BUILTIN: &[&dyn AnyTool] = &[\n    &read::Read,\n    &list::List,\n];";
         let read = ("crates/tools/src/read.rs", "impl Tool for Read {");
@@ -70,7 +63,7 @@ mod tests {
         for table in [table, in_lines] {
             check(table, read, &[]);
             check(table, list, &[]);
-            check(table, lost, &["`lost::Lost` in crates/tools/src/lost.rs is not in BUILTIN"]);
+            check(table, lost, &["the tool in crates/tools/src/lost.rs is not in BUILTIN"]);
         }
     }
 

@@ -19,7 +19,7 @@ const PLACES: &[&str] =
     &[concat!("/wor", "k/"), concat!("/roo", "t/"), concat!("/hom", "e/"), concat!("/User", "s/")];
 
 /// Names of people that stand for anybody; so does a single letter.
-const ANYBODY: &[&str] = &["me", "you", "user", "alice", "bob", "somebody"];
+const ANYBODY: &[&str] = &["ada", "alice", "bob", "me", "somebody", "user", "you"];
 
 /// Macros that are for the moment of writing.
 const MACROS: &[&str] = &["todo!", "dbg!", "unimplemented!"];
