@@ -49,7 +49,14 @@ fn cli() -> String {
     text
 }
 
+/// A command and those below it. The options that every command takes are told once, at the top.
 fn push(text: &mut String, command: &mut clap::Command, name: &str) {
+    if name != "windlass" {
+        *command = command.clone().mut_args(|argument| {
+            let global = argument.is_global_set();
+            argument.hide(global)
+        });
+    }
     text.push_str(&format!("\n## {name}\n\n```text\n{}```\n", command.render_long_help()));
     let names: Vec<String> = command
         .get_subcommands()
