@@ -7,13 +7,7 @@ use windlass_core::{Mode, Role, Rule, SessionId};
 
 /// Run the tool calls of language models: fast, confined, reversible, on the record.
 #[derive(Debug, Parser)]
-#[command(
-    name = "windlass",
-    version,
-    propagate_version = true,
-    max_term_width = 100,
-    disable_help_subcommand = true
-)]
+#[command(name = "windlass", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) global: Global,
