@@ -319,9 +319,12 @@ impl FilesDoor<'_> {
 
     /// Says what was probably meant, where nothing was found.
     fn explain(self, error: FileError, asked: &Path) -> ToolError {
-        let missing = matches!(error.kind, FileErrorKind::NotFound);
+        let near = match error.kind {
+            FileErrorKind::NotFound => self.cx.host.files().nearest(asked),
+            _ => None,
+        };
         let error = ToolError::from(FileError { path: asked.to_owned(), ..error });
-        match self.cx.host.files().nearest(asked).filter(|_| missing) {
+        match near {
             Some(near) => error.hint(format!("did you mean `{}`?", quote::path(&near))),
             None => error,
         }
