@@ -1,13 +1,19 @@
 //! What the engine says, in the words of MCP.
+//!
+//! The answer to a call is written from where it lies: these types borrow it and say how it looks, and nothing is built on the
+//! way that would be taken apart again.
 
-use rmcp::model::{
-    CallToolResult, ContentBlock, ErrorData, MetaObject, ProtocolVersion, Resource, Tool,
-};
-use serde_json::{Map, Value};
-use windlass_core::{CallResult, Content, Spec, wire};
+use std::borrow::Cow;
 
-/// Under this key of `_meta` an answer carries what MCP has no field for.
-const RESULT_KEY: &str = "windlass/result";
+use rmcp::model::{ErrorData, Implementation, MetaObject, Tool};
+use serde::Serialize;
+use serde_json::Value;
+use windlass_core::{CallResult, Content, Metadata, Spec, wire};
+
+use crate::wire::Wire;
+
+/// Where a result says who made it.
+const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// A tool as it is listed: as the command line prints it, so that both say the same.
 pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
@@ -17,62 +23,122 @@ pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
     })
 }
 
-/// The answer to a call.
-///
-/// A tool that is not there is a fault of the request, as the protocol wants it. Everything else that can go wrong is a result,
-/// because a model gets to read only those: also arguments that do not fit, and a denial.
-pub(crate) fn call_result(
-    result: CallResult,
-    version: Option<&ProtocolVersion>,
-) -> Result<CallToolResult, ErrorData> {
-    if result.code == Some("unknown_tool") {
-        return Err(ErrorData::invalid_params(result.output.to_text(), None));
+/// Who makes the results: those that stand on their own say so.
+#[derive(Debug, Clone)]
+pub(crate) struct Signature(Value);
+
+impl Signature {
+    pub(crate) fn new(server: &Implementation) -> Self {
+        Self(serde_json::to_value(server).unwrap_or_default())
     }
-    let mut answer = CallToolResult::default();
-    answer.is_error = Some(result.outcome.is_error());
-    answer.structured_content = structured(&result.output.content, version);
-    answer.meta = Some(facts(
-        &result.call.to_string(),
-        &result.session.to_string(),
-        result.outcome.as_str(),
-        result.output.metadata,
-    ));
-    answer.content = result.output.content.into_iter().map(block).collect();
-    Ok(answer)
+
+    pub(crate) fn put_on(&self, meta: &mut Option<MetaObject>) {
+        meta.get_or_insert_default().insert(SERVER_INFO_KEY.to_owned(), self.0.clone());
+    }
 }
 
-fn block(content: Content) -> ContentBlock {
-    match content {
-        Content::Text { text } => ContentBlock::text(text),
-        Content::Image { media_type, data } => ContentBlock::image(data, media_type),
-        // Clients that do not know structured content read it as text.
-        Content::Json { value } => ContentBlock::text(value.to_string()),
-        Content::ResourceLink { uri, name, media_type } => {
-            let mut resource = Resource::new(uri, name);
-            resource.mime_type = media_type;
-            ContentBlock::resource_link(resource)
+/// The answer to a call.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Answer<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_type: Option<&'static str>,
+    content: Vec<Block<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    structured_content: Option<&'a Value>,
+    is_error: bool,
+    #[serde(rename = "_meta")]
+    meta: Meta<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
+enum Block<'a> {
+    Text {
+        text: Cow<'a, str>,
+    },
+    Image {
+        data: &'a str,
+        mime_type: &'a str,
+    },
+    ResourceLink {
+        uri: &'a str,
+        name: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        mime_type: Option<&'a str>,
+    },
+}
+
+#[derive(Debug, Serialize)]
+struct Meta<'a> {
+    #[serde(rename = "windlass/result")]
+    facts: Facts<'a>,
+    #[serde(
+        rename = "io.modelcontextprotocol/serverInfo",
+        skip_serializing_if = "Option::is_none"
+    )]
+    server_info: Option<&'a Value>,
+}
+
+/// What MCP has no field for.
+#[derive(Debug, Serialize)]
+struct Facts<'a> {
+    call: &'a str,
+    session: &'a str,
+    outcome: &'static str,
+    metadata: &'a Metadata,
+}
+
+impl<'a> Answer<'a> {
+    /// A tool that is not there is a fault of the request, as the protocol wants it. Everything else that can go wrong is a
+    /// result, because a model gets to read only those: also arguments that do not fit, and a denial.
+    pub(crate) fn new(
+        result: &'a CallResult,
+        wire: Wire,
+        signature: &'a Signature,
+    ) -> Result<Self, ErrorData> {
+        if result.code == Some("unknown_tool") {
+            return Err(ErrorData::invalid_params(result.output.to_text(), None));
+        }
+        let alone = wire == Wire::Alone;
+        Ok(Self {
+            result_type: alone.then_some("complete"),
+            content: result.output.content.iter().map(Block::new).collect(),
+            structured_content: structured(&result.output.content, wire),
+            is_error: result.outcome.is_error(),
+            meta: Meta {
+                facts: Facts {
+                    call: result.call.as_str(),
+                    session: result.session.as_str(),
+                    outcome: result.outcome.as_str(),
+                    metadata: &result.output.metadata,
+                },
+                server_info: alone.then_some(&signature.0),
+            },
+        })
+    }
+}
+
+impl<'a> Block<'a> {
+    fn new(content: &'a Content) -> Self {
+        match content {
+            Content::Text { text } => Self::Text { text: text.into() },
+            // Clients that do not know structured content read it as text.
+            Content::Json { value } => Self::Text { text: value.to_string().into() },
+            Content::Image { media_type, data } => Self::Image { data, mime_type: media_type },
+            Content::ResourceLink { uri, name, media_type } => {
+                Self::ResourceLink { uri, name, mime_type: media_type.as_deref() }
+            }
         }
     }
 }
 
 /// The one piece of data in an answer. Before 2026-07-28 only an object may stand there.
-fn structured(contents: &[Content], version: Option<&ProtocolVersion>) -> Option<Value> {
+fn structured(contents: &[Content], wire: Wire) -> Option<&Value> {
     let mut values = contents.iter().filter_map(|content| match content {
         Content::Json { value } => Some(value),
         _ => None,
     });
     let value = values.next().filter(|_| values.next().is_none())?;
-    let any = version.is_some_and(|version| *version >= ProtocolVersion::V_2026_07_28);
-    (any || value.is_object()).then(|| value.clone())
-}
-
-fn facts(call: &str, session: &str, outcome: &str, metadata: Map<String, Value>) -> MetaObject {
-    let mut facts = Map::with_capacity(4);
-    facts.insert("call".into(), call.into());
-    facts.insert("session".into(), session.into());
-    facts.insert("outcome".into(), outcome.into());
-    facts.insert("metadata".into(), metadata.into());
-    let mut meta = MetaObject::default();
-    meta.insert(RESULT_KEY.into(), facts.into());
-    meta
+    (wire == Wire::Alone || value.is_object()).then_some(value)
 }

@@ -4,32 +4,36 @@
 //! be taken for that to another request of the same id.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::RequestId;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::Notify;
 
 /// The table.
 pub(crate) struct InFlight {
     most: usize,
-    requests: Mutex<HashMap<RequestId, Request>>,
-    /// Stops them all.
-    all: CancellationToken,
+    requests: Mutex<HashMap<RequestId, Arc<Request>>>,
+    /// Told whenever an answer has passed.
+    ended: Notify,
 }
 
-struct Request {
-    stop: CancellationToken,
-    cancelled: bool,
+/// One request, shared with whoever carries it out.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    stop: Notify,
+    cancelled: AtomicBool,
 }
 
-/// Comes with a request to whoever carries it out.
-#[derive(Debug, Clone)]
-pub(crate) struct Stop(CancellationToken);
-
-impl Stop {
+impl Request {
     /// Waits until the request should be given up.
-    pub(crate) async fn asked(&self) {
-        self.0.cancelled().await;
+    pub(crate) async fn stop_asked(&self) {
+        self.stop.notified().await;
+    }
+
+    /// Whether the client still wants the answer.
+    pub(crate) fn is_wanted(&self) -> bool {
+        !self.cancelled.load(Ordering::Relaxed)
     }
 }
 
@@ -42,11 +46,11 @@ pub(crate) enum Refusal {
 
 impl InFlight {
     pub(crate) fn new(most: usize) -> Self {
-        Self { most, requests: Mutex::default(), all: CancellationToken::new() }
+        Self { most, requests: Mutex::default(), ended: Notify::new() }
     }
 
     /// A request has come.
-    pub(crate) fn begin(&self, id: &RequestId) -> Result<Stop, Refusal> {
+    pub(crate) fn begin(&self, id: &RequestId) -> Result<Arc<Request>, Refusal> {
         let mut requests = self.requests();
         if requests.contains_key(id) {
             return Err(Refusal::IdInUse);
@@ -54,30 +58,48 @@ impl InFlight {
         if requests.len() >= self.most {
             return Err(Refusal::TooMany);
         }
-        let stop = self.all.child_token();
-        requests.insert(id.clone(), Request { stop: stop.clone(), cancelled: false });
-        Ok(Stop(stop))
+        let request = Arc::<Request>::default();
+        requests.insert(id.clone(), request.clone());
+        Ok(request)
     }
 
     /// The client does not want the answer any more. One that is not in flight was answered already, or never was: no fault.
     pub(crate) fn cancel(&self, id: &RequestId) {
-        if let Some(request) = self.requests().get_mut(id) {
-            request.cancelled = true;
-            request.stop.cancel();
+        if let Some(request) = self.requests().get(id) {
+            request.cancelled.store(true, Ordering::Relaxed);
+            request.stop.notify_one();
         }
     }
 
-    /// The answer is there; `true` if the client still wants it.
+    /// The answer has passed, or is dropped; `true` if the client wants it.
     pub(crate) fn end(&self, id: &RequestId) -> bool {
-        self.requests().remove(id).is_some_and(|request| !request.cancelled)
+        let request = self.requests().remove(id);
+        self.ended.notify_waiters();
+        request.is_some_and(|request| request.is_wanted())
     }
 
     /// Stops every request. Their answers are sent as long as somebody listens.
     pub(crate) fn stop_all(&self) {
-        self.all.cancel();
+        for request in self.requests().values() {
+            request.stop.notify_one();
+        }
     }
 
-    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Request>> {
+    /// Waits until nothing is in flight.
+    pub(crate) async fn emptied(&self) {
+        loop {
+            let ended = self.ended.notified();
+            tokio::pin!(ended);
+            // Listening begins before looking, so that nothing is missed in between.
+            ended.as_mut().enable();
+            if self.requests().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Request>>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -86,21 +108,23 @@ impl InFlight {
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_id_is_taken_until_its_answer_has_passed() {
+    #[tokio::test]
+    async fn an_id_is_taken_until_its_answer_has_passed() {
         let (one, two) = (RequestId::Number(1), RequestId::String("1".into()));
         let table = InFlight::new(2);
-        let stop = table.begin(&one).unwrap();
+        let request = table.begin(&one).unwrap();
         assert!(table.begin(&two).is_ok(), "a text is another id than a number");
         assert_eq!(table.begin(&one).unwrap_err(), Refusal::IdInUse);
         assert_eq!(table.begin(&RequestId::Number(3)).unwrap_err(), Refusal::TooMany);
         table.cancel(&RequestId::Number(7));
         table.cancel(&one);
-        assert!(stop.0.is_cancelled());
+        request.stop_asked().await;
+        assert!(!request.is_wanted());
         assert_eq!(table.begin(&one).unwrap_err(), Refusal::IdInUse);
         assert!(!table.end(&one), "cancelled");
         assert!(table.end(&two));
         assert!(!table.end(&two), "answered already");
+        table.emptied().await;
         assert!(table.begin(&one).is_ok());
     }
 }

@@ -6,19 +6,23 @@
 use std::borrow::Cow;
 
 use rmcp::model::{
-    CallToolRequestParams, CancelledNotificationParam, ClientRequest, CustomRequest,
-    DiscoverRequestParams, ErrorData, GetMeta, InitializeRequestParams, PaginatedRequestParams,
-    PingRequest, Request, RequestId, RequestMetaObject, RequestOptionalParam, RequestParamsMeta,
+    CancelledNotificationParam, ClientRequest, CustomRequest, DiscoverRequestParams, ErrorData,
+    GetMeta, InitializeRequestParams, JsonObject, PaginatedRequestParams, PingRequest, Request,
+    RequestId, RequestMetaObject, RequestOptionalParam, RequestParamsMeta,
 };
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
+use crate::calls::Call;
+
 /// What a line asks for.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are requests, and none is kept")]
 pub(crate) enum Message {
+    /// `tools/call`, with what it says of itself.
+    Call(RequestId, Call, RequestMetaObject),
     Request(RequestId, ClientRequest),
     /// The answer to this request is not wanted any more.
     Cancelled(RequestId),
@@ -81,10 +85,8 @@ impl Envelope<'_> {
         }
         let answers = usize::from(self.result.is_some()) + usize::from(self.error.is_some());
         match (self.method, id, answers) {
-            (Some(method), Some(id), 0) => match request(&method, self.params) {
-                Ok(request) => Message::Request(id, request),
-                Err(error) => Message::Refused(Some(id), error),
-            },
+            (Some(method), Some(id), 0) => request(id.clone(), &method, self.params)
+                .unwrap_or_else(|error| Message::Refused(Some(id), error)),
             (Some(method), None, 0) => notification(&method, self.params),
             // We ask the client nothing, so nothing waits for its answers.
             (None, _, 1) => Message::Nothing,
@@ -93,13 +95,10 @@ impl Envelope<'_> {
     }
 }
 
-fn request(method: &str, params: Option<&RawValue>) -> Result<ClientRequest, ErrorData> {
+fn request(id: RequestId, method: &str, params: Option<&RawValue>) -> Result<Message, ErrorData> {
     let params = Params { method, text: params.map_or("{}", RawValue::get) };
-    Ok(match method {
-        "tools/call" => {
-            let (params, meta) = params.read_with_meta::<CallToolRequestParams>()?;
-            with_meta(ClientRequest::CallToolRequest(Request::new(params)), meta)
-        }
+    let request = match method {
+        "tools/call" => return call(id, &params),
         "tools/list" => {
             let (params, meta) = params.read_with_meta::<PaginatedRequestParams>()?;
             let request = RequestOptionalParam::with_param(params);
@@ -118,7 +117,23 @@ fn request(method: &str, params: Option<&RawValue>) -> Result<ClientRequest, Err
         }
         // Its parameters are nobody's business: the answer is the same for all of them.
         unknown => ClientRequest::CustomRequest(CustomRequest::new(unknown, None)),
-    })
+    };
+    Ok(Message::Request(id, request))
+}
+
+fn call(id: RequestId, params: &Params<'_>) -> Result<Message, ErrorData> {
+    #[derive(Deserialize)]
+    struct Fields {
+        name: String,
+        arguments: Option<JsonObject>,
+        #[serde(rename = "_meta")]
+        meta: Option<RequestMetaObject>,
+    }
+    let Fields { name, arguments, meta } = params.read()?;
+    let meta = meta.unwrap_or_default();
+    let arguments = arguments.unwrap_or_default();
+    let call = Call { tool: name, arguments, progress: meta.get_progress_token() };
+    Ok(Message::Call(id, call, meta))
 }
 
 fn with_meta(mut request: ClientRequest, meta: Option<RequestMetaObject>) -> ClientRequest {
@@ -202,6 +217,7 @@ mod tests {
     fn short(line: &str) -> String {
         match Message::read(line.as_bytes()) {
             Message::Request(id, request) => format!("{id}: {}", request.method()),
+            Message::Call(id, call, _) => format!("{id}: call {}", call.tool),
             Message::Cancelled(id) => format!("cancelled {id}"),
             Message::Nothing => "nothing".into(),
             Message::Refused(id, error) => {
@@ -251,7 +267,7 @@ mod tests {
                 r#"{"jsonrpc":"2.0","id":1,"method":"ping","params":7}"#,
                 "1: -32602 the parameters of `ping`",
             ),
-            (&format!(r#"{call}{{"name":"x"}}}}"#), "1: tools/call"),
+            (&format!(r#"{call}{{"name":"x"}}}}"#), "1: call x"),
             (
                 &format!("{call}{{}}}}"),
                 "1: -32602 the parameters of `tools/call` do not fit: missing field `name`",

@@ -1,17 +1,18 @@
-//! What is on its way to the client: one buffer for all, written by whoever comes first.
+//! What is on its way to the client: one buffer for all.
 //!
-//! A message becomes a line in the buffer at once; writing is a second step. Whoever holds the output writes everything that has
-//! gathered, so many answers that are ready together leave in one piece. Nothing is lost if somebody stops waiting half-way.
+//! A message becomes a line in the buffer at once; writing is a second step, done in the background. It takes everything that has
+//! gathered meanwhile, so answers that are ready together leave in one piece.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::Notify;
 
 use crate::ended::Ended;
 
-/// From here on no more requests are read before the client has taken what waits for it.
+/// From here on nothing more is read or reported before the client has taken what waits for it.
 const FULL: usize = 4 * 1024 * 1024;
 
 /// What a written batch may leave behind for the next one.
@@ -20,6 +21,8 @@ const KEPT: usize = 1024 * 1024;
 /// Where answers go.
 pub(crate) struct Outgoing {
     waiting: Mutex<Vec<u8>>,
+    /// Told that something waits.
+    put: Notify,
     writer: tokio::sync::Mutex<Writer>,
     /// The client is gone: nothing more can be written.
     ended: Ended,
@@ -36,6 +39,7 @@ impl Outgoing {
     pub(crate) fn new(output: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         Self {
             waiting: Mutex::default(),
+            put: Notify::new(),
             writer: tokio::sync::Mutex::new(Writer {
                 output: Box::new(output),
                 batch: Vec::new(),
@@ -46,18 +50,37 @@ impl Outgoing {
     }
 
     /// Puts a message behind those that wait already.
-    pub(crate) fn put(&self, message: &impl Serialize) -> io::Result<()> {
+    pub(crate) fn put(&self, message: &impl Serialize) {
         let mut waiting = self.waiting();
         let before = waiting.len();
-        if let Err(error) = serde_json::to_writer(&mut *waiting, message) {
-            waiting.truncate(before);
-            return Err(error.into());
+        match serde_json::to_writer(&mut *waiting, message) {
+            Ok(()) => waiting.push(b'\n'),
+            // A message of ours always has a form in JSON. If one had not, the others would still be better than none.
+            Err(_) => waiting.truncate(before),
         }
-        waiting.push(b'\n');
-        Ok(())
+        drop(waiting);
+        self.put.notify_one();
     }
 
-    /// Writes everything that waits.
+    /// Writes what is put, until that fails.
+    pub(crate) async fn keep_writing(&self) {
+        loop {
+            self.put.notified().await;
+            if self.flush().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Waits, if the client is far behind, until it has taken what waits for it.
+    pub(crate) async fn make_room(&self) {
+        if self.waiting().len() > FULL {
+            // A client that is gone ends the connection elsewhere.
+            drop(self.flush().await);
+        }
+    }
+
+    /// Writes everything that waits. May be dropped half-way; the rest is written by the next one.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         let mut writer = self.writer.lock().await;
         let mut wrote = false;
@@ -69,11 +92,6 @@ impl Outgoing {
             self.noting_failure(writer.output.flush().await)?;
         }
         Ok(())
-    }
-
-    /// Whether the client is so far behind that it should not be read from.
-    pub(crate) fn is_full(&self) -> bool {
-        self.waiting().len() > FULL
     }
 
     /// Told when writing has failed.
@@ -170,11 +188,16 @@ mod tests {
         let slow = Slow { most: usize::MAX, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 0..100 {
-            outgoing.put(&number).unwrap();
+            outgoing.put(&number);
         }
-        let flushes = (0..100).map(|_| outgoing.flush());
-        for flush in flushes {
-            flush.await.unwrap();
+        let written = async {
+            while slow.numbers().len() < 100 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = outgoing.keep_writing() => {}
+            () = written => {}
         }
         assert_eq!(*slow.writes.lock().unwrap(), 1);
         assert_eq!(slow.numbers(), (0..100).collect::<Vec<_>>());
@@ -185,7 +208,7 @@ mod tests {
         let slow = Slow { most: 3, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 1000..1050 {
-            outgoing.put(&number).unwrap();
+            outgoing.put(&number);
             // Polled once, then dropped in the middle of a line.
             let mut flush = Box::pin(outgoing.flush());
             assert!(poll_once(&mut flush).is_pending());
@@ -197,7 +220,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_is_told_and_kept() {
         let outgoing = Outgoing::new(Slow { most: 0, ..Slow::default() });
-        outgoing.put(&1).unwrap();
+        outgoing.put(&1);
         assert_eq!(outgoing.flush().await.unwrap_err().kind(), io::ErrorKind::WriteZero);
         outgoing.ended().wait().await;
         assert!(outgoing.ended().take_failure().is_some());

@@ -1,8 +1,6 @@
 //! What a call says while it runs, as progress notifications: only for a client that gave a token for them.
 //!
 //! Listening has its price (the engine then waits for the journal before it tells of a call), so nobody listens for the others.
-//! Notifications go to the output directly rather than through `rmcp`: so they stand before the answer, and still get out while
-//! the connection is closing.
 
 use std::sync::Arc;
 
@@ -79,8 +77,7 @@ impl Progress {
         }
         if let Some(news) = news {
             self.put(news);
-            // A client that is gone ends the connection, and with it the call.
-            drop(self.outgoing.flush().await);
+            self.outgoing.make_room().await;
         }
     }
 
@@ -96,8 +93,7 @@ impl Progress {
         told.total = total;
         told.message = Some(message).filter(|message| !message.is_empty());
         let told = ServerNotification::from(ProgressNotification::new(told));
-        // What cannot be written down is missing from the progress, not from the answer.
-        drop(self.outgoing.put(&ServerJsonRpcMessage::notification(told)));
+        self.outgoing.put(&ServerJsonRpcMessage::notification(told));
     }
 }
 

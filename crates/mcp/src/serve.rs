@@ -7,8 +7,11 @@ use std::time::Duration;
 use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::serve_directly;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinSet;
 use windlass_core::{Engine, Session};
 
+use crate::calls::Calls;
+use crate::content::Signature;
 use crate::ended::Ended;
 use crate::in_flight::InFlight;
 use crate::lines::Lines;
@@ -16,6 +19,9 @@ use crate::outgoing::Outgoing;
 use crate::server::Server;
 use crate::stdio;
 use crate::transport::LineTransport;
+
+/// How long calls that were stopped may take to end.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What can be chosen about a server.
 ///
@@ -112,28 +118,37 @@ pub async fn serve(
     let outgoing = Arc::new(Outgoing::new(output));
     let in_flight = Arc::new(InFlight::new(options.most_in_flight));
     let input_ended = Arc::new(Ended::default());
+    let config = config(&options);
+    let signature = Signature::new(&config.server_info);
+    let calls = Calls {
+        engine: engine.clone(),
+        session: session.clone(),
+        in_flight: in_flight.clone(),
+        outgoing: outgoing.clone(),
+        signature: signature.clone(),
+    };
     let transport = LineTransport {
         lines: Lines::new(input, options.longest_message),
+        calls: Arc::new(calls),
         in_flight: in_flight.clone(),
         outgoing: outgoing.clone(),
         longest: options.longest_message,
         initialized: false,
-        unwritten: false,
         ended: input_ended.clone(),
     };
-    let server = Server::new(engine, session, outgoing.clone(), config(&options));
+    let server = Server { engine, session, config, signature };
 
     // Also if this future is dropped.
     let _stop_in_the_end = StopInTheEnd(in_flight.clone());
-    let ended = serve_directly(server, transport, None).waiting();
-    tokio::pin!(ended);
-    let quit = tokio::select! {
-        quit = &mut ended => quit,
-        () = patience(&input_ended, outgoing.ended(), options.grace) => {
-            in_flight.stop_all();
-            ended.await
-        }
-    };
+    // A task of its own, behind those that answer: it then finds all of their answers at once.
+    let writing = outgoing.clone();
+    let mut background = JoinSet::new();
+    background.spawn(async move { writing.keep_writing().await });
+
+    let quit = serve_directly(server, transport, None).waiting().await;
+    wind_up(&in_flight, &outgoing, options.grace).await;
+    // What was put last. If it cannot be written, the reason is told below.
+    drop(outgoing.flush().await);
     quit.map_err(|error| McpError::Internal(error.to_string()))?;
     match (input_ended.take_failure(), outgoing.ended().take_failure()) {
         (Some(error), _) => Err(McpError::Input(error)),
@@ -144,16 +159,18 @@ pub async fn serve(
     }
 }
 
-/// Waits until calls that still run should be stopped: some time after the input has ended, at once if the client is gone.
-async fn patience(input_ended: &Ended, output_ended: &Ended, grace: Duration) {
-    let end_of_grace = async {
-        input_ended.wait().await;
-        tokio::time::sleep(grace).await;
-    };
+/// Lets calls end that still run when nothing more can come: some time by themselves, none if the client is gone, and then they
+/// are stopped.
+async fn wind_up(in_flight: &InFlight, outgoing: &Outgoing, grace: Duration) {
     tokio::select! {
-        () = end_of_grace => {}
-        () = output_ended.wait() => {}
+        biased;
+        () = in_flight.emptied() => return,
+        () = outgoing.ended().wait() => {}
+        () = tokio::time::sleep(grace) => {}
     }
+    in_flight.stop_all();
+    // A call that cannot be stopped in this time is left behind: its end comes on record when the journal is opened again.
+    drop(tokio::time::timeout(LAST_WAIT, in_flight.emptied()).await);
 }
 
 struct StopInTheEnd(Arc<InFlight>);

@@ -1,24 +1,26 @@
-//! Between `rmcp` and the byte streams: lines in, lines out, and the table of requests in flight between them.
+//! Between the byte streams and those who answer: lines in, lines out, and the table of requests in flight between them.
 //!
-//! What cannot be a request is answered here and never reaches the server. Cancellations do not either: the request is stopped by
-//! the token that came with it, and its answer is dropped on the way out.
+//! For `rmcp` this is a transport. What cannot be a request is answered here and never reaches it; calls and cancellations do not
+//! either.
 
 use std::io;
 use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta,
-    JsonRpcMessage, RequestId, ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetMeta, JsonRpcMessage, RequestId,
+    RequestMetaObject, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use tokio::io::AsyncRead;
 
+use crate::calls::{Call, Calls};
 use crate::ended::Ended;
-use crate::in_flight::{InFlight, Refusal};
+use crate::in_flight::{InFlight, Refusal, Request};
 use crate::lines::{Line, Lines};
 use crate::message::Message;
 use crate::outgoing::Outgoing;
+use crate::wire::Wire;
 
 /// JSON-RPC leaves this code to servers.
 const TOO_MANY: ErrorCode = ErrorCode(-32000);
@@ -26,14 +28,13 @@ const TOO_MANY: ErrorCode = ErrorCode(-32000);
 /// One connection.
 pub(crate) struct LineTransport<R> {
     pub(crate) lines: Lines<R>,
+    pub(crate) calls: Arc<Calls>,
     pub(crate) in_flight: Arc<InFlight>,
     pub(crate) outgoing: Arc<Outgoing>,
     /// The longest line, for the refusal of a longer one.
     pub(crate) longest: usize,
     /// `initialize` has come: from then on requests need not say which protocol they speak.
     pub(crate) initialized: bool,
-    /// A refusal is on its way and not written yet.
-    pub(crate) unwritten: bool,
     /// Told when nothing more can come.
     pub(crate) ended: Arc<Ended>,
 }
@@ -45,21 +46,16 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         &mut self,
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
-        let put = if self.is_wanted(&message) { self.outgoing.put(&message) } else { Ok(()) };
-        let outgoing = self.outgoing.clone();
-        async move {
-            put?;
-            outgoing.flush().await
+        if self.is_wanted(&message) {
+            self.outgoing.put(&message);
         }
+        std::future::ready(Ok(()))
     }
 
-    /// May be dropped while it waits, and is, whenever an answer is ready.
+    /// May be dropped while it waits, and is, whenever `rmcp` has something to send.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if self.unwritten || self.outgoing.is_full() {
-                self.outgoing.flush().await.ok()?;
-                self.unwritten = false;
-            }
+            self.outgoing.make_room().await;
             let line = tokio::select! {
                 biased;
                 () = self.outgoing.ended().wait() => Ok(None),
@@ -73,7 +69,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
                     return None;
                 }
             };
-            if let Some(request) = self.admit(message) {
+            if let Some(request) = self.take(message) {
                 return Some(request);
             }
         }
@@ -95,49 +91,62 @@ impl<R> LineTransport<R> {
         id.is_none_or(|id| self.in_flight.end(id))
     }
 
-    /// What the server should hear of.
-    fn admit(&mut self, message: Message) -> Option<ClientJsonRpcMessage> {
+    /// Does what a message asks for; what is left is for `rmcp`.
+    fn take(&mut self, message: Message) -> Option<ClientJsonRpcMessage> {
         match message {
-            Message::Request(id, request) => self.admit_request(id, request),
-            Message::Cancelled(id) => {
-                self.in_flight.cancel(&id);
-                None
-            }
-            Message::Nothing => None,
+            Message::Call(id, call, meta) => self.begin_call(id, call, &meta),
+            Message::Request(id, request) => return self.begin_request(id, request),
+            Message::Cancelled(id) => self.in_flight.cancel(&id),
+            Message::Nothing => {}
             Message::Refused(id, error) => self.refuse(id, error),
         }
+        None
     }
 
-    fn admit_request(
+    fn begin_call(&mut self, id: RequestId, call: Call, meta: &RequestMetaObject) {
+        match Wire::of_request(meta, self.initialized) {
+            Ok(wire) => {
+                if let Some(request) = self.begin(&id) {
+                    self.calls.begin(id, call, wire, request);
+                }
+            }
+            Err(error) => self.refuse(Some(id), error),
+        }
+    }
+
+    fn begin_request(
         &mut self,
         id: RequestId,
-        mut request: ClientRequest,
+        request: ClientRequest,
     ) -> Option<ClientJsonRpcMessage> {
-        if !self.is_open_to(&request) {
-            return self.refuse(Some(id), not_initialized(request.method()));
-        }
-        match self.in_flight.begin(&id) {
-            Ok(stop) => {
-                request.extensions_mut().insert(stop);
-                Some(ClientJsonRpcMessage::request(request, id))
+        let opening = match &request {
+            ClientRequest::InitializeRequest(_) => {
+                self.initialized = true;
+                true
             }
-            // Without the id: an answer that carries it would be taken for that to the first request.
-            Err(Refusal::IdInUse) => self.refuse(None, id_in_use(&id)),
-            Err(Refusal::TooMany) => self.refuse(Some(id), too_many()),
+            ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => true,
+            _ => false,
+        };
+        if !opening && let Err(error) = Wire::of_request(request.get_meta(), self.initialized) {
+            self.refuse(Some(id), error);
+            return None;
         }
+        self.begin(&id).map(|_| ClientJsonRpcMessage::request(request, id))
     }
 
-    /// Whether it is known which protocol the request speaks.
-    fn is_open_to(&mut self, request: &ClientRequest) -> bool {
-        self.initialized |= matches!(request, ClientRequest::InitializeRequest(_));
-        self.initialized
-            || matches!(request, ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_))
-            || request.get_meta().protocol_version().is_some()
-    }
-
-    fn refuse<T>(&mut self, id: Option<RequestId>, error: ErrorData) -> Option<T> {
-        self.unwritten |= self.outgoing.put(&ServerJsonRpcMessage::error(error, id)).is_ok();
+    /// Takes the id; none if it cannot be had.
+    fn begin(&mut self, id: &RequestId) -> Option<Arc<Request>> {
+        match self.in_flight.begin(id) {
+            Ok(request) => return Some(request),
+            // Without the id: an answer that carries it would be taken for that to the first request.
+            Err(Refusal::IdInUse) => self.refuse(None, id_in_use(id)),
+            Err(Refusal::TooMany) => self.refuse(Some(id.clone()), too_many()),
+        }
         None
+    }
+
+    fn refuse(&mut self, id: Option<RequestId>, error: ErrorData) {
+        self.outgoing.put(&ServerJsonRpcMessage::error(error, id));
     }
 }
 
@@ -155,12 +164,4 @@ fn id_in_use(id: &RequestId) -> ErrorData {
 fn too_many() -> ErrorData {
     let text = "too many requests wait for their answers; send more when some have come";
     ErrorData::new(TOO_MANY, text, None)
-}
-
-fn not_initialized(method: &str) -> ErrorData {
-    let text = format!(
-        "`{method}` came before `initialize` and does not say which protocol it speaks; \
-         begin with `initialize`, or set io.modelcontextprotocol/protocolVersion in `_meta`"
-    );
-    ErrorData::invalid_params(text, None)
 }

@@ -63,9 +63,8 @@ async fn a_server_that_is_dropped_stops_its_calls() {
     client.say(&call(1, "wait", json!({}))).await;
     client.gate.until_begun(1).await;
     client.server.abort();
-    let answer = client.hear().await;
-    assert_eq!(answer["result"]["_meta"]["windlass/result"]["outcome"], "cancelled", "{answer}");
-    assert_eq!(client.hear_or_end().await, None);
+    // Whether that is still told to the client does not matter.
+    while client.hear_or_end().await.is_some() {}
     client.until_ended(1).await;
     assert_eq!(endings(&client.journal), [("wait".to_owned(), Outcome::Cancelled)]);
 }

@@ -1,0 +1,100 @@
+//! `tools/call`: from the request to the answer.
+//!
+//! Nearly every request is of this kind, so it takes the short way: one task, from the line that was read to the line that is
+//! written. On the way through `rmcp`'s dispatch a call would be handed on five times, at twice the price of the engine's own
+//! work. The other methods go that way; what is said there about versions is said here by [`Wire`].
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use rmcp::model::{JsonObject, ProgressToken, RequestId, ServerJsonRpcMessage};
+use serde::Serialize;
+use serde_json::Value;
+use windlass_core::{CallId, CallResult, Engine, Session, ToolCall};
+
+use crate::content::{Answer, Signature};
+use crate::in_flight::{InFlight, Request};
+use crate::outgoing::Outgoing;
+use crate::progress::Progress;
+use crate::wire::Wire;
+
+/// Carries out the calls of one connection.
+pub(crate) struct Calls {
+    pub(crate) engine: Engine,
+    pub(crate) session: Arc<Session>,
+    pub(crate) in_flight: Arc<InFlight>,
+    pub(crate) outgoing: Arc<Outgoing>,
+    pub(crate) signature: Signature,
+}
+
+/// A call that a client asks for.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) tool: String,
+    pub(crate) arguments: JsonObject,
+    /// Under which name the client wants to hear how far it is.
+    pub(crate) progress: Option<ProgressToken>,
+}
+
+impl Calls {
+    /// Carries out a call and answers it, as a task of its own.
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        id: RequestId,
+        call: Call,
+        wire: Wire,
+        request: Arc<Request>,
+    ) {
+        let calls = self.clone();
+        drop(tokio::spawn(async move {
+            let result = calls.run(call, &request).await;
+            calls.answer(&id, &result, wire, &request);
+        }));
+    }
+
+    /// Runs a call until it ends or nobody wants it any more; then it is stopped, and comes to its end and on record too.
+    async fn run(&self, call: Call, request: &Request) -> CallResult {
+        let Call { tool, arguments, progress } = call;
+        let progress =
+            progress.map(|token| Progress::new(&self.engine, self.outgoing.clone(), token));
+        let call = ToolCall::new(tool, Value::Object(arguments));
+        let (id, running) = self.engine.start(&self.session, call);
+        let ending = async {
+            match progress {
+                Some(progress) => Box::pin(progress.follow(&id, running)).await,
+                None => running.await,
+            }
+        };
+        tokio::select! {
+            biased;
+            result = ending => result,
+            never = self.stop_when_asked(&id, request) => match never {},
+        }
+    }
+
+    async fn stop_when_asked(&self, call: &CallId, request: &Request) -> Infallible {
+        request.stop_asked().await;
+        self.engine.cancel(call);
+        std::future::pending().await
+    }
+
+    fn answer(&self, id: &RequestId, result: &CallResult, wire: Wire, request: &Request) {
+        if request.is_wanted() {
+            match Answer::new(result, wire, &self.signature) {
+                Ok(result) => self.outgoing.put(&Response { jsonrpc: "2.0", id, result }),
+                Err(error) => {
+                    self.outgoing.put(&ServerJsonRpcMessage::error(error, Some(id.clone())));
+                }
+            }
+        }
+        // Last, because the connection may end when nothing is in flight.
+        self.in_flight.end(id);
+    }
+}
+
+#[derive(Serialize)]
+struct Response<'a> {
+    jsonrpc: &'static str,
+    id: &'a RequestId,
+    result: Answer<'a>,
+}
