@@ -61,6 +61,9 @@ pub(crate) enum Access {
 }
 
 impl Database {
+    /// Writes a page without changing it.
+    pub(crate) const SAME_LAYOUT: &str = "PRAGMA user_version = 1";
+
     /// The files of a state directory. The path is made absolute, so that it stays the same when the process changes its
     /// directory, and so that SQLite does not take it for a URI.
     pub(crate) fn in_state(dir: &Path, patience: Duration) -> Result<Self, StoreError> {

@@ -117,17 +117,14 @@ fn parse(line: &str) -> Option<Head> {
     Some(Head { seq: seq.parse().ok()?, hash: *blake3::Hash::from_hex(hash).ok()?.as_bytes() })
 }
 
+/// One read gets all that a file this short has.
 fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
+    loop {
+        match file.read_at(buffer, 0) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            read => return read,
         }
     }
-    Ok(filled)
 }
 
 #[cfg(test)]

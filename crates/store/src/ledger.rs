@@ -6,19 +6,13 @@
 
 use std::time::{Duration, SystemTime};
 
-use rusqlite::{Connection, Transaction, TransactionBehavior};
+use rusqlite::Connection;
 
 use crate::StoreError;
 use crate::chain::{Chain, Entry, Head, Kind};
 use crate::database::{Database, patiently};
 use crate::head::{Anchor, Anchored};
 use crate::timestamp::to_nanos;
-
-/// How many pages the WAL has, and how many of them are in the database already.
-struct Wal {
-    pages: u64,
-    done: u64,
-}
 
 /// A connection that writes to the journal.
 #[derive(Debug)]
@@ -57,8 +51,9 @@ impl Ledger {
         write: impl FnOnce(&mut Chain<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         let failed = |error: rusqlite::Error| self.database.error("write to", &error);
-        let transaction = self.begin(patience).map_err(failed)?;
-        let mut chain = Chain::at_end(&transaction).map_err(failed)?;
+        let transaction =
+            patiently(patience, || Transaction::begin(&self.connection)).map_err(failed)?;
+        let mut chain = Chain::at_end(&self.connection).map_err(failed)?;
         let lost = match self.left_at {
             Some(head) if head == chain.head => false,
             _ => self.note_loss(&mut chain, now)?,
@@ -78,44 +73,52 @@ impl Ledger {
             return false;
         }
         self.until_look = Self::LOOK_EVERY;
-        self.wal_pages("NOOP").is_some_and(|wal| wal.pages - wal.done >= Self::WAL_WHILE_RUNNING)
+        self.checkpoint("NOOP")
+            .is_some_and(|wal| wal.pages.saturating_sub(wal.done) >= Self::WAL_WHILE_RUNNING)
     }
 
-    /// Brings what is in the WAL into the database, so that the next transaction can begin it anew. This waits for the disk.
+    /// Brings what is in the WAL into the database and begins it anew. This waits for the disk.
     pub(crate) fn checkpoint_if_large(&mut self) {
         self.until_look = 0;
         if self.is_large() {
-            self.wal_pages("PASSIVE");
+            self.checkpoint("PASSIVE");
+            self.begin_wal();
         }
     }
 
     /// Leaves a WAL that the next process can open quickly.
     pub(crate) fn checkpoint_at_rest(&mut self) {
-        if self.wal_pages("NOOP").is_some_and(|wal| wal.pages >= Self::WAL_AT_REST) {
+        if self.checkpoint("NOOP").is_some_and(|wal| wal.pages >= Self::WAL_AT_REST) {
             self.checkpoint_and_truncate();
         }
     }
 
     /// The first step does most of the work while others may write; the second, which keeps them out, has little left to do.
     pub(crate) fn checkpoint_and_truncate(&mut self) {
-        self.wal_pages("PASSIVE");
-        self.wal_pages("TRUNCATE");
+        self.checkpoint("PASSIVE");
+        self.checkpoint("TRUNCATE");
+        self.begin_wal();
+    }
+
+    /// The first transaction in a new WAL waits for the disk, so it had better be one that nobody waits for: this one writes
+    /// what is there already.
+    fn begin_wal(&self) {
+        let written = Transaction::begin(&self.connection).and_then(|transaction| {
+            self.connection.execute_batch(Database::SAME_LAYOUT)?;
+            transaction.commit()
+        });
+        // Then somebody else does it, who may have to wait.
+        drop(written);
     }
 
     /// Runs a checkpoint and says how the WAL is then. It waits for nobody; if it fails, all stays in the WAL for another time.
-    fn wal_pages(&self, mode: &str) -> Option<Wal> {
+    fn checkpoint(&self, mode: &str) -> Option<Wal> {
         self.connection
             .prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))
             .and_then(|mut statement| {
                 statement.query_row([], |row| Ok(Wal { pages: row.get(1)?, done: row.get(2)? }))
             })
             .ok()
-    }
-
-    fn begin(&self, patience: Duration) -> rusqlite::Result<Transaction<'_>> {
-        patiently(patience, || {
-            Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-        })
     }
 
     /// Compares the chain with its anchor; whether something is missing, which is then on the record.
@@ -149,5 +152,35 @@ impl Ledger {
 
     fn anchor_error(&self, doing: &'static str, why: std::io::Error) -> StoreError {
         StoreError::file(doing, &self.database.head, why)
+    }
+}
+
+/// How many pages the WAL has, and how many of them are in the database already.
+struct Wal {
+    pages: u64,
+    done: u64,
+}
+
+/// A transaction that has the write lock; undone unless it is committed. Its statements are kept prepared, as rusqlite's are not.
+struct Transaction<'connection>(&'connection Connection);
+
+impl<'connection> Transaction<'connection> {
+    fn begin(connection: &'connection Connection) -> rusqlite::Result<Self> {
+        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+        Ok(Self(connection))
+    }
+
+    fn commit(self) -> rusqlite::Result<()> {
+        self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+}
+
+impl Drop for Transaction<'_> {
+    fn drop(&mut self) {
+        // After a commit, and after errors that SQLite undid itself, there is none. If undoing fails, the next one cannot begin
+        // and says so.
+        if !self.0.is_autocommit() {
+            drop(self.0.execute_batch("ROLLBACK"));
+        }
     }
 }

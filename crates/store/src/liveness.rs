@@ -19,6 +19,8 @@ pub(crate) struct Slots(PathBuf);
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) number: u32,
+    /// The process that holds it.
+    pub(crate) process: u32,
     /// Locked until it is closed.
     _file: File,
 }
@@ -43,7 +45,7 @@ impl Slots {
         let path = self.0.join(number.to_string());
         let file = self.open(&path).map_err(|why| StoreError::file("open", &path, why))?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Slot { number, _file: file })),
+            Ok(()) => Ok(Some(Slot { number, process: std::process::id(), _file: file })),
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(why)) => Err(StoreError::file("lock", &path, why)),
         }

@@ -69,7 +69,7 @@ fn start(chain: &mut Chain<'_>, slot: &Slot, record: &Record, at: i64) -> rusqli
             "INSERT OR REPLACE INTO open_calls (id, session, turn, tool, started, slot, process) \
              VALUES (?, ?, ?, ?, ?, ?, ?)",
         )?
-        .execute((id, session, turn, tool, seq, slot.number, std::process::id()))?;
+        .execute((id, session, turn, tool, seq, slot.number, slot.process))?;
     ensure_session(chain, session, at)
 }
 

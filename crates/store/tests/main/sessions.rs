@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windlass_core::{CallId, Outputs as _, RecordKind};
+use windlass_core::{CallId, Outcome, Outputs as _, RecordKind};
 use windlass_store::{Fault, Kind, SessionFilter, Store, StoreError, VerifyError};
 
 use crate::common::{FINISHED, State, all, append, call, moment, record, session, told};
@@ -82,6 +82,26 @@ fn records_are_read_in_portions_and_by_session() {
     assert_eq!(numbers(Some("b"), 8, 3), [11, 12, 15]);
     assert!(numbers(Some("c"), 0, 3).is_empty());
     assert_eq!(store.last_seq().unwrap(), 20);
+}
+
+#[test]
+fn calls_that_overlap_are_read_in_the_order_of_their_records() {
+    let state = State::new();
+    let store = state.open();
+    append(&store, record("s", "long", RecordKind::Started)).unwrap();
+    call(&store, "other", "o1");
+    append(&store, record("s", "open", RecordKind::Started)).unwrap();
+    call(&store, "s", "short");
+    append(&store, record("s", "denied", RecordKind::Finished(Outcome::Denied))).unwrap();
+    append(&store, record("s", "long", FINISHED)).unwrap();
+    let mut read = Vec::new();
+    for after in [0, 1, 4, 5, 6, 7, 8] {
+        let next = store.records(Some(&session("s")), after, 1).unwrap();
+        read.extend(next.into_iter().map(|row| (row.seq, row.call.unwrap().to_string())));
+    }
+    let expected =
+        [(1, "long"), (4, "open"), (5, "short"), (6, "short"), (7, "denied"), (8, "long")];
+    assert_eq!(read, expected.map(|(seq, call)| (seq, call.to_owned())));
 }
 
 #[test]
