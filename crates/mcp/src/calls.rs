@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde_json::Value;
 use windlass_core::{CallId, CallResult, Engine, Session, ToolCall};
 
+use crate::connection::Connection;
 use crate::content::{Answer, Signature};
-use crate::in_flight::{InFlight, Request};
-use crate::outgoing::Outgoing;
+use crate::in_flight::Request;
 use crate::progress::Progress;
 use crate::wire::Wire;
 
@@ -22,8 +22,7 @@ use crate::wire::Wire;
 pub(crate) struct Calls {
     pub(crate) engine: Engine,
     pub(crate) session: Arc<Session>,
-    pub(crate) in_flight: Arc<InFlight>,
-    pub(crate) outgoing: Arc<Outgoing>,
+    pub(crate) connection: Arc<Connection>,
     pub(crate) signature: Signature,
 }
 
@@ -56,7 +55,7 @@ impl Calls {
     async fn run(&self, call: Call, request: &Request) -> CallResult {
         let Call { tool, arguments, progress } = call;
         let progress =
-            progress.map(|token| Progress::new(&self.engine, self.outgoing.clone(), token));
+            progress.map(|token| Progress::new(&self.engine, self.connection.clone(), token));
         let call = ToolCall::new(tool, Value::Object(arguments));
         let (id, running) = self.engine.start(&self.session, call);
         let ending = async {
@@ -79,16 +78,15 @@ impl Calls {
     }
 
     fn answer(&self, id: &RequestId, result: &CallResult, wire: Wire, request: &Request) {
+        let outgoing = &self.connection.outgoing;
         if request.is_wanted() {
             match Answer::new(result, wire, &self.signature) {
-                Ok(result) => self.outgoing.put(&Response { jsonrpc: "2.0", id, result }),
-                Err(error) => {
-                    self.outgoing.put(&ServerJsonRpcMessage::error(error, Some(id.clone())));
-                }
+                Ok(result) => outgoing.put(&Response { jsonrpc: "2.0", id, result }),
+                Err(error) => outgoing.put(&ServerJsonRpcMessage::error(error, Some(id.clone()))),
             }
         }
         // Last, because the connection may end when nothing is in flight.
-        self.in_flight.end(id);
+        self.connection.in_flight.end(id);
     }
 }
 

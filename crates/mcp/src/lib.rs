@@ -12,6 +12,7 @@
 //! Start with [`serve`].
 
 mod calls;
+mod connection;
 mod content;
 mod ended;
 mod in_flight;

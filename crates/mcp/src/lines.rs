@@ -64,6 +64,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// How long a line may be.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
     /// The next line; none at the end. What comes after the last line end is a line too. May be dropped while it waits, without
     /// losing anything.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {

@@ -10,12 +10,12 @@ use rmcp::model::{
 };
 use windlass_core::{CallId, CallResult, Engine, Event, Subscription};
 
-use crate::outgoing::Outgoing;
+use crate::connection::Connection;
 
 /// Tells one client of one call.
 pub(crate) struct Progress {
     events: Subscription,
-    outgoing: Arc<Outgoing>,
+    connection: Arc<Connection>,
     token: ProgressToken,
     number: Number,
 }
@@ -28,8 +28,8 @@ enum News {
 
 impl Progress {
     /// Listens from now on: before the call begins, so that nothing of it is missed.
-    pub(crate) fn new(engine: &Engine, outgoing: Arc<Outgoing>, token: ProgressToken) -> Self {
-        Self { events: engine.subscribe(), outgoing, token, number: Number::default() }
+    pub(crate) fn new(engine: &Engine, connection: Arc<Connection>, token: ProgressToken) -> Self {
+        Self { events: engine.subscribe(), connection, token, number: Number::default() }
     }
 
     /// Waits for the end of the call and tells all that happens until then.
@@ -77,7 +77,7 @@ impl Progress {
         }
         if let Some(news) = news {
             self.put(news);
-            self.outgoing.make_room().await;
+            self.connection.outgoing.make_room().await;
         }
     }
 
@@ -93,7 +93,7 @@ impl Progress {
         told.total = total;
         told.message = Some(message).filter(|message| !message.is_empty());
         let told = ServerNotification::from(ProgressNotification::new(told));
-        self.outgoing.put(&ServerJsonRpcMessage::notification(told));
+        self.connection.outgoing.put(&ServerJsonRpcMessage::notification(told));
     }
 }
 

@@ -11,17 +11,12 @@ use tokio::task::JoinSet;
 use windlass_core::{Engine, Session};
 
 use crate::calls::Calls;
+use crate::connection::Connection;
 use crate::content::Signature;
-use crate::ended::Ended;
-use crate::in_flight::InFlight;
 use crate::lines::Lines;
-use crate::outgoing::Outgoing;
 use crate::server::Server;
 use crate::stdio;
 use crate::transport::LineTransport;
-
-/// How long calls that were stopped may take to end.
-const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What can be chosen about a server.
 ///
@@ -115,69 +110,51 @@ pub async fn serve(
     output: impl AsyncWrite + Send + Unpin + 'static,
     options: Options,
 ) -> Result<(), McpError> {
-    let outgoing = Arc::new(Outgoing::new(output));
-    let in_flight = Arc::new(InFlight::new(options.most_in_flight));
-    let input_ended = Arc::new(Ended::default());
     let config = config(&options);
     let signature = Signature::new(&config.server_info);
+    let connection = Arc::new(Connection::new(output, options.most_in_flight));
     let calls = Calls {
         engine: engine.clone(),
         session: session.clone(),
-        in_flight: in_flight.clone(),
-        outgoing: outgoing.clone(),
+        connection: connection.clone(),
         signature: signature.clone(),
     };
-    let transport = LineTransport {
-        lines: Lines::new(input, options.longest_message),
-        calls: Arc::new(calls),
-        in_flight: in_flight.clone(),
-        outgoing: outgoing.clone(),
-        longest: options.longest_message,
-        initialized: false,
-        ended: input_ended.clone(),
-    };
+    let lines = Lines::new(input, options.longest_message);
+    let transport = LineTransport::new(lines, connection.clone(), Arc::new(calls));
     let server = Server { engine, session, config, signature };
 
-    // Also if this future is dropped.
-    let _stop_in_the_end = StopInTheEnd(in_flight.clone());
-    // A task of its own, behind those that answer: it then finds all of their answers at once.
-    let writing = outgoing.clone();
-    let mut background = JoinSet::new();
-    background.spawn(async move { writing.keep_writing().await });
-
+    let _stop_calls = StopCalls(connection.clone());
+    let _writing = keep_writing(connection.clone());
     let quit = serve_directly(server, transport, None).waiting().await;
-    wind_up(&in_flight, &outgoing, options.grace).await;
-    // What was put last. If it cannot be written, the reason is told below.
-    drop(outgoing.flush().await);
+    connection.wind_up(options.grace).await;
     quit.map_err(|error| McpError::Internal(error.to_string()))?;
-    match (input_ended.take_failure(), outgoing.ended().take_failure()) {
-        (Some(error), _) => Err(McpError::Input(error)),
-        (_, Some(error)) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(McpError::Output(error))
-        }
-        _ => Ok(()),
-    }
+    how_it_ended(&connection)
 }
 
-/// Lets calls end that still run when nothing more can come: some time by themselves, none if the client is gone, and then they
-/// are stopped.
-async fn wind_up(in_flight: &InFlight, outgoing: &Outgoing, grace: Duration) {
-    tokio::select! {
-        biased;
-        () = in_flight.emptied() => return,
-        () = outgoing.ended().wait() => {}
-        () = tokio::time::sleep(grace) => {}
-    }
-    in_flight.stop_all();
-    // A call that cannot be stopped in this time is left behind: its end comes on record when the journal is opened again.
-    drop(tokio::time::timeout(LAST_WAIT, in_flight.emptied()).await);
-}
+/// Stops all calls when it is dropped: also if nobody waits any more for the end of the connection.
+struct StopCalls(Arc<Connection>);
 
-struct StopInTheEnd(Arc<InFlight>);
-
-impl Drop for StopInTheEnd {
+impl Drop for StopCalls {
     fn drop(&mut self) {
-        self.0.stop_all();
+        self.0.in_flight.stop_all();
+    }
+}
+
+/// Writes in the background, until the task is dropped. A task of its own stands behind those that answer, and so finds all of
+/// their answers at once.
+fn keep_writing(connection: Arc<Connection>) -> JoinSet<()> {
+    let mut task = JoinSet::new();
+    task.spawn(async move { connection.outgoing.keep_writing().await });
+    task
+}
+
+fn how_it_ended(connection: &Connection) -> Result<(), McpError> {
+    if let Some(error) = connection.input_ended.take_failure() {
+        return Err(McpError::Input(error));
+    }
+    match connection.outgoing.ended().take_failure() {
+        Some(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(McpError::Output(error)),
+        _ => Ok(()),
     }
 }
 

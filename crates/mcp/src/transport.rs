@@ -15,11 +15,10 @@ use rmcp::transport::Transport;
 use tokio::io::AsyncRead;
 
 use crate::calls::{Call, Calls};
-use crate::ended::Ended;
-use crate::in_flight::{InFlight, Refusal, Request};
+use crate::connection::Connection;
+use crate::in_flight::{Refusal, Request};
 use crate::lines::{Line, Lines};
 use crate::message::Message;
-use crate::outgoing::Outgoing;
 use crate::wire::Wire;
 
 /// JSON-RPC leaves this code to servers.
@@ -27,16 +26,11 @@ const TOO_MANY: ErrorCode = ErrorCode(-32000);
 
 /// One connection.
 pub(crate) struct LineTransport<R> {
-    pub(crate) lines: Lines<R>,
-    pub(crate) calls: Arc<Calls>,
-    pub(crate) in_flight: Arc<InFlight>,
-    pub(crate) outgoing: Arc<Outgoing>,
-    /// The longest line, for the refusal of a longer one.
-    pub(crate) longest: usize,
+    lines: Lines<R>,
+    connection: Arc<Connection>,
+    calls: Arc<Calls>,
     /// `initialize` has come: from then on requests need not say which protocol they speak.
-    pub(crate) initialized: bool,
-    /// Told when nothing more can come.
-    pub(crate) ended: Arc<Ended>,
+    initialized: bool,
 }
 
 impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
@@ -47,7 +41,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         if self.is_wanted(&message) {
-            self.outgoing.put(&message);
+            self.connection.outgoing.put(&message);
         }
         std::future::ready(Ok(()))
     }
@@ -55,17 +49,17 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
     /// May be dropped while it waits, and is, whenever `rmcp` has something to send.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            self.outgoing.make_room().await;
+            self.connection.outgoing.make_room().await;
             let line = tokio::select! {
                 biased;
-                () = self.outgoing.ended().wait() => Ok(None),
+                () = self.connection.outgoing.ended().wait() => Ok(None),
                 line = self.lines.next() => line,
             };
             let message = match line {
                 Ok(Some(Line::Whole(line))) => Message::read(line),
-                Ok(Some(Line::TooLong)) => Message::Refused(None, too_long(self.longest)),
+                Ok(Some(Line::TooLong)) => Message::Refused(None, too_long(self.lines.longest())),
                 ending => {
-                    self.ended.tell(ending.err());
+                    self.connection.input_ended.tell(ending.err());
                     return None;
                 }
             };
@@ -75,12 +69,17 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         }
     }
 
+    /// Nothing to do: calls may go on when `rmcp` has finished.
     async fn close(&mut self) -> io::Result<()> {
-        self.outgoing.flush().await
+        Ok(())
     }
 }
 
-impl<R> LineTransport<R> {
+impl<R: AsyncRead + Unpin> LineTransport<R> {
+    pub(crate) fn new(lines: Lines<R>, connection: Arc<Connection>, calls: Arc<Calls>) -> Self {
+        Self { lines, connection, calls, initialized: false }
+    }
+
     /// Whether anybody wants what is sent: an answer to a cancelled request is dropped.
     fn is_wanted(&self, message: &ServerJsonRpcMessage) -> bool {
         let id = match message {
@@ -88,7 +87,7 @@ impl<R> LineTransport<R> {
             JsonRpcMessage::Error(error) => error.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        id.is_none_or(|id| self.in_flight.end(id))
+        id.is_none_or(|id| self.connection.in_flight.end(id))
     }
 
     /// Does what a message asks for; what is left is for `rmcp`.
@@ -96,7 +95,7 @@ impl<R> LineTransport<R> {
         match message {
             Message::Call(id, call, meta) => self.begin_call(id, call, &meta),
             Message::Request(id, request) => return self.begin_request(id, request),
-            Message::Cancelled(id) => self.in_flight.cancel(&id),
+            Message::Cancelled(id) => self.connection.in_flight.cancel(&id),
             Message::Nothing => {}
             Message::Refused(id, error) => self.refuse(id, error),
         }
@@ -136,7 +135,7 @@ impl<R> LineTransport<R> {
 
     /// Takes the id; none if it cannot be had.
     fn begin(&mut self, id: &RequestId) -> Option<Arc<Request>> {
-        match self.in_flight.begin(id) {
+        match self.connection.in_flight.begin(id) {
             Ok(request) => return Some(request),
             // Without the id: an answer that carries it would be taken for that to the first request.
             Err(Refusal::IdInUse) => self.refuse(None, id_in_use(id)),
@@ -146,7 +145,7 @@ impl<R> LineTransport<R> {
     }
 
     fn refuse(&mut self, id: Option<RequestId>, error: ErrorData) {
-        self.outgoing.put(&ServerJsonRpcMessage::error(error, id));
+        self.connection.outgoing.put(&ServerJsonRpcMessage::error(error, id));
     }
 }
 

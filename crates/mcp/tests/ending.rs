@@ -68,3 +68,15 @@ async fn a_server_that_is_dropped_stops_its_calls() {
     client.until_ended(1).await;
     assert_eq!(endings(&client.journal), [("wait".to_owned(), Outcome::Cancelled)]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_does_not_read_cannot_hold_the_server() {
+    let mut client = Client::initialized().await;
+    let text = "x".repeat(10_000);
+    for n in 0..20 {
+        client.say(&call(n, "echo", json!({"text": text}))).await;
+    }
+    client.close_input().await;
+    assert!((&mut client.server).await.unwrap().is_ok());
+    assert!(endings(&client.journal).iter().all(|(_, outcome)| *outcome == Outcome::Ok));
+}
