@@ -9,7 +9,7 @@
 //! fit is taken for an unknown method, and the late answer to a cancelled request can be taken for that to another. Calls take a
 //! shorter way than the other requests, because they are nearly all of them.
 //!
-//! Start with [`serve`].
+//! Start with [`serve()`].
 
 mod calls;
 mod connection;
