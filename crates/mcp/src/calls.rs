@@ -1,8 +1,8 @@
 //! `tools/call`: from the request to the answer.
 //!
 //! Nearly every request is of this kind, so it takes the short way: one task, from the line that was read to the line that is
-//! written. On the way through `rmcp`'s dispatch a call would be handed on five times, at twice the price of the engine's own
-//! work. The other methods go that way; what is said there about versions is said here by [`Wire`].
+//! written. The way through `rmcp`'s dispatch, with its tasks and channels, costs as much again as the engine's own work. The
+//! other methods go that way; what is said there about versions is said here by [`Wire`].
 
 use std::convert::Infallible;
 use std::sync::Arc;
