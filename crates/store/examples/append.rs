@@ -1,7 +1,7 @@
 //! Measures the journal: `append DIR [calls] [in flight]` writes calls of two records each and prints what one took.
 //!
 //! `append DIR open` opens the store, which is what every short command pays, and says how long that took: the first time, with
-//! the program's own pages still to be mapped, and again.
+//! the program's own pages still to be mapped, and again. `append DIR verify` reads the whole journal.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -9,11 +9,11 @@ use std::path::Path;
 use std::time::{Instant, SystemTime};
 
 use windlass_core::{CallId, Journal, Outcome, Record, RecordKind, SessionId, TurnId};
-use windlass_store::Store;
+use windlass_store::{SessionFilter, Store};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let state = arguments.next().ok_or("usage: append DIR [open | CALLS [IN_FLIGHT]]")?;
+    let state = arguments.next().ok_or("usage: append DIR [open | verify | CALLS [IN_FLIGHT]]")?;
     let begun = Instant::now();
     let store = Store::open(Path::new(&state))?;
     let opened = begun.elapsed();
@@ -26,6 +26,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let again = begun.elapsed() / 1000;
         writeln!(std::io::stdout(), "opened in {opened:?}, opened and closed again in {again:?}")?;
+        return Ok(());
+    }
+    if calls == "verify" {
+        let begun = Instant::now();
+        let verified = store.verify()?;
+        let (sessions, taken) = (store.sessions(SessionFilter::default())?, begun.elapsed());
+        writeln!(
+            std::io::stdout(),
+            "{} records, {} sessions: {taken:?}",
+            verified.records,
+            sessions.len()
+        )?;
         return Ok(());
     }
     let calls: u32 = calls.parse()?;

@@ -4,8 +4,10 @@
 //! writer empties it when it is large. Nobody but SQLite may open `journal.db`: closing any other handle on it would drop the
 //! locks that SQLite holds on it for the whole process.
 
+use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -58,6 +60,8 @@ pub(crate) struct Database {
 pub(crate) enum Access {
     ReadWrite,
     Read,
+    /// Nothing and nobody changes the file: it may lie where not even the shared memory of readers can be made.
+    Frozen,
 }
 
 impl Database {
@@ -90,13 +94,7 @@ impl Database {
 
     /// One more connection to a database that is there.
     pub(crate) fn connect(&self, access: Access) -> Result<Connection, StoreError> {
-        let flags = match access {
-            Access::ReadWrite => OpenFlags::SQLITE_OPEN_READ_WRITE,
-            Access::Read => OpenFlags::SQLITE_OPEN_READ_ONLY,
-        };
-        let connection =
-            Connection::open_with_flags(&self.path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-                .map_err(|error| self.error("open", &error))?;
+        let connection = self.connect_bare(access).map_err(|error| self.error("open", &error))?;
         // SQLite falls back to reading when it may not write; better to say so now than at the first record.
         if access == Access::ReadWrite && self.is_read_only(&connection)? {
             let why = "it is read-only".to_owned();
@@ -105,6 +103,31 @@ impl Database {
         self.set_up(&connection).map_err(|error| self.error("open", &error))?;
         self.check_layout(&connection)?;
         Ok(connection)
+    }
+
+    /// A connection to look back with, also where nothing can be written.
+    pub(crate) fn connect_to_read(&self) -> Result<(Connection, Access), StoreError> {
+        match self.connect(Access::Read) {
+            // What is only in a WAL would be missed.
+            Err(StoreError::Denied { .. }) if !self.has_wal() => {
+                Ok((self.connect(Access::Frozen)?, Access::Frozen))
+            }
+            connected => Ok((connected?, Access::Read)),
+        }
+    }
+
+    /// A connection as it comes: nothing is read yet, so nothing is known of the file.
+    pub(crate) fn connect_bare(&self, access: Access) -> rusqlite::Result<Connection> {
+        let read = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let write = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        match access {
+            Access::ReadWrite => Connection::open_with_flags(&self.path, write),
+            Access::Read => Connection::open_with_flags(&self.path, read),
+            Access::Frozen => {
+                let uri = format!("file:{}?immutable=1", escape(&self.path));
+                Connection::open_with_flags(uri, read | OpenFlags::SQLITE_OPEN_URI)
+            }
+        }
     }
 
     /// Tries for as long as the store has patience.
@@ -121,6 +144,10 @@ impl Database {
 
     fn exists(&self) -> Result<bool, StoreError> {
         self.path.try_exists().map_err(|why| StoreError::file("look for", &self.path, why))
+    }
+
+    fn has_wal(&self) -> bool {
+        fs::metadata(self.beside("-wal")).is_ok_and(|found| found.len() > 0)
     }
 
     fn beside(&self, suffix: &str) -> PathBuf {
@@ -231,6 +258,20 @@ pub(crate) fn patiently<T>(
             done => return done,
         }
     }
+}
+
+/// A path as part of a URI: all but plain letters by their numbers.
+fn escape(path: &Path) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_".contains(&byte);
+    path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, &byte| {
+        if plain(byte) {
+            text.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(text, "%{byte:02x}");
+        }
+        text
+    })
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

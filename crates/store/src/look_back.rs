@@ -1,7 +1,8 @@
 //! Looking back: what `sessions` and `log` show. It reads what the journal says, also where that was tampered with; whether it can
 //! be believed is for [`Store::verify`] to say.
 
-use std::io::Write;
+use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -251,7 +252,7 @@ impl Store {
     pub fn export_session(
         &self,
         session: &SessionId,
-        out: &mut dyn Write,
+        out: &mut dyn io::Write,
     ) -> Result<u64, StoreError> {
         self.session(session)?;
         let failed = |why| StoreError::file("export from", &self.database.path, why);
@@ -300,9 +301,8 @@ fn text(bytes: &[u8]) -> Option<String> {
 /// Of a hash that may have been tampered with, and so have any length.
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        for half in [byte >> 4, byte & 15] {
-            text.extend(char::from_digit(half.into(), 16));
-        }
+        // Writing to a string does not fail.
+        let _ = write!(text, "{byte:02x}");
         text
     })
 }

@@ -226,17 +226,15 @@ impl Held {
         }
     }
 
-    /// Writes until nothing is queued, and waits for other processes as long as the store has patience.
+    /// Writes what is queued now, and waits for other processes as long as the store has patience.
     fn write_patiently(&mut self) {
         let Some(writer) = &mut self.writer else { return };
-        loop {
-            let items = self.queue.take_items(writer);
-            if items.is_empty() {
-                return;
-            }
-            let result = writer.write(&items, self.queue.database.patience);
-            answer(items, result);
+        let items = self.queue.take_items(writer);
+        if items.is_empty() {
+            return;
         }
+        let result = writer.write(&items, self.queue.database.patience);
+        answer(items, result);
     }
 
     fn delete(&mut self, session: &SessionId) -> Result<(), StoreError> {

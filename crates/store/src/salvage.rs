@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
 use crate::chain::COLUMNS;
-use crate::database::Database;
+use crate::database::{Access, Database};
 use crate::{JournalRow, Settings, StoreError};
 
 /// What could be read.
@@ -27,9 +27,8 @@ pub fn salvage(
     mut visit: impl FnMut(JournalRow),
 ) -> Result<Salvaged, StoreError> {
     let database = Database::in_state(state_dir, Settings::default().patience)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(&database.path, flags)
-        .map_err(|error| database.error("open", &error))?;
+    let connection =
+        database.connect_bare(Access::Read).map_err(|error| database.error("open", &error))?;
     let mut salvaged = Salvaged { records: 0, last_seq: 0, stopped: None };
     if let Err(error) = read_on(&connection, &mut salvaged, &mut visit) {
         salvaged.stopped = Some(error.to_string());

@@ -101,8 +101,8 @@ impl Store {
     pub fn open_read_only(state_dir: &Path) -> Result<Self, StoreError> {
         let settings = Settings::default();
         let database = Database::in_state(state_dir, settings.patience)?;
-        let connection = database.connect(Access::Read)?;
-        let store = Self::new(database, settings, Access::Read, None);
+        let (connection, access) = database.connect_to_read()?;
+        let store = Self::new(database, settings, access, None);
         *lock(&store.reader) = Some(connection);
         Ok(store)
     }
@@ -183,7 +183,9 @@ impl Store {
     fn refuse_to_write(&self) -> Result<(), StoreError> {
         match self.access {
             Access::ReadWrite => Ok(()),
-            Access::Read => Err(StoreError::ReadOnly { path: self.database.path.clone() }),
+            Access::Read | Access::Frozen => {
+                Err(StoreError::ReadOnly { path: self.database.path.clone() })
+            }
         }
     }
 }
@@ -199,6 +201,7 @@ impl Journal for Store {
 
 impl Outputs for Store {
     fn keep(&self, _: &SessionId, call: &CallId, text: &str) -> Result<(), JournalError> {
+        self.refuse_to_write()?;
         Ok(self.outputs.keep(call, text)?)
     }
 

@@ -9,7 +9,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 use windlass_core::{CallId, SessionId};
 
 use crate::chain::{COLUMNS, Head, Kind, Stored};
-use crate::database::{Access, Database};
+use crate::database::Database;
 use crate::head::{self, Anchored};
 use crate::{Store, StoreError};
 
@@ -106,7 +106,7 @@ impl Store {
         // The anchor first: what is written meanwhile can only be ahead of it.
         let anchored = head::look(&self.database.head)
             .map_err(|why| StoreError::file("read", &self.database.head, why))?;
-        let connection = self.database.connect(Access::Read)?;
+        let (connection, _) = self.database.connect_to_read()?;
         Verifier::new(&self.database, &connection, anchored)?.run()
     }
 }

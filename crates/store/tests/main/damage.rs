@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use windlass_core::RecordKind;
-use windlass_store::{Store, StoreError, salvage};
+use windlass_store::{Fault, Store, StoreError, VerifyError, salvage};
 
 use crate::common::{State, all, append, call, record};
 
@@ -75,6 +75,41 @@ fn a_cut_or_changed_database_never_panics_and_never_passes_unnoticed() {
 }
 
 #[test]
+fn a_cut_or_changed_wal_loses_what_follows_and_that_is_noticed() {
+    let state = State::new();
+    let store = state.open();
+    for at in 0..5 {
+        call(&store, "s", &format!("c{at}"));
+    }
+    drop(store);
+    let files = ["journal.db", "journal.db-wal", "journal.head"].map(|name| state.file(name));
+    let whole = files.each_ref().map(|file| fs::read(file).unwrap());
+    let wal = &whole[1];
+    assert!(wal.len() > 64 << 10, "{}", wal.len());
+    let cut = (0..wal.len()).step_by(509).map(|length| wal[..length].to_vec());
+    let changed = (0..wal.len()).step_by(509).map(|at| {
+        let mut changed = wal.clone();
+        changed[at] ^= 0x10;
+        changed
+    });
+    for bytes in cut.chain(changed) {
+        for (file, whole) in files.iter().zip(&whole) {
+            fs::write(file, whole).unwrap();
+        }
+        fs::write(&files[1], bytes).unwrap();
+        let store = state.open();
+        match store.verify() {
+            Ok(verified) => assert_eq!(verified.records, 10),
+            // If a call was left without its end, opening wrote that, and noted the loss before it.
+            Err(VerifyError::Broken(broken)) => {
+                assert!(matches!(broken.fault, Fault::CutOff(10) | Fault::LossNoted), "{broken}");
+            }
+            Err(VerifyError::Store(error)) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
 fn what_can_still_be_read_is_salvaged() {
     let state = at_rest(200);
     let mut rows = Vec::new();
@@ -107,6 +142,25 @@ fn databases_of_others_are_refused() {
     state.intruder().execute_batch("PRAGMA user_version = 2").unwrap();
     let error = Store::open(state.dir()).unwrap_err().to_string();
     assert!(error.contains("has layout 2") && error.contains("this one knows 1"), "{error}");
+}
+
+#[test]
+fn a_copy_on_a_read_only_place_can_be_read() {
+    let copy = State::new();
+    let dir = copy.file("odd ?name#100% ü");
+    fs::create_dir(&dir).unwrap();
+    let original = at_rest(3);
+    for name in ["journal.db", "journal.head"] {
+        fs::copy(original.file(name), dir.join(name)).unwrap();
+    }
+    permit(&dir, 0o500);
+    let records = without_privileges(|| {
+        let store = Store::open_read_only(&dir).unwrap();
+        assert_eq!(all(&store).len(), 6);
+        store.verify().unwrap().records
+    });
+    assert_eq!(records, 6);
+    permit(&dir, 0o700);
 }
 
 #[test]
@@ -145,6 +199,10 @@ fn places_that_cannot_be_written_are_named() {
         .expect_err(what);
         assert!(error.contains(&dir.display().to_string()), "{what}: {error}");
         assert!(error.contains("--state DIR"), "{what}: {error}");
+    }
+    for state in [&read_only_directory, &read_only_file] {
+        let read = without_privileges(|| all(&Store::open_read_only(state.dir()).unwrap()).len());
+        assert_eq!(read, 2);
     }
     permit(read_only_directory.dir(), 0o700);
     permit(no_directory.dir(), 0o700);

@@ -185,6 +185,7 @@ fn a_store_for_reading_reads_and_does_not_write() {
     let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
     assert!(error.0.contains("opened for reading only"), "{error}");
     assert!(store.delete_session(&session("s")).is_err());
+    assert!(store.keep(&session("s"), &CallId::new("c1"), "text").is_err());
     let nowhere = State::new();
     let error = Store::open_read_only(nowhere.dir()).unwrap_err();
     assert!(error.to_string().contains("journal.db"), "{error}");
