@@ -46,6 +46,12 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<()> {
     Ok(())
 }
 
+/// Adds to a text: `add(&mut text, format_args!(…))`, without a piece that is thrown away.
+pub(crate) fn add(text: &mut String, more: std::fmt::Arguments<'_>) {
+    let written = std::fmt::Write::write_fmt(text, more);
+    debug_assert!(written.is_ok(), "writing to a string does not fail");
+}
+
 /// Colours, or none.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint(bool);

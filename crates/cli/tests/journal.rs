@@ -95,7 +95,7 @@ fn many_processes_share_one_journal() {
                 assert_eq!(
                     home.run_with_input(&["run"], line.repeat(20).as_bytes()).lines().len(),
                     20
-                )
+                );
             });
         }
     });

@@ -1,5 +1,11 @@
 //! The binary, run as a person or a script would run it.
 
+#![allow(
+    clippy::expect_used,
+    clippy::format_collect,
+    reason = "a test that cannot go on should stop, and say where"
+)]
+
 mod bad_input;
 mod call;
 mod config;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::config::{KEYS, key};
 use crate::options::{ConfigCommand, ConfigWhat, Global};
+use crate::terminal::add;
 use crate::{setup, terminal};
 
 pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
@@ -32,7 +33,7 @@ pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
             for key in KEYS {
                 let (value, said) = config.explain(key);
                 let source = said.last().map(|(_, source)| source.to_string()).unwrap_or_default();
-                text.push_str(&format!("{} = {value}  # {source}\n", key.name));
+                add(&mut text, format_args!("{} = {value}  # {source}\n", key.name));
             }
             terminal::print(&text)?;
         }
@@ -51,7 +52,7 @@ pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
             }
             let mut text = format!("{} = {value}\n{}\n", key.name, key.about);
             for (value, source) in said {
-                text.push_str(&format!("  {value}  from {source}\n"));
+                add(&mut text, format_args!("  {value}  from {source}\n"));
             }
             terminal::print(&text)?;
         }

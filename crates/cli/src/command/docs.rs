@@ -7,7 +7,7 @@ use clap::CommandFactory as _;
 
 use crate::config::{InWorkspace, KEYS};
 use crate::options::Arguments;
-use crate::terminal;
+use crate::terminal::{self, add};
 
 pub(super) fn run(which: &str) -> Result<ExitCode> {
     let text = match which {
@@ -31,10 +31,13 @@ fn config() -> String {
             InWorkspace::Lower => "may lower",
             InWorkspace::Stricter => "may be stricter",
         };
-        text.push_str(&format!(
-            "| `{}` | `{}` | {in_workspace} | {} |\n",
-            key.name, key.default, key.about
-        ));
+        add(
+            &mut text,
+            format_args!(
+                "| `{}` | `{}` | {in_workspace} | {} |\n",
+                key.name, key.default, key.about
+            ),
+        );
     }
     text
 }
@@ -57,7 +60,7 @@ fn push(text: &mut String, command: &mut clap::Command, name: &str) {
             argument.hide(global)
         });
     }
-    text.push_str(&format!("\n## {name}\n\n```text\n{}```\n", command.render_long_help()));
+    add(text, format_args!("\n## {name}\n\n```text\n{}```\n", command.render_long_help()));
     let names: Vec<String> = command
         .get_subcommands()
         .filter(|sub| !sub.is_hide_set() && sub.get_name() != "help")

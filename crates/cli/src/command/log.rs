@@ -28,11 +28,14 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
         store.session(session)?;
     }
     let mut after = show(global, &store, session, 0)?;
-    while log.follow {
+    if !log.follow {
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Until somebody interrupts.
+    loop {
         std::thread::sleep(PAUSE);
         after = show(global, &store, session, after)?;
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the records after one; the number of the last.

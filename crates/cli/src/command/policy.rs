@@ -9,7 +9,7 @@ use windlass_core::{Decision, ToolCall};
 use super::block_on;
 use crate::options::{Global, PolicyCommand, PolicyWhat};
 use crate::setup::{self, Journal, Setup};
-use crate::terminal;
+use crate::terminal::{self, add};
 
 pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
     match policy.what {
@@ -61,7 +61,7 @@ fn show(global: &Global) -> Result<ExitCode> {
             Decision::Ask => "ask",
             Decision::Deny => "deny",
         };
-        text.push_str(&format!("{word} {rule}\n"));
+        add(&mut text, format_args!("{word} {rule}\n"));
     }
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::json;
 
 use crate::options::{Global, Trust};
+use crate::terminal::add;
 use crate::{setup, terminal, trust};
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
@@ -27,7 +28,7 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
         text.push_str("nothing in it takes effect; a file that appears later asks again\n");
     }
     for file in &acting {
-        text.push_str(&format!("\n{}:\n{}\n", file.path.display(), file.text));
+        add(&mut text, format_args!("\n{}:\n{}\n", file.path.display(), file.text));
     }
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
