@@ -21,20 +21,20 @@ pub(super) fn run(global: &Global, tools: &Tools) -> Result<ExitCode> {
         ToolsFormat::Text if global.json => ToolsFormat::Json,
         format => format,
     };
-    match format {
-        ToolsFormat::Text => terminal_text(&text(&specs, Paint::of(global)))?,
-        ToolsFormat::Markdown => terminal::print(&markdown(&specs))?,
-        ToolsFormat::Json => terminal::print_json(&plain(&specs))?,
-        ToolsFormat::Anthropic => {
-            terminal::print_json(&wire::definitions(Format::Anthropic, &specs))?
-        }
-        ToolsFormat::Openai => {
-            terminal::print_json(&wire::definitions(Format::OpenAiChat, &specs))?
-        }
-        ToolsFormat::Gemini => terminal::print_json(&wire::definitions(Format::Gemini, &specs))?,
-        ToolsFormat::Mcp => terminal::print_json(&wire::mcp_definitions(&specs))?,
-    }
-    Ok(ExitCode::SUCCESS)
+    let list = match format {
+        ToolsFormat::Text => return written(terminal_text(&text(&specs, Paint::of(global)))),
+        ToolsFormat::Markdown => return written(terminal::print(&markdown(&specs))),
+        ToolsFormat::Json => plain(&specs),
+        ToolsFormat::Anthropic => wire::definitions(Format::Anthropic, &specs),
+        ToolsFormat::Openai => wire::definitions(Format::OpenAiChat, &specs),
+        ToolsFormat::Gemini => wire::definitions(Format::Gemini, &specs),
+        ToolsFormat::Mcp => wire::mcp_definitions(&specs),
+    };
+    written(terminal::print_json(&list))
+}
+
+fn written(result: Result<()>) -> Result<ExitCode> {
+    result.map(|()| ExitCode::SUCCESS)
 }
 
 /// Our own text with our own colours; nothing in it comes from outside but what `visible` has passed.
