@@ -19,6 +19,28 @@ use crate::{
 /// The surroundings of one call. Cheap to clone.
 ///
 /// A context is made by the engine, from a [`Grant`]; there is no other way to get one.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Output, testing::MockTool};
+/// # use windlass_core::{Engine, ToolCall, Toolbox, testing::EmptyHost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// let tool = MockTool::named("sum").answering(|cx, _| async move {
+///     let sum: u64 = cx.blocking(|cx| (1..=100).take_while(|_| !cx.is_cancelled()).sum()).await?;
+///     cx.progress(100, Some(100), "added up");
+///     Ok(Output::text(sum.to_string()))
+/// });
+/// # let mut tools = Toolbox::new();
+/// # tools.add(tool)?;
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+/// let result = engine.call(&engine.new_session(), ToolCall::new("sum", json!({}))).await;
+/// assert_eq!(result.output.to_text(), "5050");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
@@ -204,6 +226,30 @@ impl Observed {
 }
 
 /// The door to files. Paths are as the model wrote them; each is resolved, and held against the grant.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Effects, Kinds, Output, testing::MockTool};
+/// # use windlass_core::{Engine, ToolCall, Toolbox, testing::EmptyHost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// let tool = MockTool::named("look")
+///     .with_effects(Kinds::READ, |_| Effects::read("declared.txt"))
+///     .answering(|cx, _| async move {
+///         assert_eq!(cx.files().stat("declared.txt".as_ref())?, None, "this machine has no files");
+///         cx.files().open("another.txt".as_ref())?;
+///         Ok(Output::text("not reached"))
+///     });
+/// # let mut tools = Toolbox::new();
+/// # tools.add(tool)?;
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+/// let result = engine.call(&engine.new_session(), ToolCall::new("look", json!({}))).await;
+/// assert_eq!(result.code, Some("undeclared_effect"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct FilesDoor<'a> {
     cx: &'a Inner,
@@ -339,6 +385,12 @@ fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
 }
 
 /// How a tool wants to walk; the rest of [`WalkOptions`] is not its to choose.
+///
+/// ```
+/// use windlass_core::WalkSettings;
+/// let shallow = WalkSettings { max_depth: 1, ..WalkSettings::default() };
+/// assert!(shallow.ignore_files, "what git ignores is left out unless asked for");
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct WalkSettings {
     /// How deep; the root's own entries are at depth 1.

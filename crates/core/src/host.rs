@@ -17,9 +17,42 @@ use serde_json::Value;
 use crate::{CommandLine, SessionId, ToolError};
 
 /// A future behind a pointer, for traits that are used as objects.
+///
+/// ```
+/// use windlass_core::BoxFuture;
+///
+/// fn length(text: &str) -> BoxFuture<'_, usize> {
+///     Box::pin(async move { text.len() })
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// assert_eq!(length("abc").await, 3);
+/// # }
+/// ```
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One machine with its doors. A door that a host does not have is `None`, and tools that need it say so.
+///
+/// ```
+/// use windlass_core::{Clock, Files, Host, testing::{EmptyHost, FixedClock}};
+///
+/// struct Machine {
+///     files: EmptyHost,
+///     clock: FixedClock,
+/// }
+///
+/// impl Host for Machine {
+///     fn files(&self) -> &dyn Files {
+///         self.files.files()
+///     }
+///     fn clock(&self) -> &dyn Clock {
+///         &self.clock
+///     }
+/// }
+///
+/// let machine = Machine { files: EmptyHost::default(), clock: FixedClock::at(60) };
+/// assert!(machine.network().is_none(), "a door that it does not have");
+/// ```
 pub trait Host: Send + Sync {
     /// The files.
     fn files(&self) -> &dyn Files;
@@ -61,6 +94,35 @@ pub trait Clock: Send + Sync {
 }
 
 /// Starts programs: the one way in which a child of ours comes to life.
+///
+/// ```
+/// use windlass_core::{BoxFuture, ProcessEnd, ProcessRequest, Processes, ToolError};
+/// # use windlass_core::{CommandLine, Files, testing::EmptyHost};
+///
+/// /// Only says what it would run.
+/// struct DryRun;
+///
+/// impl Processes for DryRun {
+///     fn run<'a>(
+///         &'a self,
+///         request: ProcessRequest,
+///         sink: &'a mut (dyn FnMut(&[u8]) + Send),
+///     ) -> BoxFuture<'a, Result<ProcessEnd, ToolError>> {
+///         sink(request.command.text.as_bytes());
+///         Box::pin(std::future::ready(Ok(ProcessEnd::Exited(0))))
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ToolError> {
+/// # let directory = EmptyHost::default().resolve(".".as_ref())?;
+/// # let request = ProcessRequest { command: CommandLine::words(["make", "all"]), directory, stdin: Vec::new() };
+///
+/// let mut said = Vec::new();
+/// let end = DryRun.run(request, &mut |piece| said.extend_from_slice(piece)).await?;
+/// assert_eq!((said.as_slice(), end), (b"make all".as_slice(), ProcessEnd::Exited(0)));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Processes: Send + Sync {
     /// Runs a program to its end, handing every piece of output to `sink` as it comes.
     fn run<'a>(
@@ -71,6 +133,18 @@ pub trait Processes: Send + Sync {
 }
 
 /// A program to run.
+///
+/// ```
+/// use windlass_core::{CommandLine, Host, ProcessRequest, testing::EmptyHost};
+/// let host = EmptyHost::default();
+/// let request = ProcessRequest {
+///     command: CommandLine::words(["sort", "-u"]),
+///     directory: host.files().resolve("data".as_ref())?,
+///     stdin: b"b\na\n".to_vec(),
+/// };
+/// assert_eq!(request.directory.display(), "data");
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct ProcessRequest {
     /// What to run.
@@ -82,6 +156,19 @@ pub struct ProcessRequest {
 }
 
 /// How a program ended.
+///
+/// ```
+/// use windlass_core::ProcessEnd;
+///
+/// /// What a shell would make of it.
+/// fn status(end: ProcessEnd) -> i32 {
+///     match end {
+///         ProcessEnd::Exited(code) => code,
+///         ProcessEnd::Signalled(signal) => 128 + signal,
+///     }
+/// }
+/// assert_eq!(status(ProcessEnd::Signalled(9)), 137);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessEnd {
     /// By itself, with this code.
@@ -91,6 +178,32 @@ pub enum ProcessEnd {
 }
 
 /// Talks to other machines.
+///
+/// ```
+/// use windlass_core::{BoxFuture, HttpRequest, HttpResponse, Network, ToolError};
+///
+/// /// A network on which every address answers with its own name.
+/// struct Echo;
+///
+/// impl Network for Echo {
+///     fn send(&self, request: HttpRequest, max_bytes: usize) -> BoxFuture<'_, Result<HttpResponse, ToolError>> {
+///         let mut body = request.url.clone().into_bytes();
+///         let truncated = body.len() > max_bytes;
+///         body.truncate(max_bytes);
+///         let response = HttpResponse { status: 200, url: request.url, headers: Vec::new(), body, truncated };
+///         Box::pin(std::future::ready(Ok(response)))
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ToolError> {
+/// # let (method, url) = ("GET".into(), "https://docs.rs".into());
+/// # let request = HttpRequest { method, url, headers: Vec::new(), body: Vec::new() };
+///
+/// let response = Echo.send(request, 5).await?;
+/// assert_eq!((response.body.as_slice(), response.truncated), (b"https".as_slice(), true));
+/// # Ok(())
+/// # }
+/// ```
 pub trait Network: Send + Sync {
     /// Sends one request and collects the answer, at most `max_bytes` of it.
     fn send(
@@ -101,6 +214,17 @@ pub trait Network: Send + Sync {
 }
 
 /// A request of the HTTP protocol.
+///
+/// ```
+/// use windlass_core::HttpRequest;
+/// let request = HttpRequest {
+///     method: "POST".into(),
+///     url: "https://api.example/items".into(),
+///     headers: vec![("content-type".into(), "application/json".into())],
+///     body: b"{}".to_vec(),
+/// };
+/// assert!(request.url.starts_with("https://"), "an address is absolute");
+/// ```
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
     /// `GET`, `POST` …
@@ -114,6 +238,22 @@ pub struct HttpRequest {
 }
 
 /// An answer of the HTTP protocol.
+///
+/// ```
+/// use windlass_core::HttpResponse;
+/// let response = HttpResponse {
+///     status: 200,
+///     url: "https://docs.example/latest/".into(),
+///     headers: vec![("content-type".into(), "text/plain".into())],
+///     body: b"The first bytes".to_vec(),
+///     truncated: true,
+/// };
+/// let mut text = String::from_utf8_lossy(&response.body).into_owned();
+/// if response.truncated {
+///     text.push_str(" […]");
+/// }
+/// assert_eq!(text, "The first bytes […]");
+/// ```
 #[derive(Debug, Clone)]
 pub struct HttpResponse {
     /// The status code.
@@ -129,12 +269,57 @@ pub struct HttpResponse {
 }
 
 /// Somebody who can be asked.
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use windlass_core::{BoxFuture, Person};
+///
+/// /// Chooses what is offered first.
+/// struct Agreeable;
+///
+/// impl Person for Agreeable {
+///     fn ask(&self, questions: Value) -> BoxFuture<'_, Option<Value>> {
+///         let answers = questions.as_array().map(|all| all.iter().map(|one| json!([one["options"][0]])).collect());
+///         Box::pin(std::future::ready(answers))
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let questions = json!([{"question": "Which colour?", "options": ["red", "blue"]}]);
+/// assert_eq!(Agreeable.ask(questions).await, Some(json!([["red"]])));
+/// # }
+/// ```
 pub trait Person: Send + Sync {
     /// Asks, and waits for the answers: one list of chosen labels per question. `None` if nobody answers.
     fn ask(&self, questions: Value) -> BoxFuture<'_, Option<Value>>;
 }
 
 /// Small values that last: one JSON value per session and key.
+///
+/// ```
+/// use std::{collections::HashMap, sync::Mutex};
+/// use serde_json::{Value, json};
+/// use windlass_core::{SessionId, State, ToolError};
+///
+/// #[derive(Default)]
+/// struct InMemory(Mutex<HashMap<(SessionId, String), Value>>);
+///
+/// impl State for InMemory {
+///     fn get(&self, session: &SessionId, key: &str) -> Result<Option<Value>, ToolError> {
+///         Ok(self.0.lock().unwrap().get(&(session.clone(), key.to_owned())).cloned())
+///     }
+///     fn set(&self, session: &SessionId, key: &str, value: Value) -> Result<(), ToolError> {
+///         self.0.lock().unwrap().insert((session.clone(), key.to_owned()), value);
+///         Ok(())
+///     }
+/// }
+///
+/// let (state, session) = (InMemory::default(), SessionId::new("s1"));
+/// state.set(&session, "todo", json!(["write a test"]))?;
+/// assert_eq!(state.get(&session, "todo")?, Some(json!(["write a test"])));
+/// assert_eq!(state.get(&SessionId::new("s2"), "todo")?, None);
+/// # Ok::<(), ToolError>(())
+/// ```
 pub trait State: Send + Sync {
     /// The value, if there is one.
     fn get(&self, session: &SessionId, key: &str) -> Result<Option<Value>, ToolError>;

@@ -15,6 +15,16 @@ use crate::{ToolError, quote};
 ///
 /// No method decides whether something is allowed. Every method that takes a [`Resolved`] refuses to touch an object that is
 /// no longer at that very place: the check and the use are one operation of the kernel.
+///
+/// ```
+/// use windlass_core::{Host, testing::EmptyHost};
+/// let host = EmptyHost::default();
+/// let files = host.files();
+/// let resolved = files.resolve("src/../README.md".as_ref())?;
+/// assert_eq!(resolved.path, files.workspace().join("README.md"));
+/// assert!(files.stat(&resolved).is_err(), "a path can be resolved without anything being there");
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
 pub trait Files: Send + Sync {
     /// The workspace: absolute, with no symlink in it.
     fn workspace(&self) -> &Path;
@@ -47,6 +57,16 @@ pub trait Files: Send + Sync {
 }
 
 /// Where a path really leads.
+///
+/// ```
+/// use windlass_core::{Host, testing::EmptyHost};
+/// let host = EmptyHost::default();
+/// let resolve = |path: &str| host.files().resolve(path.as_ref());
+/// assert_eq!(resolve("src/lib.rs")?.display(), "src/lib.rs");
+/// assert_eq!(resolve("src/..")?.display(), ".");
+/// assert_eq!(resolve("../etc/hosts")?.display(), "/etc/hosts");
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     /// Absolute, every symlink followed.
@@ -69,6 +89,12 @@ impl Resolved {
 }
 
 /// What kind of thing is at a path.
+///
+/// ```
+/// use windlass_core::{FileErrorKind, FileKind};
+/// assert_eq!(FileKind::Directory.to_string(), "a directory");
+/// assert_eq!(FileErrorKind::NotRegular(FileKind::Fifo).to_string(), "it is a FIFO, not a regular file");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -99,6 +125,17 @@ impl fmt::Display for FileKind {
 }
 
 /// Facts about an object.
+///
+/// ```
+/// use windlass_core::{FileKind, Fingerprint, Stat};
+///
+/// fn describe(stat: &Stat) -> String {
+///     format!("{} of {} bytes", stat.kind, stat.len)
+/// }
+/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 12, modified: 1_000, changed: 1_000 };
+/// let stat = Stat { kind: FileKind::File, len: 12, mode: 0o644, links: 1, fingerprint };
+/// assert_eq!(describe(&stat), "a file of 12 bytes");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
     /// What it is.
@@ -114,6 +151,13 @@ pub struct Stat {
 }
 
 /// Which object it is and when it last changed: equal fingerprints, equal content, except within the clock's own resolution.
+///
+/// ```
+/// use windlass_core::Fingerprint;
+/// let seen = Fingerprint { device: 1, inode: 7, len: 12, modified: 1_000, changed: 1_000 };
+/// let now = Fingerprint { modified: 2_000, changed: 2_000, ..seen };
+/// assert_ne!(seen, now, "as long as before, but written to since");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint {
     /// The device.
@@ -129,6 +173,25 @@ pub struct Fingerprint {
 }
 
 /// A regular file, open for reading.
+///
+/// ```
+/// use std::io::{self, Read};
+/// use windlass_core::OpenFile;
+/// # use windlass_core::{FileKind, Fingerprint, Stat};
+///
+/// /// Reads what was there when the file was opened, also if it has grown since.
+/// fn bytes(opened: OpenFile) -> io::Result<Vec<u8>> {
+///     let mut bytes = Vec::new();
+///     opened.file.take(opened.stat.len).read_to_end(&mut bytes)?;
+///     Ok(bytes)
+/// }
+/// # let file = std::fs::File::open("Cargo.toml")?;
+/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 9, modified: 1_000, changed: 1_000 };
+/// # let stat = Stat { kind: FileKind::File, len: 9, mode: 0o644, links: 1, fingerprint };
+/// # let opened = OpenFile { file, stat };
+/// assert_eq!(bytes(opened)?, b"[package]");
+/// # Ok::<(), io::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct OpenFile {
     /// The file.
@@ -138,6 +201,20 @@ pub struct OpenFile {
 }
 
 /// How to walk.
+///
+/// ```
+/// use std::path::Path;
+/// use windlass_core::WalkOptions;
+/// let hidden = |path: &Path| path.ends_with(".env");
+/// let options = WalkOptions {
+///     max_depth: 3,
+///     ignore_files: true,
+///     threads: 0,
+///     hidden: &hidden,
+///     cancelled: &|| false,
+/// };
+/// assert!((options.hidden)("/w/.env".as_ref()) && !(options.cancelled)());
+/// ```
 #[derive(Clone, Copy)]
 pub struct WalkOptions<'a> {
     /// How deep; the root's own entries are at depth 1.
@@ -163,12 +240,55 @@ impl fmt::Debug for WalkOptions<'_> {
 }
 
 /// Is shown what a walk finds.
+///
+/// ```
+/// use std::path::PathBuf;
+/// use windlass_core::{Entry, Visitor, Walk};
+/// # use windlass_core::{FileError, FileErrorKind, FileKind, OpenFile, Opener, Stat};
+/// # struct Gone;
+/// # impl Opener for Gone {
+/// #     fn open(&self) -> Result<OpenFile, FileError> { Err(FileError::new("read", "a", FileErrorKind::NotFound)) }
+/// #     fn stat(&self) -> Result<Stat, FileError> { Err(FileError::new("look at", "a", FileErrorKind::NotFound)) }
+/// # }
+///
+/// #[derive(Default)]
+/// struct Sources(Vec<PathBuf>);
+///
+/// impl Visitor for Sources {
+///     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+///         if entry.path.extension().is_some_and(|extension| extension == "rs") {
+///             self.0.push(entry.path.to_owned());
+///         }
+///         Walk::Continue
+///     }
+/// }
+/// # let entry = |path: &'static str| Entry { path: path.as_ref(), kind: FileKind::File, depth: 1, opener: &Gone };
+///
+/// let mut sources = Sources::default();
+/// sources.visit(&entry("lib.rs"));
+/// sources.visit(&entry("notes.md"));
+/// assert_eq!(sources.0, [PathBuf::from("lib.rs")]);
+/// ```
 pub trait Visitor: Send {
     /// Looks at one entry and says how to go on.
     fn visit(&mut self, entry: &Entry<'_>) -> Walk;
 }
 
 /// How a walk goes on after an entry.
+///
+/// ```
+/// use std::path::Path;
+/// use windlass_core::Walk;
+///
+/// fn go_on(path: &Path, found: usize) -> Walk {
+///     match found {
+///         100.. => Walk::Stop,
+///         _ if path.ends_with("target") => Walk::Skip,
+///         _ => Walk::Continue,
+///     }
+/// }
+/// assert_eq!(go_on("crates/core/target".as_ref(), 3), Walk::Skip);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
     /// With the next one, and below this one if it is a directory.
@@ -180,6 +300,28 @@ pub enum Walk {
 }
 
 /// Something that a walk found.
+///
+/// ```
+/// use windlass_core::{Entry, FileError, FileKind};
+/// # use windlass_core::{FileErrorKind, OpenFile, Opener, Stat};
+/// # struct Gone;
+/// # impl Opener for Gone {
+/// #     fn open(&self) -> Result<OpenFile, FileError> { Err(FileError::new("read", "a", FileErrorKind::NotFound)) }
+/// #     fn stat(&self) -> Result<Stat, FileError> { Err(FileError::new("look at", "a", FileErrorKind::NotFound)) }
+/// # }
+///
+/// /// How long a file is; nothing is asked of the kernel for what is none.
+/// fn length(entry: &Entry<'_>) -> Result<Option<u64>, FileError> {
+///     match entry.kind {
+///         FileKind::File => entry.opener.stat().map(|stat| Some(stat.len)),
+///         _ => Ok(None),
+///     }
+/// }
+/// # let opener = &Gone;
+/// let entry = Entry { path: "src".as_ref(), kind: FileKind::Directory, depth: 1, opener };
+/// assert_eq!(length(&entry)?, None);
+/// # Ok::<(), FileError>(())
+/// ```
 pub struct Entry<'a> {
     /// Relative to the root of the walk; empty if the root is itself a file.
     pub path: &'a Path,
@@ -201,6 +343,25 @@ impl fmt::Debug for Entry<'_> {
 }
 
 /// Opens what a walk found, by the handle of its directory: no other object can slip in under its name.
+///
+/// ```
+/// use windlass_core::{FileError, FileErrorKind, OpenFile, Opener, Stat};
+///
+/// /// What was removed after its directory had been listed.
+/// struct Gone(&'static str);
+///
+/// impl Opener for Gone {
+///     fn open(&self) -> Result<OpenFile, FileError> {
+///         Err(FileError::new("read", self.0, FileErrorKind::NotFound))
+///     }
+///     fn stat(&self) -> Result<Stat, FileError> {
+///         Err(FileError::new("look at", self.0, FileErrorKind::NotFound))
+///     }
+/// }
+///
+/// let error = Gone("a.txt").open().unwrap_err();
+/// assert_eq!(error.to_string(), "cannot read a.txt: no such file or directory");
+/// ```
 pub trait Opener {
     /// Opens a regular file for reading, following no link.
     fn open(&self) -> Result<OpenFile, FileError>;
@@ -209,6 +370,13 @@ pub trait Opener {
 }
 
 /// How a walk ended.
+///
+/// ```
+/// use windlass_core::{Note, WalkReport};
+/// let note = Note { path: "private".into(), why: "the file system's permissions do not allow it".into() };
+/// let report = WalkReport { notes: vec![note], ..WalkReport::default() };
+/// assert!(report.observed.is_none(), "such a result is not cached");
+/// ```
 #[derive(Debug, Default)]
 pub struct WalkReport {
     /// What could not be looked at, and why.
@@ -224,6 +392,13 @@ impl WalkReport {
 }
 
 /// Something that a walk had to leave out.
+///
+/// ```
+/// use windlass_core::{Note, quote};
+/// let note = Note { path: "a\n".into(), why: "no such file or directory".into() };
+/// let line = format!("{}: {}", quote::path(&note.path), note.why);
+/// assert_eq!(line, r"$'a\n': no such file or directory");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Relative to the root of the walk.
@@ -233,6 +408,15 @@ pub struct Note {
 }
 
 /// A new content for a file.
+///
+/// ```
+/// use windlass_core::{Change, Expect, Host, testing::EmptyHost};
+/// let host = EmptyHost::default();
+/// let path = host.files().resolve("hello.txt".as_ref())?;
+/// let change = Change { content: b"hello\n", expect: Expect::Absent };
+/// assert!(host.files().change(&path, &change).is_err(), "this machine takes no files");
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Change<'a> {
     /// All of the bytes.
@@ -242,6 +426,16 @@ pub struct Change<'a> {
 }
 
 /// What must be at a path for a [`Change`] to be made.
+///
+/// ```
+/// use windlass_core::{Expect, Fingerprint};
+///
+/// /// Replaces what was seen, or creates what was not there.
+/// fn expect(seen: Option<Fingerprint>) -> Expect {
+///     seen.map_or(Expect::Absent, Expect::Same)
+/// }
+/// assert_eq!(expect(None), Expect::Absent);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
     /// Nothing: the file is created, with its parents.
@@ -251,6 +445,19 @@ pub enum Expect {
 }
 
 /// What a change did.
+///
+/// ```
+/// use windlass_core::Written;
+/// # use windlass_core::{FileKind, Fingerprint, Stat};
+///
+/// fn told(written: &Written) -> String {
+///     let what = if written.created { "created" } else { "replaced" };
+///     format!("{what}, {} bytes", written.stat.len)
+/// }
+/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 12, modified: 1_000, changed: 1_000 };
+/// # let stat = Stat { kind: FileKind::File, len: 12, mode: 0o644, links: 1, fingerprint };
+/// assert_eq!(told(&Written { created: true, stat }), "created, 12 bytes");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
     /// Whether there was no file before.
@@ -260,6 +467,13 @@ pub struct Written {
 }
 
 /// A file operation that did not work.
+///
+/// ```
+/// use windlass_core::{FileError, FileErrorKind, ToolError};
+/// let error = FileError::new("read", "notes.md", FileErrorKind::NotFound);
+/// assert_eq!(error.to_string(), "cannot read notes.md: no such file or directory");
+/// assert!(!ToolError::from(error).is_fault(), "the model can act on it");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.describe())]
 pub struct FileError {
@@ -272,6 +486,13 @@ pub struct FileError {
 }
 
 /// Why a file operation did not work.
+///
+/// ```
+/// use windlass_core::{FileError, FileErrorKind};
+/// let is_normal = |kind| FileError::new("write", "a.txt", kind).is_normal();
+/// assert!(is_normal(FileErrorKind::Stale), "the model reads the file again");
+/// assert!(!is_normal(FileErrorKind::Io(std::io::Error::other("the disk is broken"))));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum FileErrorKind {
     /// There is nothing of that name.
