@@ -17,6 +17,34 @@ use crate::{ApprovalRequest, CallId, CallResult, Effects, SessionId, TurnId};
 const BACKLOG: usize = 1024;
 
 /// Something that happened.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Event, Output, ToolCall, testing::MockTool};
+/// # use windlass_core::{Engine, Toolbox, testing::EmptyHost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// let greet = MockTool::named("greet").answering(|cx, _| async move {
+///     cx.output("hello");
+///     Ok(Output::text("hello"))
+/// });
+/// # let mut tools = Toolbox::new();
+/// # tools.add(greet)?;
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+/// let mut events = engine.subscribe();
+/// engine.call(&engine.new_session(), ToolCall::new("greet", json!({}))).await;
+/// let told = std::iter::from_fn(|| events.try_next()).map(|event| match event {
+///     Event::Started(started) => format!("{} begins", started.tool),
+///     Event::Output { delta, .. } => delta.to_string(),
+///     Event::Finished(result) => format!("{} ends: {}", result.tool, result.outcome.as_str()),
+///     other => format!("{other:?}"),
+/// });
+/// assert_eq!(told.collect::<Vec<_>>(), ["greet begins", "hello", "greet ends: ok"]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A call passed the policy and begins.
@@ -51,6 +79,26 @@ pub enum Event {
 }
 
 /// A call that begins.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Event, ToolCall};
+/// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// # let mut tools = Toolbox::new();
+/// # tools.add(MockTool::named("look").with_effects(Kinds::READ, |_| Effects::read("a.md")))?;
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+/// let mut events = engine.subscribe();
+/// engine.call(&engine.new_session(), ToolCall::new("look", json!({}))).await;
+/// let Event::Started(started) = events.next().await else { panic!("that comes first") };
+/// assert_eq!(started.effects.to_string(), "read /w/a.md");
+/// assert_eq!(started.decided_by, "allowed by mode ask");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Started {
     /// Its id.
@@ -143,6 +191,25 @@ impl Inbox {
 }
 
 /// One listener's view of the events; ends when it is dropped.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Event, ToolCall};
+/// # use windlass_core::{Engine, Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// # let mut tools = Toolbox::new();
+/// # tools.add(MockTool::named("ping"))?;
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+/// let mut events = engine.subscribe();
+/// let (call, running) = engine.start(&engine.new_session(), ToolCall::new("ping", json!({})));
+/// while !matches!(events.next().await, Event::Finished(result) if result.call == call) {}
+/// assert_eq!((running.await.call, events.lost()), (call, 0));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Subscription {
     inbox: Arc<Inbox>,

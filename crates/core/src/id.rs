@@ -81,6 +81,12 @@ pub trait IdSource: Send + Sync {
 }
 
 /// Counts 1, 2, 3 …: for tests and for records that are thrown away with the process.
+///
+/// ```
+/// use windlass_core::{IdSource, SequentialIds};
+/// let ids = SequentialIds::default();
+/// assert_eq!([ids.next(), ids.next(), ids.next()], [1, 2, 3]);
+/// ```
 #[derive(Debug, Default)]
 pub struct SequentialIds(AtomicU64);
 

@@ -6,6 +6,27 @@ use crate::sync::Lock;
 use crate::{BoxFuture, CallId, Outcome, SessionId, TurnId};
 
 /// One line of the record.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Engine, Outcome, RecordKind, ToolCall, testing::MemoryJournal};
+/// # use windlass_core::{Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// # let mut tools = Toolbox::new();
+/// # tools.add(MockTool::named("ping"))?;
+/// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
+/// let journal = Arc::new(MemoryJournal::default());
+/// let engine = builder.journal(journal.clone()).build();
+/// engine.call(&engine.new_session(), ToolCall::new("ping", json!({}))).await;
+/// let records = journal.records();
+/// assert_eq!((records[0].tool.as_str(), records[0].kind), ("ping", RecordKind::Started));
+/// assert_eq!(records[1].kind, RecordKind::Finished(Outcome::Ok));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// When.
@@ -25,6 +46,12 @@ pub struct Record {
 }
 
 /// What a record tells.
+///
+/// ```
+/// use windlass_core::{Outcome, RecordKind};
+/// assert_eq!(RecordKind::Started.as_str(), "started");
+/// assert_eq!(RecordKind::Finished(Outcome::Denied).as_str(), "finished");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecordKind {
     /// A call passed the policy and is about to begin.
@@ -44,17 +71,79 @@ impl RecordKind {
 }
 
 /// Why a record could not be written.
+///
+/// ```
+/// use windlass_core::JournalError;
+/// let error = JournalError("no space is left on the device".into());
+/// assert_eq!(error.to_string(), "no space is left on the device");
+/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct JournalError(pub String);
 
 /// Where records go. They are taken in the order of the calls of [`Journal::append`].
+///
+/// ```
+/// use std::sync::Mutex;
+/// use windlass_core::{BoxFuture, Journal, JournalError, Record};
+/// # use windlass_core::{CallId, RecordKind, SessionId, TurnId};
+///
+/// /// One line for each record.
+/// #[derive(Default)]
+/// struct Lines(Mutex<String>);
+///
+/// impl Journal for Lines {
+///     fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+///         let line = format!("{} {}\n", record.tool, record.kind.as_str());
+///         self.0.lock().unwrap().push_str(&line);
+///         Box::pin(std::future::ready(Ok(())))
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), JournalError> {
+/// # let record = Record {
+/// #     at: std::time::SystemTime::UNIX_EPOCH,
+/// #     session: SessionId::new("s1"),
+/// #     turn: TurnId::new("t1"),
+/// #     call: CallId::new("c1"),
+/// #     tool: "read".into(),
+/// #     kind: RecordKind::Started,
+/// #     body: "{}".into(),
+/// # };
+///
+/// let lines = Lines::default();
+/// lines.append(record).await?;
+/// assert_eq!(*lines.0.lock().unwrap(), "read started\n");
+/// # Ok(())
+/// # }
+/// ```
 pub trait Journal: Send + Sync {
     /// Takes a record at once; the future ends when it is safe. Dropping the future does not take the record back.
     fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>>;
 }
 
 /// Keeps whole outputs whose text was too long for the model.
+///
+/// ```
+/// use windlass_core::{CallId, JournalError, Outputs, SessionId};
+///
+/// /// For those who never look back.
+/// struct Nothing;
+///
+/// impl Outputs for Nothing {
+///     fn keep(&self, _: &SessionId, _: &CallId, _: &str) -> Result<(), JournalError> {
+///         Ok(())
+///     }
+///     fn get(&self, _: &CallId) -> Result<Option<String>, JournalError> {
+///         Ok(None)
+///     }
+/// }
+///
+/// let call = CallId::new("c1");
+/// Nothing.keep(&SessionId::new("s1"), &call, "a long text")?;
+/// assert_eq!(Nothing.get(&call)?, None);
+/// # Ok::<(), JournalError>(())
+/// ```
 pub trait Outputs: Send + Sync {
     /// Keeps the text of a call.
     fn keep(&self, session: &SessionId, call: &CallId, text: &str) -> Result<(), JournalError>;

@@ -148,6 +148,16 @@ impl Session {
 }
 
 /// What of a file a session does not know.
+///
+/// ```
+/// use windlass_core::{Fingerprint, Session, SessionId, Unseen};
+/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 12, modified: 1_000, changed: 1_000 };
+/// let session = Session::new(SessionId::new("s1"));
+/// let path = "/w/a.md".as_ref();
+/// assert_eq!(session.has_seen(path, fingerprint), Err(Unseen::Never));
+/// session.saw(path, fingerprint, 0..10, Some(30));
+/// assert_eq!(session.has_seen(path, fingerprint), Err(Unseen::Lines(10..30)));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unseen {
     /// It was never read.

@@ -6,6 +6,39 @@ use super::{Call, Shared};
 use crate::{BoxFuture, CallId, Output, SessionId, ToolError};
 
 /// Looks at every call before the policy decides, and at every output before anybody sees it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{BoxFuture, Hook, HookAnswer, HookCall, Outcome};
+/// # use windlass_core::{Engine, ToolCall, Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// struct NoForce;
+///
+/// impl Hook for NoForce {
+///     fn name(&self) -> &str {
+///         "no-force"
+///     }
+///     fn before<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookAnswer> {
+///         let answer = match call.input["force"].as_bool() {
+///             Some(true) => HookAnswer::Deny("nothing is forced here".into()),
+///             _ => HookAnswer::Continue,
+///         };
+///         Box::pin(std::future::ready(answer))
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// # let mut tools = Toolbox::new();
+/// # tools.add(MockTool::named("push"))?;
+/// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
+///
+/// let engine = builder.hook(Arc::new(NoForce)).build();
+/// let result = engine.call(&engine.new_session(), ToolCall::new("push", json!({"force": true}))).await;
+/// assert_eq!(result.outcome, Outcome::Denied);
+/// # Ok(())
+/// # }
+/// ```
 pub trait Hook: Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &str;
@@ -28,6 +61,19 @@ pub trait Hook: Send + Sync {
 }
 
 /// What a hook is told.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::{CallId, HookCall, SessionId};
+///
+/// fn line(told: HookCall<'_>) -> String {
+///     format!("{} {} {}", told.call, told.tool, told.input)
+/// }
+///
+/// let (call, session, input) = (CallId::new("c1"), SessionId::new("s1"), json!({"path": "a.md"}));
+/// let told = HookCall { call: &call, session: &session, tool: "read", input: &input };
+/// assert_eq!(line(told), r#"c1 read {"path":"a.md"}"#);
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct HookCall<'a> {
     /// The call.
@@ -41,6 +87,20 @@ pub struct HookCall<'a> {
 }
 
 /// What a hook wants to happen.
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use windlass_core::HookAnswer;
+///
+/// fn at_most_100(input: &Value) -> HookAnswer {
+///     match input["limit"].as_u64() {
+///         Some(limit) if limit > 100 => HookAnswer::Replace(json!({"limit": 100})),
+///         _ => HookAnswer::Continue,
+///     }
+/// }
+/// assert_eq!(at_most_100(&json!({"limit": 7})), HookAnswer::Continue);
+/// assert_eq!(at_most_100(&json!({"limit": 700})), HookAnswer::Replace(json!({"limit": 100})));
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub enum HookAnswer {
     /// Nothing special.
