@@ -57,6 +57,14 @@ pub enum ToolError {
 }
 
 /// What was tried and why it failed, and what to do next.
+///
+/// ```
+/// use windlass_core::{Message, ToolError};
+/// let error = ToolError::failed("cannot read a.txt: no such file").hint("did you mean `b.txt`?");
+/// let Message { text, hint } = error.message();
+/// assert_eq!(text, "cannot read a.txt: no such file");
+/// assert_eq!(hint.as_deref(), Some("did you mean `b.txt`?"));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// What was tried, on what, and why it failed.

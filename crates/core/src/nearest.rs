@@ -18,6 +18,12 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
 }
 
 /// From 0 (nothing in common) to 1 (the same), whatever the case.
+///
+/// ```
+/// use windlass_core::likeness;
+/// assert_eq!(likeness("READ", "read"), 1.0);
+/// assert!(likeness("raed", "read") > likeness("raed", "write"));
+/// ```
 pub fn likeness(a: &str, b: &str) -> f64 {
     // Names from models and directories are short; a long one is not a typing mistake.
     if a.len() > 256 || b.len() > 256 {

@@ -6,6 +6,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The facts of a result as data: exit code, line counts, what was truncated.
+///
+/// ```
+/// use windlass_core::{Metadata, Output};
+/// let output = Output::text("12 lines, the rest is left out").with("lines", 12).with("truncated", true);
+/// let facts: &Metadata = &output.metadata;
+/// assert_eq!(facts["lines"], 12);
+/// assert_eq!(facts["truncated"], true);
+/// ```
 pub type Metadata = Map<String, Value>;
 
 /// The answer of a tool.

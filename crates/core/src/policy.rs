@@ -94,6 +94,14 @@ pub enum Decision {
 }
 
 /// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
+///
+/// ```
+/// use windlass_core::{Decision, Effects, Mode, Policy};
+/// let verdict = Policy::new(Mode::Ask).decide("write", Effects::write("/w/a.md"), "/w".as_ref());
+/// assert_eq!((verdict.decision(), verdict.rule()), (Decision::Ask, "mode ask"));
+/// assert!(verdict.grant().is_none(), "a person has to be asked first");
+/// assert_eq!(verdict.remedy().as_deref(), Some("to allow it: --allow 'write /w/a.md'"));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Verdict {
     decision: Decision,

@@ -30,6 +30,12 @@ pub fn path(path: &Path) -> Cow<'_, str> {
 }
 
 /// The path that a text names: the reverse of [`path`].
+///
+/// ```
+/// use windlass_core::quote::unpath;
+/// assert_eq!(unpath("src/lib.rs").as_os_str(), "src/lib.rs");
+/// assert_eq!(unpath(r"$'two\nlines'").as_os_str(), "two\nlines");
+/// ```
 pub fn unpath(text: &str) -> PathBuf {
     match text.strip_prefix("$'").and_then(|rest| rest.strip_suffix('\'')).and_then(unescape) {
         Some(bytes) => PathBuf::from(std::ffi::OsString::from_vec(bytes)),
@@ -58,6 +64,12 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// Characters that change what a person believes to see: C0 and C1 controls, bidirectional marks, zero-width and tag characters.
+///
+/// ```
+/// use windlass_core::quote::is_invisible;
+/// assert!(is_invisible('\u{202e}'), "what follows would be read from right to left");
+/// assert!(!is_invisible('é') && !is_invisible(' '));
+/// ```
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
         '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
@@ -142,6 +154,11 @@ fn number(digits: &[u8], radix: u32) -> Option<u8> {
 }
 
 /// Bytes of a name as a path, for hosts that read directories.
+///
+/// ```
+/// use windlass_core::quote::{path, path_of_bytes};
+/// assert_eq!(path(path_of_bytes(b"caf\xe9")), r"$'caf\xe9'");
+/// ```
 pub fn path_of_bytes(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }

@@ -81,6 +81,17 @@ pub trait Tool: Send + Sync + 'static {
 }
 
 /// What a model is told about a tool, and what the engine knows of it before any call.
+///
+/// ```
+/// use windlass_core::{Kinds, Toolbox, testing::MockTool};
+/// let mut tools = Toolbox::new();
+/// tools.add(MockTool::named("ping"))?;
+/// tools.describe("ping", "Ask whether anybody is there.")?;
+/// let spec = tools.spec("ping").expect("it was just added");
+/// assert_eq!((&*spec.name, &*spec.description), ("ping", "Ask whether anybody is there."));
+/// assert_eq!((&spec.input_schema["type"], spec.kinds), (&"object".into(), Kinds::NONE));
+/// # Ok::<(), windlass_core::ToolboxError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     /// The name that models call it by.
@@ -108,6 +119,17 @@ impl Spec {
 }
 
 /// A tool as the engine sees it.
+///
+/// ```
+/// use windlass_core::{AnyTool, Effects, Handle, Kinds, testing::MockTool};
+///
+/// fn line(tool: &dyn AnyTool) -> String {
+///     format!("{}: {}", tool.name(), tool.kinds().names().join(", "))
+/// }
+/// let publish: Handle =
+///     MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")).into();
+/// assert_eq!(line(&*publish), "publish: write");
+/// ```
 pub trait AnyTool: Send + Sync + 'static {
     /// Its name. Cheap, unlike [`AnyTool::spec`].
     fn name(&self) -> &str;
@@ -124,6 +146,17 @@ pub trait AnyTool: Send + Sync + 'static {
 
 /// A call with parsed arguments. It runs only with a [`Context`], and a context is made only from a
 /// [`Grant`](crate::Grant), which only a policy can give.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::{Effects, Handle, Kinds, testing::MockTool};
+/// let tool: Handle = MockTool::named("look")
+///     .with_effects(Kinds::READ, |input| Effects::read(input["path"].as_str().unwrap_or(".")))
+///     .into();
+/// let prepared = tool.prepare(json!({"path": "src/../a.md"}))?;
+/// assert_eq!(prepared.effects().to_string(), "read src/../a.md");
+/// # Ok::<(), windlass_core::ToolError>(())
+/// ```
 pub trait Prepared: Send {
     /// What the call wants to do, paths as the model wrote them.
     fn effects(&self) -> Effects;
@@ -178,6 +211,13 @@ impl<T: Tool> Prepared for TypedCall<'_, T> {
 }
 
 /// A tool in a toolbox: one of the built-in table, or one made at run time.
+///
+/// ```
+/// use windlass_core::{Handle, testing::MockTool};
+/// let tool = Handle::from(MockTool::named("ping"));
+/// assert!(matches!(&tool, Handle::Shared(_)));
+/// assert_eq!(tool.clone().name(), "ping");
+/// ```
 #[derive(Clone)]
 pub enum Handle {
     /// From a `const` table.
@@ -290,6 +330,26 @@ impl Overrides {
 }
 
 /// How a call ended, with all that anybody may want to know of it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Outcome, ToolCall};
+/// # use windlass_core::{Engine, Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// # let mut tools = Toolbox::new();
+/// # tools.add(MockTool::named("ping"))?;
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+/// let call = ToolCall::new("pong", json!({})).with_id("toolu_1");
+/// let result = engine.call(&engine.new_session(), call).await;
+/// assert_eq!((result.outcome, result.code), (Outcome::Fault, Some("unknown_tool")));
+/// assert_eq!(result.tool_use_id.as_deref(), Some("toolu_1"));
+/// assert!(result.output.to_text().contains("`ping`"), "the text says what was probably meant");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct CallResult {
     /// Our own id of the call.

@@ -43,6 +43,15 @@ impl Slot {
 }
 
 /// Why a tool was not taken.
+///
+/// ```
+/// use windlass_core::{Toolbox, ToolboxError, testing::MockTool};
+/// let mut tools = Toolbox::new();
+/// tools.add(MockTool::named("ping"))?;
+/// assert_eq!(tools.add(MockTool::named("ping")), Err(ToolboxError::Duplicate("ping".into())));
+/// assert_eq!(tools.remove("pong").unwrap_err().to_string(), "there is no tool `pong`");
+/// # Ok::<(), ToolboxError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolboxError {
     /// The name is not one that every provider takes.
@@ -191,6 +200,31 @@ fn is_name(name: &str) -> bool {
 }
 
 /// Tools that are fetched when they are first needed: those of an MCP server or a plugin. One that fails is a warning.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{BoxFuture, Handle, ToolError, Toolset, testing::MockTool};
+/// # use windlass_core::{Engine, testing::EmptyHost};
+///
+/// struct Weather;
+///
+/// impl Toolset for Weather {
+///     fn name(&self) -> &str {
+///         "weather"
+///     }
+///     fn load(&self) -> BoxFuture<'_, Result<Vec<Handle>, ToolError>> {
+///         Box::pin(async { Ok(vec![MockTool::named("forecast").into()]) })
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let builder = Engine::builder(Arc::new(EmptyHost::default()));
+///
+/// let engine = builder.toolset(Arc::new(Weather)).build();
+/// let specs = engine.tools(&engine.new_session()).await;
+/// assert_eq!(specs[0].name, "forecast");
+/// # }
+/// ```
 pub trait Toolset: Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &str;

@@ -15,6 +15,15 @@ use crate::sync::Lock;
 use crate::{BoxFuture, CallId, Effects, SessionId, ToolError};
 
 /// Names one pending question.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{Answer, ApprovalId};
+/// # use windlass_core::{Engine, testing::EmptyHost};
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+/// assert_eq!(ApprovalId(7).to_string(), "7");
+/// assert!(!engine.answer(ApprovalId(7), Answer::Allow), "nobody waits for this one");
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ApprovalId(pub u64);
 
@@ -25,6 +34,27 @@ impl fmt::Display for ApprovalId {
 }
 
 /// What a person is asked.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{ApprovalRequest, Kinds, Outcome, ToolCall};
+/// # use windlass_core::{Effects, Engine, Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// # let mut tools = Toolbox::new();
+/// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
+/// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
+/// let only_writes = |request: &ApprovalRequest| {
+///     request.rule == "mode ask" && Kinds::WRITE.contains(request.effects.kinds())
+/// };
+/// let engine = builder.approver(only_writes).build();
+/// let result = engine.call(&engine.new_session(), ToolCall::new("publish", json!({}))).await;
+/// assert_eq!(result.outcome, Outcome::Ok);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone, Serialize)]
 pub struct ApprovalRequest {
     /// To be named in the answer.
@@ -78,6 +108,28 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Approver for F {
 }
 
 /// Who answers when a verdict asks.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use std::time::Duration;
+/// use windlass_core::{Answer, Approvals, Event, Outcome, ToolCall};
+/// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// # let mut tools = Toolbox::new();
+/// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
+/// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
+/// let engine = builder.approvals(Approvals::Listeners { timeout: Duration::from_secs(60) }).build();
+/// let mut events = engine.subscribe();
+/// let (_, running) = engine.start(&engine.new_session(), ToolCall::new("publish", json!({})));
+/// let Event::Approval(request) = events.next().await else { panic!("that comes first") };
+/// assert!(engine.answer(request.id, Answer::Deny("not today".into())));
+/// assert_eq!(running.await.outcome, Outcome::Denied);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Default)]
 pub enum Approvals {
     /// Nobody: "ask" is a denial at once.

@@ -26,6 +26,14 @@ pub struct Rule {
 }
 
 /// What a rule is about.
+///
+/// ```
+/// use windlass_core::{Resource, Rule};
+/// let rule: Rule = "exec =make test".parse()?;
+/// let Resource::Exec { words, exact } = rule.resource() else { panic!("it is about a program") };
+/// assert_eq!((words.join(" ").as_str(), *exact), ("make test", true));
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub enum Resource {
     /// `read PATTERN`.
@@ -50,6 +58,15 @@ pub enum Resource {
 }
 
 /// Why a text is not a rule.
+///
+/// ```
+/// use windlass_core::Rule;
+/// let error = "wriet docs/**".parse::<Rule>().unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "`wriet docs/**` is not a rule: there is no effect `wriet`; did you mean `write`?"
+/// );
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a rule: {why}")]
 pub struct RuleError {
@@ -60,6 +77,15 @@ pub struct RuleError {
 }
 
 /// A pattern for paths, relative to the workspace or absolute.
+///
+/// ```
+/// use windlass_core::{Effect, PathPattern, Rule};
+/// let rule: Rule = "read docs/*.md".parse()?;
+/// let reads = |path: &str| rule.matches(&Effect::Read(PathPattern::file(path)), "/w".as_ref());
+/// assert!(reads("/w/docs/a.md"));
+/// assert!(!reads("/w/docs/old/a.md"), "a star does not cross a slash");
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct PathGlob {
     matcher: GlobMatcher,
@@ -107,6 +133,14 @@ impl PathGlob {
 }
 
 /// A name with at most one `*` in it.
+///
+/// ```
+/// use windlass_core::{Resource, Rule};
+/// let rule: Rule = "tool web_*".parse()?;
+/// let Resource::Tool(name) = rule.resource() else { panic!("it is about tools") };
+/// assert!(name.matches("web_fetch") && !name.matches("write"));
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(String);
 
