@@ -44,6 +44,14 @@ pub struct Windlass {
 }
 
 /// Why it could not be put together.
+///
+/// ```
+/// use windlass::{Error, Windlass};
+/// # let folder = tempfile::tempdir().unwrap();
+/// let error = Windlass::builder(folder.path().join("missing")).build().unwrap_err();
+/// assert!(matches!(&error, Error::Workspace(_)));
+/// assert!(error.to_string().starts_with("the workspace cannot be used: "));
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The workspace cannot be used.
@@ -117,7 +125,10 @@ pub struct Builder {
 
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Builder").field("workspace", &self.workspace).field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("Builder")
+            .field("workspace", &self.workspace)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
     }
 }
 
@@ -186,7 +197,10 @@ impl Builder {
     }
 
     /// Anything else that an engine can be told.
-    pub fn configure(mut self, configure: impl FnOnce(EngineBuilder) -> EngineBuilder + 'static) -> Self {
+    pub fn configure(
+        mut self,
+        configure: impl FnOnce(EngineBuilder) -> EngineBuilder + 'static,
+    ) -> Self {
         self.configure.push(Box::new(configure));
         self
     }
@@ -209,7 +223,11 @@ impl Builder {
         if let Some(store) = &store {
             builder = builder.journal(store.clone()).outputs(store.clone());
         }
-        let engine = self.configure.into_iter().fold(builder, |builder, configure| configure(builder)).build();
+        let engine = self
+            .configure
+            .into_iter()
+            .fold(builder, |builder, configure| configure(builder))
+            .build();
         Ok(Windlass { engine, store })
     }
 }
