@@ -13,6 +13,7 @@ use crate::workspace::Workspace;
 
 mod architecture;
 mod edges;
+mod examples;
 mod lengths;
 mod lockfile;
 mod source;
@@ -43,6 +44,7 @@ const CHECKS: &[Check] = &[
     Check { name: "edges between crates", find: |workspace, _| edges::find(&workspace.metadata) },
     Check { name: "forgotten tool files", find: |_, files| Ok(tools::find(files)) },
     Check { name: "unsafe code", find: |_, files| Ok(unsafety::find(files)) },
+    Check { name: "examples in the docs", find: |_, files| Ok(examples::find(files)) },
     Check { name: "words that must not stay", find: |_, files| Ok(words::find(files)) },
     Check { name: "ARCHITECTURE.md", find: |_, files| Ok(architecture::find(files)) },
     Check { name: "Cargo.lock", find: |_, files| Ok(lockfile::find(files)) },
