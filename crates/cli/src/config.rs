@@ -47,7 +47,7 @@ pub(crate) const KEYS: &[Key] = &[
     Key {
         name: "mode",
         takes: Takes::Mode,
-        default: "ask",
+        default: "\"ask\"",
         about: "What happens where no rule decides: ask, auto, plan, deny or yolo.",
         in_workspace: InWorkspace::Stricter,
     },

@@ -18,66 +18,85 @@ struct Check {
     name: &'static str,
     /// What was tried, for the person who wants to know how we know.
     how: &'static str,
-    /// What was found, or what went wrong.
-    found: Result<String>,
+    found: Found,
+}
+
+/// What came of it.
+enum Found {
+    Works(String),
+    /// This version has no such thing: nothing is wrong, and nothing is promised.
+    Absent(&'static str),
+    Broken(String),
+}
+
+impl Found {
+    fn text(&self) -> &str {
+        match self {
+            Self::Works(text) | Self::Broken(text) => text,
+            Self::Absent(text) => text,
+        }
+    }
+}
+
+impl From<Result<String>> for Found {
+    fn from(result: Result<String>) -> Self {
+        result.map_or_else(|error| Self::Broken(format!("{error:#}")), Self::Works)
+    }
 }
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
+    let tried = |name, how, found: Result<String>| Check { name, how, found: found.into() };
+    let absent = |name, text| Check { name, how: "", found: Found::Absent(text) };
     let checks = [
-        Check {
-            name: "workspace",
-            how: "opened it and resolved a path in it",
-            found: workspace(global),
-        },
-        Check { name: "configuration", how: "read every layer", found: configuration(global) },
-        Check { name: "journal", how: "opened it and followed its chain", found: journal(global) },
-        Check {
-            name: "confinement",
-            how: "tried to read a file outside through a link and through /proc",
-            found: confinement(),
-        },
-        Check {
-            name: "atomic writes",
-            how: "replaced a file and looked for what was left behind",
-            found: atomic_writes(),
-        },
-        Check {
-            name: "processes",
-            how: "looked for a tool that starts any",
-            found: Ok("no tool of this version starts a process: nothing to confine".into()),
-        },
-        Check {
-            name: "undo",
-            how: "looked for a store of earlier contents",
-            found: Ok("not in this version: changes cannot be taken back yet".into()),
-        },
+        tried("workspace", "opened it and resolved a path in it", workspace(global)),
+        tried("configuration", "read every layer", configuration(global)),
+        tried("journal", "opened it and followed its chain", journal(global)),
+        tried(
+            "confinement",
+            "tried to read a file outside through a link and through /proc",
+            confinement(),
+        ),
+        tried(
+            "atomic writes",
+            "replaced a file and looked for what was left behind",
+            atomic_writes(),
+        ),
+        absent("processes", "no tool of this version starts a process: nothing to confine"),
+        absent("undo", "not in this version: changes cannot be taken back yet"),
     ];
-    let broken = checks.iter().any(|check| check.found.is_err());
     if global.json {
-        let report: Vec<_> = checks
-            .iter()
-            .map(|check| match &check.found {
-                Ok(found) => json!({"name": check.name, "ok": true, "found": found, "how": check.how}),
-                Err(error) => json!({"name": check.name, "ok": false, "found": format!("{error:#}"), "how": check.how}),
-            })
-            .collect();
+        let report: Vec<_> = checks.iter().map(as_json).collect();
         terminal::print_json(&json!({"version": env!("CARGO_PKG_VERSION"), "checks": report}))?;
     } else {
         print(&checks, Paint::of(global))?;
     }
+    let broken = checks.iter().any(|check| matches!(check.found, Found::Broken(_)));
     Ok(ExitCode::from(u8::from(broken)))
+}
+
+fn as_json(check: &Check) -> serde_json::Value {
+    let status = match check.found {
+        Found::Works(_) => "works",
+        Found::Absent(_) => "absent",
+        Found::Broken(_) => "broken",
+    };
+    json!({"name": check.name, "status": status, "found": check.found.text(), "how": check.how})
 }
 
 fn print(checks: &[Check], paint: Paint) -> Result<()> {
     use std::io::Write as _;
     let mut out = std::io::stdout().lock();
     for check in checks {
-        let (mark, found) = match &check.found {
-            Ok(found) => (paint.green("ok "), found.clone()),
-            Err(error) => (paint.red("NOT"), format!("{error:#}")),
+        let mark = match check.found {
+            Found::Works(_) => paint.green("ok "),
+            Found::Absent(_) => paint.dim("-- "),
+            Found::Broken(_) => paint.red("NOT"),
         };
-        writeln!(out, "{mark} {:<14} {}", check.name, windlass_core::quote::visible(&found))?;
-        writeln!(out, "    {:<14} {}", "", paint.dim(check.how))?;
+        let found = windlass_core::quote::visible(check.found.text());
+        writeln!(out, "{mark} {:<14} {found}", check.name)?;
+        if !check.how.is_empty() {
+            writeln!(out, "    {:<14} {}", "", paint.dim(check.how))?;
+        }
     }
     Ok(())
 }
