@@ -266,10 +266,10 @@ impl Engine {
         call: Call,
         ticket: schedule::Ticket,
     ) -> impl Future<Output = CallResult> + Send + use<> {
-        self.0.cancels.lock().insert(call.id.clone(), call.cancel.clone());
+        let running = Running::enter(&self.0, &call);
         let stop = call.cancel.clone().drop_guard();
         let lost = finish::Lost::of(&call);
-        let task = tokio::spawn(carry_out(self.0.clone(), call, ticket));
+        let task = tokio::spawn(carry_out(running, call, ticket));
         async move {
             let result = task.await;
             drop(stop.disarm());
@@ -279,15 +279,34 @@ impl Engine {
 }
 
 /// One call, from front to back.
-async fn carry_out(engine: Arc<Shared>, mut call: Call, ticket: schedule::Ticket) -> CallResult {
+async fn carry_out(running: Running, mut call: Call, ticket: schedule::Ticket) -> CallResult {
+    let engine = &running.engine;
     let passing =
-        std::panic::AssertUnwindSafe(pass(&engine, &mut call, &ticket)).catch_unwind().await;
+        std::panic::AssertUnwindSafe(pass(engine, &mut call, &ticket)).catch_unwind().await;
     let ending = passing.unwrap_or_else(|panic| Err(run::panicked(&*panic)));
     // The next call in the queue may begin only when this one is on record: the order of the record is the order of the effects.
-    let result = finish::finish(&engine, call, ending).await;
-    engine.cancels.lock().remove(&result.call);
+    let result = finish::finish(engine, call, ending).await;
     drop(ticket);
     result
+}
+
+/// A call that can be stopped by its id, for as long as this is there: also if its task ends by a panic.
+struct Running {
+    engine: Arc<Shared>,
+    call: CallId,
+}
+
+impl Running {
+    fn enter(engine: &Arc<Shared>, call: &Call) -> Self {
+        engine.cancels.lock().insert(call.id.clone(), call.cancel.clone());
+        Self { engine: engine.clone(), call: call.id.clone() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.engine.cancels.lock().remove(&self.call);
+    }
 }
 
 /// The stages up to the output of the tool. Whatever ends a call early is the error.
