@@ -65,7 +65,7 @@ impl Drain {
     pub(crate) fn run(&mut self, patience: Duration) -> Result<(), StoreError> {
         self.ledger()?;
         let Self { database, slots, clock, ledger: Some(ledger), .. } = self else { return Ok(()) };
-        let draining = Draining { database, slots, now: to_nanos(clock()) };
+        let draining = Draining { database, slots, now: to_nanos(clock()), may_create: true };
         if !draining.is_needed(&ledger.connection)? {
             return Ok(());
         }
@@ -155,7 +155,8 @@ impl Drain {
     }
 
     fn draining(&self) -> Draining<'_> {
-        Draining { database: &self.database, slots: &self.slots, now: to_nanos((self.clock)()) }
+        let (database, slots, now) = (&self.database, &self.slots, to_nanos((self.clock)()));
+        Draining { database, slots, now, may_create: false }
     }
 }
 
@@ -165,13 +166,14 @@ struct Draining<'a> {
     database: &'a Database,
     slots: &'a Slots,
     now: i64,
+    /// Whether files may be made, to lock them.
+    may_create: bool,
 }
 
 impl Draining<'_> {
     /// Whether there is anything to drain, to empty or to close. It takes no lock on the database.
     fn is_needed(&self, connection: &Connection) -> Result<bool, StoreError> {
         let positions = self.positions(connection)?;
-        let open = self.slots_with_open_calls(connection)?;
         for number in self.slots.list()? {
             let at_rest = self
                 .is_at_rest(number, positions.get(&number))
@@ -180,7 +182,7 @@ impl Draining<'_> {
                 return Ok(true);
             }
         }
-        for number in open {
+        for number in self.slots_with_open_calls(connection)? {
             if self.slots.try_take(number)?.is_some() {
                 return Ok(true);
             }
@@ -243,15 +245,17 @@ impl Draining<'_> {
             .map_err(|error| self.database.error("read", &error))
     }
 
+    /// The writers that have begun calls and not ended them.
     fn slots_with_open_calls(&self, connection: &Connection) -> Result<Vec<u32>, StoreError> {
-        self.database
-            .patiently(|| {
-                connection
-                    .prepare_cached("SELECT DISTINCT slot FROM open_calls")?
-                    .query_map([], |row| row.get(0))?
-                    .collect()
-            })
-            .map_err(|error| self.database.error("read", &error))
+        let numbers: rusqlite::Result<Vec<u32>> = self.database.patiently(|| {
+            connection
+                .prepare_cached("SELECT DISTINCT slot FROM open_calls")?
+                .query_map([], |row| row.get(0))?
+                .collect()
+        });
+        let mut numbers = numbers.map_err(|error| self.database.error("read", &error))?;
+        numbers.retain(|number| self.may_create || self.slots.spool(*number).exists());
+        Ok(numbers)
     }
 }
 

@@ -143,10 +143,12 @@ impl StoreError {
         Self::File { doing, path: path.to_owned(), why }
     }
 
-    /// Whether the database is in order as far as it is known, and just cannot be written.
+    /// Whether the database is in order as far as is known, and just cannot be written.
     pub(crate) fn allows_looking_back(&self) -> bool {
         match self {
-            Self::Busy { .. } | Self::Full { .. } | Self::Denied { .. } => true,
+            Self::Busy { .. } | Self::Full { .. } | Self::Denied { .. } | Self::Database { .. } => {
+                true
+            }
             Self::File { why, .. } => matches!(
                 why.kind(),
                 io::ErrorKind::StorageFull

@@ -157,3 +157,146 @@ fn walk(start: Mark, bytes: &[u8], promised: Option<Mark>) -> (Mark, bool) {
     }
     (frames.mark, passed)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::frame::header;
+
+    const GENERATION: [u8; 16] = [5; 16];
+
+    /// A spool of four frames whose head is at the third.
+    struct Files {
+        _dir: tempfile::TempDir,
+        spool: std::path::PathBuf,
+        head: std::path::PathBuf,
+        marks: Vec<Mark>,
+    }
+
+    fn files() -> Files {
+        let dir = tempfile::tempdir().unwrap();
+        let (spool, head) = (dir.path().join("0"), dir.path().join("0.head"));
+        let mut bytes = header(GENERATION).to_vec();
+        let mut marks = vec![Mark::begin(GENERATION)];
+        for at in 1..=4 {
+            let last = *marks.last().unwrap();
+            marks.push(Frame::Taken { at }.add_to(&mut bytes, last));
+        }
+        fs::write(&spool, bytes).unwrap();
+        spool::write_head(&spool::open_head(&head).unwrap(), &marks[3]).unwrap();
+        Files { _dir: dir, spool, head, marks }
+    }
+
+    /// The times of the frames, with -1 for a loss.
+    fn times(filling: &Filling) -> Vec<i64> {
+        let time = |event: Event<'_>| match event {
+            Event::Said(frame) => frame.at(),
+            Event::Lost { .. } => -1,
+        };
+        filling.events().map(time).collect()
+    }
+
+    fn read(files: &Files, drained: Option<Mark>, is_dead: bool) -> Filling {
+        let head = spool::open_head_if_there(&files.head).unwrap();
+        let spool = File::open(&files.spool).unwrap();
+        Filling::read(&spool, head.as_ref(), drained, is_dead).unwrap()
+    }
+
+    fn write(path: &Path, bytes: &[u8]) {
+        fs::write(path, bytes).unwrap();
+    }
+
+    #[test]
+    fn the_living_are_read_up_to_their_head_and_the_dead_to_the_end() {
+        let files = files();
+        let marks = &files.marks;
+        let cases = [
+            (None, false, vec![1, 2, 3], marks[3]),
+            (None, true, vec![1, 2, 3, 4], marks[4]),
+            (Some(marks[2]), false, vec![3], marks[3]),
+            (Some(marks[3]), false, vec![], marks[3]),
+            (Some(marks[3]), true, vec![4], marks[4]),
+            (Some(marks[4]), true, vec![], marks[4]),
+            (Some(Mark { generation: [6; 16], ..marks[2] }), false, vec![1, 2, 3], marks[3]),
+        ];
+        for (drained, is_dead, expected, end) in cases {
+            let filling = read(&files, drained, is_dead);
+            assert_eq!(times(&filling), expected, "{drained:?} {is_dead}");
+            assert_eq!(filling.end, Some(end));
+        }
+    }
+
+    #[test]
+    fn a_change_of_any_byte_before_the_head_is_a_loss_and_the_rest_is_read() {
+        let files = files();
+        let whole = fs::read(&files.spool).unwrap();
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            write(&files.spool, &changed);
+            let found = times(&read(&files, None, true));
+            let frame = files.marks.iter().filter(|mark| mark.bytes <= at as u64).count();
+            let expected: &[i64] = match frame {
+                0 => &[1, 2, 3, 4, -1],
+                1 => &[-1, 4],
+                2 => &[1, -1, 4],
+                3 => &[1, 2, -1, 4],
+                _ => &[1, 2, 3],
+            };
+            assert_eq!(found, expected, "{at}");
+        }
+    }
+
+    #[test]
+    fn a_cut_before_the_head_is_a_loss() {
+        let files = files();
+        let whole = fs::read(&files.spool).unwrap();
+        for length in 0..whole.len() {
+            write(&files.spool, &whole[..length]);
+            for is_dead in [false, true] {
+                let filling = read(&files, None, is_dead);
+                let is_lost = (length as u64) < files.marks[3].bytes;
+                assert_eq!(times(&filling).contains(&-1), is_lost, "{length}");
+                assert_eq!(filling.end, Some(files.marks[3]), "{length}");
+                // What is drained already may be gone.
+                let drained = read(&files, Some(files.marks[3]), is_dead);
+                assert_eq!(times(&drained), [0_i64; 0], "{length}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_missing_or_not_ours_is_a_loss_and_the_frames_are_read() {
+        let files = files();
+        let whole = fs::read(&files.head).unwrap();
+        let changed = (0..whole.len()).map(|at| {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            changed
+        });
+        let cut = (0..whole.len()).map(|length| whole[..length].to_vec());
+        for bytes in changed.chain(cut).chain([[whole.as_slice(), b"x"].concat()]) {
+            write(&files.head, &bytes);
+            let filling = read(&files, None, false);
+            assert_eq!(times(&filling), [1, 2, 3, 4, -1], "{bytes:?}");
+            assert!(filling.needs_head);
+        }
+    }
+
+    #[test]
+    fn a_spool_that_was_never_used_has_nothing() {
+        let files = files();
+        write(&files.spool, b"");
+        write(&files.head, b"");
+        let filling = read(&files, None, true);
+        assert!(times(&filling).is_empty() && filling.end.is_none());
+        // A kill after the first write of a new generation, which is that of the head.
+        let begin = Mark::begin([6; 16]);
+        spool::write_head(&spool::open_head(&files.head).unwrap(), &begin).unwrap();
+        let filling = read(&files, Some(files.marks[3]), true);
+        assert!(times(&filling).is_empty());
+    }
+}

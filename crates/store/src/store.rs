@@ -35,6 +35,16 @@ pub struct Settings {
 
 /// When closing a store brings what was recorded into the database. What was acknowledged is safe and seen by all who look back
 /// in either case.
+///
+/// ```
+/// use windlass_store::{DrainAtClose, Settings, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let state = dir.path();
+/// let settings = Settings { drain_at_close: DrainAtClose::WhenLarge, ..Settings::default() };
+/// let store = Store::open_with(state, settings)?;
+/// # drop(store);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainAtClose {
     /// Always, if anything was recorded.
@@ -169,9 +179,9 @@ impl Store {
 
     /// Waits until all that was appended is written; nothing more is taken afterwards. Dropping the store does the same.
     pub fn close(&self) {
-        let Some(spooled) = self.queue.close() else { return };
+        let spooled = self.queue.close();
         let mut drain = lock(&self.drain);
-        if self.should_drain(spooled) {
+        if spooled.is_some_and(|spooled| self.should_drain(spooled)) {
             // It is safe where it is, and whoever looks back is told what is wrong.
             drop(drain.run(self.settings.patience));
         }
