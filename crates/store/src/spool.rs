@@ -13,6 +13,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::StoreError;
 use crate::frame::{Frame, Frames, Generation, Mark, generation_of, header};
+use crate::head::read_start;
 use crate::liveness::{Slot, Slots, open_to_write_if_allowed};
 
 /// A spool as its owner has it.
@@ -115,9 +116,8 @@ fn find_end(spool: &File, head: &File) -> io::Result<Found> {
 }
 
 fn is_of(spool: &File, mark: Mark) -> io::Result<bool> {
-    let mut start = [0; Mark::HEADER as usize];
-    let length = read_up_to(spool, &mut start, 0)?;
-    Ok(start.get(..length).and_then(generation_of) == Some(mark.generation))
+    let start = read_from(spool, 0, Mark::HEADER)?;
+    Ok(generation_of(&start) == Some(mark.generation))
 }
 
 /// The former owner was killed between two writes: whole frames stay, part of one goes.
@@ -226,7 +226,7 @@ pub(crate) fn write_head(head: &File, mark: &Mark) -> io::Result<()> {
 
 pub(crate) fn read_head(head: &File) -> io::Result<Head> {
     let mut bytes = [0; HEAD + 1];
-    let length = read_up_to(head, &mut bytes, 0)?;
+    let length = read_start(head, &mut bytes)?;
     Ok(match bytes.get(..length).unwrap_or_default() {
         [] => Head::Empty,
         bytes => parse_head(bytes).map_or(Head::Unreadable, Head::At),

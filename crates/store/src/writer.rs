@@ -1,6 +1,6 @@
 //! What the pen writes with: a spool, taken with the first record.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
 use windlass_core::{JournalError, Record, SessionId};
@@ -59,6 +59,10 @@ pub(crate) struct Writer {
 impl Writer {
     /// The size that a spool reaches between two drains.
     const LARGE: u64 = 256 << 10;
+    /// What may be drained while others wait for the pen.
+    const SMALL: u64 = 16 << 10;
+    /// The size at which they have to wait, however much there is to drain.
+    const HUGE: u64 = 64 << 20;
 
     pub(crate) fn new(slots: Slots, clock: fn() -> SystemTime) -> Self {
         Self {
@@ -107,11 +111,14 @@ impl Writer {
         self.drain_at = self.spooled().unwrap_or_default() + Self::LARGE;
     }
 
-    /// Drains what was written since the last time, and empties the spool if nothing is left in it.
+    /// Drains what was written since the last time, if that is little, and empties the spool.
     pub(crate) fn empty_spool(&mut self, drain: &mut Drain) -> Result<(), StoreError> {
-        if let Some(spool) = &mut self.spool {
-            drain.run(std::time::Duration::ZERO)?;
-            if let Some(drained) = drain.position(spool.slot.number) {
+        let Some(spool) = &mut self.spool else { return Ok(()) };
+        let number = spool.slot.number;
+        let drained = drain.position(number).map_or(0, |mark| mark.bytes);
+        if spool.len().saturating_sub(drained) <= Self::SMALL || spool.len() >= Self::HUGE {
+            drain.run(Duration::ZERO)?;
+            if let Some(drained) = drain.position(number) {
                 spool.empty_if_drained(drained);
             }
         }

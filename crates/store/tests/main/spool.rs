@@ -230,7 +230,7 @@ fn what_was_written_after_the_head_counts_if_it_is_whole() {
             store.verify().unwrap();
             let rows = all(&store);
             assert_eq!(calls(&rows)[..8], ALL, "{length}");
-            assert_eq!(rows.iter().any(|row| row.kind == Kind::TailLost), false);
+            assert!(rows.iter().all(|row| row.kind != Kind::TailLost), "{length}");
         }
     }
 }
