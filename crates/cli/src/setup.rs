@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use windlass::{Store, Windlass};
+use windlass::{DrainAtClose, Store, Windlass};
 use windlass_core::{Overrides, Predicate, Secrets, Session};
 
 use crate::config::Config;
@@ -24,6 +24,8 @@ pub(crate) struct Setup {
 pub(crate) enum Journal {
     /// They do.
     On,
+    /// They do, and there are so few that the journal's database need not be opened for them.
+    Brief,
     /// No call is made, so there is nothing to record.
     Unneeded,
 }
@@ -41,8 +43,12 @@ impl Setup {
         builder = builder
             .protect(places::config().ok())
             .not_secret(config.names("not_secret").into_iter().map(PathBuf::from));
-        if journal == Journal::On {
-            builder = builder.state(&state);
+        match journal {
+            Journal::On => builder = builder.state(&state),
+            Journal::Brief => {
+                builder = builder.state(&state).drain_at_close(DrainAtClose::WhenLarge);
+            }
+            Journal::Unneeded => {}
         }
         if global.yes {
             builder = builder.approver(|_: &_| true);

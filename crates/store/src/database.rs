@@ -1,8 +1,7 @@
 //! The database file: made whole or not at all, opened with as little work as possible, because every command opens it.
 //!
-//! It is in WAL mode and a closing connection leaves the WAL as it is, so that a short command never waits for the disk; the
-//! writer empties it when it is large. Nobody but SQLite may open `journal.db`: closing any other handle on it would drop the
-//! locks that SQLite holds on it for the whole process.
+//! It is in WAL mode and a closing connection leaves the WAL as it is, so that a short command never waits for the disk; who
+//! drains empties it when it is large.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use crate::connection::{Counted, begins_as_database};
 use crate::error::is_busy;
 use crate::head::Anchor;
 use crate::{StoreError, filesystem};
@@ -22,13 +22,13 @@ use crate::{StoreError, filesystem};
 /// "Wndl": tells our files from those of other programs.
 const APPLICATION: i32 = 0x576e_646c;
 /// Which layout the tables have.
-const LAYOUT: i32 = 1;
+const LAYOUT: i32 = 2;
 
 /// `journal` alone is the record. Its body comes last, so that reading a hash never walks the pages of a long body.
 ///
 /// Each page that a record changes is written, so the rest is kept to what cannot be had otherwise: `sessions` is written once for
 /// each, `open_calls` holds the few calls that have begun and not ended, and a call gets its row in `calls` when it ends. That
-/// row is also how the records of a session are found.
+/// row is also how the records of a session are found. `spools` says how far each is drained.
 const TABLES: &str = "
     CREATE TABLE journal (
         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL,
@@ -44,6 +44,8 @@ const TABLES: &str = "
     CREATE TABLE open_calls (
         id TEXT PRIMARY KEY, session TEXT NOT NULL, turn TEXT NOT NULL, tool TEXT NOT NULL,
         started INTEGER NOT NULL, slot INTEGER NOT NULL, process INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE spools (
+        slot INTEGER PRIMARY KEY, generation BLOB NOT NULL, bytes INTEGER NOT NULL, hash BLOB NOT NULL) STRICT;
 ";
 
 /// Where a store keeps its journal, and how long it waits for others.
@@ -66,7 +68,7 @@ pub(crate) enum Access {
 
 impl Database {
     /// Writes a page without changing it.
-    pub(crate) const SAME_LAYOUT: &str = "PRAGMA user_version = 1";
+    pub(crate) const SAME_LAYOUT: &str = "PRAGMA user_version = 2";
 
     /// The files of a state directory. The path is made absolute, so that it stays the same when the process changes its
     /// directory, and so that SQLite does not take it for a URI.
@@ -76,14 +78,35 @@ impl Database {
         Ok(Self { dir, path, head, patience })
     }
 
-    /// Opens what is there, or makes it.
-    pub(crate) fn open_or_create(&self) -> Result<(Connection, Anchor), StoreError> {
+    /// Makes the directory, and sees whether there can be a database in it, without opening one.
+    pub(crate) fn prepare(&self) -> Result<(), StoreError> {
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
             .create(&self.dir)
             .map_err(|why| StoreError::file("create the directory", &self.dir, why))?;
         filesystem::refuse_network(&self.dir)?;
+        match fs::metadata(&self.path) {
+            Ok(found) if found.is_dir() => {
+                Err(StoreError::file("open", &self.path, io::ErrorKind::IsADirectory.into()))
+            }
+            Ok(found) if found.len() == 0 => Err(self.damaged("it is empty")),
+            Ok(_) => self.check_beginning(),
+            Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(why) => Err(StoreError::file("look for", &self.path, why)),
+        }
+    }
+
+    fn check_beginning(&self) -> Result<(), StoreError> {
+        match begins_as_database(&self.path) {
+            Ok(Some(false)) => Err(self.damaged("it does not begin as a database does")),
+            Ok(_) => Ok(()),
+            Err(why) => Err(StoreError::file("read", &self.path, why)),
+        }
+    }
+
+    /// Opens what is there, or makes it.
+    pub(crate) fn open_or_create(&self) -> Result<(Counted, Anchor), StoreError> {
         if !self.exists()? {
             self.create()?;
         }
@@ -93,7 +116,7 @@ impl Database {
     }
 
     /// One more connection to a database that is there.
-    pub(crate) fn connect(&self, access: Access) -> Result<Connection, StoreError> {
+    pub(crate) fn connect(&self, access: Access) -> Result<Counted, StoreError> {
         let connection = self.connect_bare(access).map_err(|error| self.error("open", &error))?;
         // SQLite falls back to reading when it may not write; better to say so now than at the first record.
         if access == Access::ReadWrite && self.is_read_only(&connection)? {
@@ -106,7 +129,7 @@ impl Database {
     }
 
     /// A connection to look back with, also where nothing can be written.
-    pub(crate) fn connect_to_read(&self) -> Result<(Connection, Access), StoreError> {
+    pub(crate) fn connect_to_read(&self) -> Result<(Counted, Access), StoreError> {
         match self.connect(Access::Read) {
             // What is only in a WAL would be missed.
             Err(StoreError::Denied { .. }) if !self.has_wal() => {
@@ -117,17 +140,34 @@ impl Database {
     }
 
     /// A connection as it comes: nothing is read yet, so nothing is known of the file.
-    pub(crate) fn connect_bare(&self, access: Access) -> rusqlite::Result<Connection> {
+    pub(crate) fn connect_bare(&self, access: Access) -> rusqlite::Result<Counted> {
         let read = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let write = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match access {
-            Access::ReadWrite => Connection::open_with_flags(&self.path, write),
-            Access::Read => Connection::open_with_flags(&self.path, read),
-            Access::Frozen => {
-                let uri = format!("file:{}?immutable=1", escape(&self.path));
-                Connection::open_with_flags(uri, read | OpenFlags::SQLITE_OPEN_URI)
-            }
+            Access::ReadWrite => Counted::open(&self.path, write),
+            Access::Read => Counted::open(&self.path, read),
+            Access::Frozen => Counted::open(self.uri(access), read | OpenFlags::SQLITE_OPEN_URI),
         }
+    }
+
+    /// All there is, where it can be written and is gone with the connection; nothing if there is no database.
+    pub(crate) fn copy_in_memory(&self, access: Option<Access>) -> rusqlite::Result<Counted> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
+        let copy = Counted::open(":memory:", flags)?;
+        copy.execute_batch(TABLES)?;
+        let Some(access) = access else { return Ok(copy) };
+        copy.execute("ATTACH ? AS disk", [self.uri(access)])?;
+        copy.execute_batch(
+            "BEGIN;
+                 INSERT INTO journal SELECT * FROM disk.journal;
+                 INSERT INTO sessions SELECT * FROM disk.sessions;
+                 INSERT INTO calls SELECT * FROM disk.calls;
+                 INSERT INTO open_calls SELECT * FROM disk.open_calls;
+                 INSERT INTO spools SELECT * FROM disk.spools;
+                 COMMIT",
+        )?;
+        copy.execute_batch("DETACH disk")?;
+        Ok(copy)
     }
 
     /// Tries for as long as the store has patience.
@@ -142,7 +182,15 @@ impl Database {
         StoreError::database(doing, &self.path, self.patience, error)
     }
 
-    fn exists(&self) -> Result<bool, StoreError> {
+    fn uri(&self, access: Access) -> String {
+        let how = match access {
+            Access::ReadWrite | Access::Read => "mode=ro",
+            Access::Frozen => "immutable=1",
+        };
+        format!("file:{}?{how}", escape(&self.path))
+    }
+
+    pub(crate) fn exists(&self) -> Result<bool, StoreError> {
         self.path.try_exists().map_err(|why| StoreError::file("look for", &self.path, why))
     }
 
@@ -189,9 +237,13 @@ impl Database {
             (APPLICATION, _) => self.foreign(format!(
                 "has layout {layout}, which a later version of windlass made; this one knows {LAYOUT}"
             )),
-            _ if empty => StoreError::Damaged { path: self.path.clone(), why: "it is empty".into() },
+            _ if empty => self.damaged("it is empty"),
             _ => self.foreign("is a database of another program".into()),
         })
+    }
+
+    fn damaged(&self, why: &str) -> StoreError {
+        StoreError::Damaged { path: self.path.clone(), why: why.to_owned() }
     }
 
     fn foreign(&self, what: String) -> StoreError {
@@ -286,10 +338,9 @@ fn make_private(path: &Path) -> io::Result<()> {
 }
 
 fn lay_out(path: &Path) -> rusqlite::Result<()> {
-    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let connection = Counted::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     connection.execute_batch(&format!(
         "PRAGMA journal_mode = WAL; BEGIN; {TABLES} \
          PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {LAYOUT}; COMMIT"
-    ))?;
-    connection.close().map_err(|(_, error)| error)
+    ))
 }

@@ -143,6 +143,24 @@ impl StoreError {
         Self::File { doing, path: path.to_owned(), why }
     }
 
+    /// Whether the database is in order as far as is known, and just cannot be written.
+    pub(crate) fn allows_looking_back(&self) -> bool {
+        match self {
+            Self::Busy { .. } | Self::Full { .. } | Self::Denied { .. } | Self::Database { .. } => {
+                true
+            }
+            Self::File { why, .. } => matches!(
+                why.kind(),
+                io::ErrorKind::StorageFull
+                    | io::ErrorKind::QuotaExceeded
+                    | io::ErrorKind::FileTooLarge
+                    | io::ErrorKind::PermissionDenied
+                    | io::ErrorKind::ReadOnlyFilesystem
+            ),
+            _ => false,
+        }
+    }
+
     /// Tells apart what a person has to do.
     pub(crate) fn database(
         doing: &'static str,

@@ -118,7 +118,7 @@ fn parse(line: &str) -> Option<Head> {
 }
 
 /// One read gets all that a file this short has.
-fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_start(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read_at(buffer, 0) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

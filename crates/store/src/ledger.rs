@@ -9,21 +9,21 @@ use std::time::{Duration, SystemTime};
 use rusqlite::Connection;
 
 use crate::StoreError;
-use crate::chain::{Chain, Entry, Head, Kind};
+use crate::chain::{Chain, Head};
+use crate::connection::Counted;
 use crate::database::{Database, patiently};
 use crate::head::{Anchor, Anchored};
+use crate::tables;
 use crate::timestamp::to_nanos;
 
 /// A connection that writes to the journal.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    pub(crate) connection: Connection,
+    pub(crate) connection: Counted,
     database: Database,
     anchor: Anchor,
     /// Where this ledger left the chain.
     left_at: Option<Head>,
-    /// Transactions until the size of the WAL is looked at again.
-    until_look: u32,
 }
 
 impl Ledger {
@@ -31,16 +31,10 @@ impl Ledger {
     const WAL_WHILE_RUNNING: u64 = 8192;
     /// Pages that are left for the next process to read through at its first statement, when no other has the database open.
     const WAL_AT_REST: u64 = 128;
-    /// How often to look.
-    const LOOK_EVERY: u32 = 64;
-
-    pub(crate) fn new(database: Database, connection: Connection, anchor: Anchor) -> Self {
-        Self { connection, database, anchor, left_at: None, until_look: Self::LOOK_EVERY }
-    }
 
     pub(crate) fn open(database: &Database) -> Result<Self, StoreError> {
         let (connection, anchor) = database.open_or_create()?;
-        Ok(Self::new(database.clone(), connection, anchor))
+        Ok(Self { connection, database: database.clone(), anchor, left_at: None })
     }
 
     /// Writes all that `write` appends, or nothing.
@@ -48,39 +42,31 @@ impl Ledger {
         &mut self,
         now: SystemTime,
         patience: Duration,
-        write: impl FnOnce(&mut Chain<'_>) -> rusqlite::Result<T>,
+        write: impl FnOnce(&mut Chain<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let failed = |error: rusqlite::Error| self.database.error("write to", &error);
         let transaction =
             patiently(patience, || Transaction::begin(&self.connection)).map_err(failed)?;
         let mut chain = Chain::at_end(&self.connection).map_err(failed)?;
+        let before = chain.head;
         let lost = match self.left_at {
             Some(head) if head == chain.head => false,
             _ => self.note_loss(&mut chain, now)?,
         };
-        let result = write(&mut chain).map_err(failed)?;
+        let result = write(&mut chain)?;
         let head = chain.head;
         transaction.commit().map_err(failed)?;
         self.left_at = Some(head);
-        self.until_look = self.until_look.saturating_sub(1);
-        self.move_anchor(head, lost)?;
+        if head != before {
+            self.move_anchor(head, lost)?;
+        }
         Ok(result)
     }
 
-    /// Whether the WAL has gathered so much that it should be emptied. It is looked at once in a while.
-    pub(crate) fn is_large(&mut self) -> bool {
-        if self.until_look > 0 {
-            return false;
-        }
-        self.until_look = Self::LOOK_EVERY;
-        self.checkpoint("NOOP")
-            .is_some_and(|wal| wal.pages.saturating_sub(wal.done) >= Self::WAL_WHILE_RUNNING)
-    }
-
-    /// Brings what is in the WAL into the database and begins it anew. This waits for the disk.
+    /// If the WAL has gathered much, brings it into the database and begins it anew. This waits for the disk.
     pub(crate) fn checkpoint_if_large(&mut self) {
-        self.until_look = 0;
-        if self.is_large() {
+        let is_large = |wal: Wal| wal.pages.saturating_sub(wal.done) >= Self::WAL_WHILE_RUNNING;
+        if self.checkpoint("NOOP").is_some_and(is_large) {
             self.checkpoint("PASSIVE");
             self.begin_wal();
         }
@@ -137,11 +123,7 @@ impl Ledger {
                 serde_json::json!({ "anchored": null, "found": chain.head.seq })
             }
         };
-        let (at, body) = (to_nanos(now), body.to_string());
-        let (session, turn, call, tool) = ("", "", "", "");
-        let kind = Kind::TailLost;
-        let entry = Entry { at, session, turn, call, tool, kind, outcome: None, body: &body };
-        chain.append(&entry).map_err(failed)?;
+        tables::note_loss(chain, to_nanos(now), &body.to_string()).map_err(failed)?;
         Ok(true)
     }
 

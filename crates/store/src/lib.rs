@@ -2,22 +2,27 @@
 //!
 //! The journal is an append-only chain of records in SQLite: each record's hash covers the one before it, and the last is anchored
 //! in a file outside the database, so that [`Store::verify`] finds every record that was changed, removed, moved or cut off. Several
-//! processes may write at once. After a kill at any moment every acknowledged record is there, and calls that had not ended are
-//! closed by the next process that opens the store.
+//! processes may write at once: each to a spool of its own, which is drained into the database before anybody looks back. After a
+//! kill at any moment every acknowledged record is there, and calls that had not ended are closed when somebody looks.
 //!
 //! ```text
 //! STATE/journal.db (-wal, -shm)   the journal, and the tables derived from it
 //! STATE/journal.head              the number and the hash of its last record
-//! STATE/writers/N                 locked by a living writer
+//! STATE/writers/N                 the spool of a writer, locked while it lives
+//! STATE/writers/N.head            how far the spool is filled, and its hash there
 //! STATE/outputs/CALL.txt          the whole output of a call whose text was too long for the model
 //! ```
 //!
 //! It is not a cache and not the undo store, and it knows nothing about what the bodies of records mean.
 
 mod chain;
+mod connection;
 mod database;
+mod drain;
 mod error;
 mod filesystem;
+mod filling;
+mod frame;
 mod head;
 mod ledger;
 mod liveness;
@@ -25,6 +30,7 @@ mod look_back;
 mod outputs;
 mod queue;
 mod salvage;
+mod spool;
 mod store;
 mod tables;
 mod timestamp;
@@ -35,6 +41,6 @@ pub use chain::Kind;
 pub use error::StoreError;
 pub use look_back::{CallRow, JournalRow, SessionFilter, SessionRow};
 pub use salvage::{Salvaged, salvage};
-pub use store::{Settings, Store};
+pub use store::{DrainAtClose, Settings, Store};
 pub use timestamp::utc;
 pub use verify::{Broken, Fault, Verified, VerifyError};

@@ -11,6 +11,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use windlass_core::{CallId, Outcome, SessionId, TurnId};
 
 use crate::chain::{COLUMNS, Stored};
+use crate::frame::parse_outcome;
 use crate::tables::NUMBERS;
 use crate::timestamp::from_nanos;
 use crate::{Kind, Store, StoreError, utc};
@@ -305,13 +306,6 @@ fn hexadecimal(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-fn parse_outcome(name: &[u8]) -> Option<Outcome> {
-    use Outcome::{Cancelled, Denied, Error, Fault, Ok, TimedOut};
-    [Ok, Error, Fault, Denied, TimedOut, Cancelled]
-        .into_iter()
-        .find(|outcome| outcome.as_str().as_bytes() == name)
 }
 
 /// SQLite takes a negative limit for none.

@@ -2,27 +2,29 @@
 //!
 //! There is one pen. Who waits for a record and finds it free takes it and writes all that is queued, for the others too. A thread
 //! of its own would have to be woken for each record and to wake the caller again, which costs more than the writing does. It is
-//! there nevertheless, as a helper that is started when it is first needed: to wait for another process that holds the database,
-//! to empty a large WAL, and to write what nobody waits for. None of that may block those who wait.
+//! there nevertheless, as a helper that is started when it is first needed: to drain a large spool, and to write what nobody waits
+//! for. It drains without the pen, and takes it only for the little that was written meanwhile, to empty the spool.
+//!
+//! Who holds the pen may wait for the drain; who has the drain never waits for the pen.
 
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::sync::oneshot;
-use windlass_core::{JournalError, Record, SessionId};
+use windlass_core::{JournalError, Record};
 
 use crate::StoreError;
 use crate::database::Database;
-use crate::tables::Announcement;
-use crate::writer::{Item, Writer};
+use crate::drain::Drain;
+use crate::writer::{Beginning, Item, Writer};
 
 /// What waits to be written, and the pen to write it with.
 pub(crate) struct Queue {
     database: Database,
+    drain: Arc<Mutex<Drain>>,
     state: Mutex<State>,
     /// Wakes the helper.
     helper_called: Condvar,
@@ -32,7 +34,7 @@ pub(crate) struct Queue {
 
 struct State {
     /// Sessions are written with the first record that follows: one without any leaves no trace.
-    announcements: Vec<Announcement>,
+    beginnings: Vec<Beginning>,
     items: Vec<Item>,
     pen: Pen,
     helper: Option<JoinHandle<()>>,
@@ -51,9 +53,13 @@ enum Pen {
 
 impl Queue {
     /// A queue that is written with this pen, or one that takes nothing.
-    pub(crate) fn new(database: Database, writer: Option<Writer>) -> Self {
+    pub(crate) fn new(
+        database: Database,
+        drain: Arc<Mutex<Drain>>,
+        writer: Option<Writer>,
+    ) -> Self {
         let state = State {
-            announcements: Vec::new(),
+            beginnings: Vec::new(),
             items: Vec::new(),
             ended: writer.is_none(),
             pen: writer.map_or(Pen::Gone, |writer| Pen::Free(Box::new(writer))),
@@ -62,11 +68,11 @@ impl Queue {
             waiting_for_pen: 0,
         };
         let (helper_called, pen_free) = (Condvar::new(), Condvar::new());
-        Self { database, state: Mutex::new(state), helper_called, pen_free }
+        Self { database, drain, state: Mutex::new(state), helper_called, pen_free }
     }
 
-    pub(crate) fn announce(&self, announcement: Announcement) {
-        self.lock().announcements.push(announcement);
+    pub(crate) fn announce(&self, beginning: Beginning) {
+        self.lock().beginnings.push(beginning);
     }
 
     /// Takes a record; it is written when the future is first polled, or dropped.
@@ -80,15 +86,15 @@ impl Queue {
         Ok(Appending { queue: Arc::clone(self), answered, done: false })
     }
 
-    /// Deletes a session, after all that was queued before.
-    pub(crate) fn delete(self: &Arc<Self>, session: &SessionId) -> Result<(), StoreError> {
-        let mut held = self.wait_for_pen().ok_or_else(|| self.closed())?;
-        held.write_patiently();
-        held.delete(session)
+    /// Writes what is queued.
+    pub(crate) fn flush(self: &Arc<Self>) {
+        if let Some(mut held) = self.wait_for_pen() {
+            held.write();
+        }
     }
 
-    /// Writes what is queued and takes no more.
-    pub(crate) fn close(self: &Arc<Self>) {
+    /// Writes what is queued and takes no more; how much is in the spool then, if this closed it and anything was written.
+    pub(crate) fn close(self: &Arc<Self>) -> Option<u64> {
         self.lock().ended = true;
         self.helper_called.notify_one();
         let helper = self.lock().helper.take();
@@ -96,17 +102,16 @@ impl Queue {
             // If it panicked, that was told to those who waited for it.
             drop(helper.join());
         }
-        if let Some(mut held) = self.wait_for_pen() {
-            held.write_patiently();
-            held.rest();
-        }
+        let mut held = self.wait_for_pen()?;
+        held.write();
+        held.put_away()
     }
 
     /// Writes what is queued, unless somebody is at it already: then they will see to the rest. A helper that is wanted goes
     /// first, or a busy caller would never let it have the pen.
     fn write_now(self: &Arc<Self>) {
         if let Some(mut held) = self.take_pen_for_items() {
-            held.write_at_once();
+            held.write();
         }
     }
 
@@ -164,8 +169,22 @@ impl Queue {
     /// What the helper does until the store is closed.
     fn help(self: &Arc<Self>) {
         while let Some(mut held) = self.wait_until_wanted() {
-            held.write_patiently();
-            held.checkpoint();
+            held.write();
+            let large = held.is_large();
+            drop(held);
+            if large {
+                self.drain();
+            }
+        }
+    }
+
+    /// What cannot be drained now stays in the spool, where it is safe; it is tried again later, and when somebody looks back.
+    fn drain(self: &Arc<Self>) {
+        let drained = lock(&self.drain).run(self.database.patience);
+        if drained.is_ok()
+            && let Some(mut held) = self.wait_for_pen()
+        {
+            held.empty_spool();
         }
     }
 
@@ -187,12 +206,12 @@ impl Queue {
 
     fn take_items(&self, writer: &mut Writer) -> Vec<Item> {
         let mut state = self.lock();
-        writer.announcements.append(&mut state.announcements);
+        writer.beginnings.append(&mut state.beginnings);
         std::mem::take(&mut state.items)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn closed(&self) -> StoreError {
@@ -214,47 +233,36 @@ struct Held {
 }
 
 impl Held {
-    /// Writes what is queued now, without waiting for other processes; what they kept from being written stays queued.
-    fn write_at_once(&mut self) {
+    /// Writes what is queued now.
+    fn write(&mut self) {
         let Some(writer) = &mut self.writer else { return };
         let items = self.queue.take_items(writer);
-        match writer.write(&items, Duration::ZERO) {
-            Err(StoreError::Busy { .. }) => {
-                self.queue.lock().items.splice(0..0, items);
-            }
-            result => answer(items, result),
+        if !items.is_empty() {
+            let result = writer.write(&items);
+            answer(items, result);
         }
     }
 
-    /// Writes what is queued now, and waits for other processes as long as the store has patience.
-    fn write_patiently(&mut self) {
-        let Some(writer) = &mut self.writer else { return };
-        let items = self.queue.take_items(writer);
-        if items.is_empty() {
-            return;
-        }
-        let result = writer.write(&items, self.queue.database.patience);
-        answer(items, result);
+    /// Whether the spool has to be drained. This is said once for each time that it grows large.
+    fn is_large(&mut self) -> bool {
+        let Some(writer) = self.writer.as_mut().filter(|writer| writer.is_large()) else {
+            return false;
+        };
+        writer.put_drain_off();
+        true
     }
 
-    fn delete(&mut self, session: &SessionId) -> Result<(), StoreError> {
-        match &mut self.writer {
-            Some(writer) => writer.delete(session),
-            None => Err(self.queue.closed()),
-        }
-    }
-
-    fn checkpoint(&mut self) {
-        if let Some(writer) = &mut self.writer {
-            writer.ledger.checkpoint_if_large();
+    /// Not if somebody looks back just now: that may take long, and others wait for the pen.
+    fn empty_spool(&mut self) {
+        if let (Some(writer), Ok(mut drain)) = (&mut self.writer, self.queue.drain.try_lock()) {
+            // It stays as it is until the next time.
+            drop(writer.empty_spool(&mut drain));
         }
     }
 
-    /// Puts the pen away for good.
-    fn rest(mut self) {
-        if let Some(mut writer) = self.writer.take() {
-            writer.ledger.checkpoint_at_rest();
-        }
+    /// Puts the pen away for good; how much is in the spool, if anything was written.
+    fn put_away(mut self) -> Option<u64> {
+        self.writer.take()?.spooled()
     }
 }
 
@@ -263,8 +271,8 @@ impl Drop for Held {
         let queue = Arc::clone(&self.queue);
         let mut state = queue.lock();
         match self.writer.take() {
-            Some(mut writer) if !std::thread::panicking() => {
-                let unfinished = !state.items.is_empty() || writer.ledger.is_large();
+            Some(writer) if !std::thread::panicking() => {
+                let unfinished = !state.items.is_empty() || writer.is_large();
                 state.pen = Pen::Free(writer);
                 if unfinished || state.helper_wanted {
                     queue.call_helper(&mut state);
@@ -324,6 +332,10 @@ impl Drop for Appending {
             self.queue.call_helper(&mut state);
         }
     }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn answer(items: Vec<Item>, result: Result<(), StoreError>) {

@@ -1,8 +1,9 @@
-//! The store as its users see it: opened in a state directory, written through a queue, read through a connection of its own.
+//! The store as its users see it: opened in a state directory, written through a queue into a spool, drained into the database
+//! before anybody looks back.
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
@@ -10,13 +11,12 @@ use windlass_core::{BoxFuture, CallId, Journal, JournalError, Outputs, Record, S
 
 use crate::StoreError;
 use crate::database::{Access, Database};
-use crate::ledger::Ledger;
+use crate::drain::Drain;
 use crate::liveness::Slots;
 use crate::outputs::KeptOutputs;
-use crate::queue::{Appending, Queue};
-use crate::tables::{self, Announcement};
+use crate::queue::{Appending, Queue, lock};
 use crate::timestamp::to_nanos;
-use crate::writer::Writer;
+use crate::writer::{Beginning, Writer};
 
 /// What may be set about a store. The defaults are meant for everybody; tests need less patience and smaller limits.
 #[derive(Debug, Clone)]
@@ -29,6 +29,33 @@ pub struct Settings {
     pub output_limit: usize,
     /// How much of all outputs is kept, in bytes; the oldest are dropped first.
     pub outputs_limit: u64,
+    /// When closing brings what was recorded into the database.
+    pub drain_at_close: DrainAtClose,
+}
+
+/// When closing a store brings what was recorded into the database. What was acknowledged is safe and seen by all who look back
+/// in either case.
+///
+/// ```
+/// use windlass_store::{DrainAtClose, Settings, Store};
+/// # let dir = tempfile::tempdir()?;
+/// # let state = dir.path();
+/// let settings = Settings { drain_at_close: DrainAtClose::WhenLarge, ..Settings::default() };
+/// let store = Store::open_with(state, settings)?;
+/// # drop(store);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DrainAtClose {
+    /// Always, if anything was recorded.
+    Always,
+    /// Only when much has gathered or there is no database yet: for commands that last milliseconds.
+    WhenLarge,
+}
+
+impl DrainAtClose {
+    /// What is left for the next to drain.
+    const SMALL: u64 = 32 << 10;
 }
 
 impl Default for Settings {
@@ -38,6 +65,7 @@ impl Default for Settings {
             clock: SystemTime::now,
             output_limit: 64 << 20,
             outputs_limit: 1 << 30,
+            drain_at_close: DrainAtClose::Always,
         }
     }
 }
@@ -71,7 +99,7 @@ pub struct Store {
     settings: Settings,
     access: Access,
     queue: Arc<Queue>,
-    reader: Mutex<Option<Connection>>,
+    drain: Arc<Mutex<Drain>>,
     outputs: KeptOutputs,
 }
 
@@ -79,7 +107,7 @@ impl Store {
     /// A record has at most so many bytes; SQLite takes a thousand million, but nothing that long is meant.
     const MAX_BODY: usize = 64 << 20;
 
-    /// Opens the store in this directory, made if it is not there, and closes the calls that dead processes left open.
+    /// Opens the store in this directory, made if it is not there. The database is opened when it is first needed.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
         Self::open_with(state_dir, Settings::default())
     }
@@ -87,35 +115,31 @@ impl Store {
     /// Opens the store with other settings than the default.
     pub fn open_with(state_dir: &Path, settings: Settings) -> Result<Self, StoreError> {
         let database = Database::in_state(state_dir, settings.patience)?;
-        let mut ledger = Ledger::open(&database)?;
-        // A full disk or a busy database need not keep anybody from looking back; the next one to open tries again.
-        let closed = close_left_behind(&database, &mut ledger, (settings.clock)());
-        if let Err(error @ StoreError::Damaged { .. }) = closed {
-            return Err(error);
-        }
-        let writer = Writer::new(ledger, database.clone(), settings.clock);
-        Ok(Self::new(database, settings, Access::ReadWrite, Some(writer)))
+        database.prepare()?;
+        Ok(Self::new(database, settings, Access::ReadWrite))
     }
 
     /// Opens the store for looking back only: nothing is made, changed or closed.
     pub fn open_read_only(state_dir: &Path) -> Result<Self, StoreError> {
         let settings = Settings::default();
         let database = Database::in_state(state_dir, settings.patience)?;
-        let (connection, access) = database.connect_to_read()?;
-        let store = Self::new(database, settings, access, None);
-        *lock(&store.reader) = Some(connection);
+        let store = Self::new(database, settings, Access::Read);
+        lock(&store.drain).look()?;
         Ok(store)
     }
 
-    fn new(database: Database, settings: Settings, access: Access, writer: Option<Writer>) -> Self {
+    fn new(database: Database, settings: Settings, access: Access) -> Self {
         let limits = (settings.output_limit, settings.outputs_limit);
+        let drain = Arc::new(Mutex::new(Drain::new(database.clone(), access, settings.clock)));
+        let slots = Slots::in_state(&database.dir);
+        let writer = (access == Access::ReadWrite).then(|| Writer::new(slots, settings.clock));
         Self {
             outputs: KeptOutputs::in_state(&database.dir, limits.0, limits.1),
-            queue: Arc::new(Queue::new(database.clone(), writer)),
+            queue: Arc::new(Queue::new(database.clone(), Arc::clone(&drain), writer)),
+            drain,
             database,
             settings,
             access,
-            reader: Mutex::new(None),
         }
     }
 
@@ -131,7 +155,7 @@ impl Store {
         workspace: &Path,
         parent: Option<&SessionId>,
     ) {
-        self.queue.announce(Announcement {
+        self.queue.announce(Beginning {
             at: to_nanos((self.settings.clock)()),
             session: session.clone(),
             workspace: workspace.to_string_lossy().into_owned(),
@@ -145,7 +169,8 @@ impl Store {
         self.session(session)?;
         let calls = self.calls_of(session)?;
         self.refuse_to_write()?;
-        self.queue.delete(session)?;
+        self.queue.flush();
+        lock(&self.drain).delete(session)?;
         for call in calls {
             self.outputs.remove(&call)?;
         }
@@ -154,20 +179,39 @@ impl Store {
 
     /// Waits until all that was appended is written; nothing more is taken afterwards. Dropping the store does the same.
     pub fn close(&self) {
-        self.queue.close();
+        let spooled = self.queue.close();
+        let mut drain = lock(&self.drain);
+        if spooled.is_some_and(|spooled| self.should_drain(spooled)) {
+            // It is safe where it is, and whoever looks back is told what is wrong.
+            drop(drain.run(self.settings.patience));
+        }
+        drain.rest();
     }
 
-    /// Runs a query on a connection that is opened at the first use.
+    fn should_drain(&self, spooled: u64) -> bool {
+        match self.settings.drain_at_close {
+            DrainAtClose::Always => true,
+            DrainAtClose::WhenLarge => {
+                spooled > DrainAtClose::SMALL || !self.database.exists().unwrap_or(true)
+            }
+        }
+    }
+
+    /// Runs a query on a connection that sees all that was acknowledged.
     pub(crate) fn read<T>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let mut reader = lock(&self.reader);
-        let connection = match &mut *reader {
-            Some(connection) => connection,
-            none => none.insert(self.database.connect(self.access)?),
-        };
-        query(connection).map_err(|error| self.database.error("read", &error))
+        self.look(|connection| {
+            query(connection).map_err(|error| self.database.error("read", &error))
+        })
+    }
+
+    pub(crate) fn look<T, E: From<StoreError>>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, E>,
+    ) -> Result<T, E> {
+        query(lock(&self.drain).look()?)
     }
 
     fn enqueue(&self, record: Record) -> Result<Appending, StoreError> {
@@ -220,39 +264,4 @@ impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Store").field("database", &self.database).finish_non_exhaustive()
     }
-}
-
-/// Ends the calls whose writers are dead. Several processes may try at once: a dead writer's lock is taken by one of them, and
-/// whoever comes later finds no open calls.
-fn close_left_behind(
-    database: &Database,
-    ledger: &mut Ledger,
-    now: SystemTime,
-) -> Result<(), StoreError> {
-    let slots = Slots::in_state(&database.dir);
-    let mut dead = Vec::new();
-    for number in open_slots(database, &ledger.connection)? {
-        dead.extend(slots.try_take(number)?);
-    }
-    if dead.is_empty() {
-        return Ok(());
-    }
-    ledger.transact(now, database.patience, |chain| {
-        dead.iter().try_for_each(|slot| tables::close_left_behind(chain, slot, to_nanos(now)))
-    })
-}
-
-fn open_slots(database: &Database, connection: &Connection) -> Result<Vec<u32>, StoreError> {
-    database
-        .patiently(|| {
-            connection
-                .prepare("SELECT DISTINCT slot FROM open_calls")?
-                .query_map([], |row| row.get(0))?
-                .collect()
-        })
-        .map_err(|error| database.error("read", &error))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -2,25 +2,22 @@
 //! They are derived from the record and can be told from it again.
 
 use rusqlite::OptionalExtension as _;
-use windlass_core::{Outcome, Record, RecordKind, SessionId};
+use windlass_core::Outcome;
 
 use crate::chain::{Chain, Entry, Kind};
-use crate::liveness::Slot;
-use crate::timestamp::to_nanos;
 
 /// A session that begins or goes on.
-#[derive(Debug)]
-pub(crate) struct Announcement {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Announcement<'a> {
     pub(crate) at: i64,
-    pub(crate) session: SessionId,
-    pub(crate) workspace: String,
-    pub(crate) parent: Option<SessionId>,
+    pub(crate) session: &'a str,
+    pub(crate) workspace: &'a str,
+    pub(crate) parent: Option<&'a str>,
 }
 
 /// Records that a session began, unless it is known with this workspace.
-pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement) -> rusqlite::Result<()> {
-    let Announcement { at, session: id, workspace, parent } = session;
-    let (id, parent) = (id.as_str(), parent.as_ref().map(SessionId::as_str));
+pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement<'_>) -> rusqlite::Result<()> {
+    let Announcement { at, session: id, workspace, parent } = *session;
     let known: Option<String> = chain
         .connection
         .prepare_cached("SELECT workspace FROM sessions WHERE id = ?")?
@@ -31,7 +28,7 @@ pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement) -> rusqlit
     }
     let body = serde_json::json!({ "workspace": workspace, "parent": parent }).to_string();
     let kind = Kind::SessionStarted;
-    chain.append(&Entry { at: *at, kind, body: &body, ..of_session(id) })?;
+    chain.append(&Entry { at, kind, body: &body, ..of_session(id) })?;
     chain
         .connection
         .prepare_cached(
@@ -49,27 +46,30 @@ pub(crate) const NUMBERS: &str = "
     UNION SELECT started FROM calls WHERE session = ?1 AND finished > ?2 AND started > ?2
     UNION SELECT started FROM open_calls WHERE session = ?1 AND started > ?2";
 
-/// Records a step of a call.
-pub(crate) fn record(chain: &mut Chain<'_>, slot: &Slot, record: &Record) -> rusqlite::Result<()> {
-    let at = to_nanos(record.at);
-    match record.kind {
-        RecordKind::Started => start(chain, slot, record, at),
-        RecordKind::Finished(outcome) => finish(chain, &Finish::of(record, at, outcome)),
-    }
+/// The beginning of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Start<'a> {
+    pub(crate) at: i64,
+    pub(crate) session: &'a str,
+    pub(crate) turn: &'a str,
+    pub(crate) call: &'a str,
+    pub(crate) tool: &'a str,
+    pub(crate) process: u32,
+    pub(crate) body: &'a str,
 }
 
-fn start(chain: &mut Chain<'_>, slot: &Slot, record: &Record, at: i64) -> rusqlite::Result<()> {
-    let (id, session) = (record.call.as_str(), record.session.as_str());
-    let (turn, tool) = (record.turn.as_str(), record.tool.as_str());
-    let entry = Entry { at, session, turn, call: id, tool, kind: Kind::Started, ..of_session("") };
-    let seq = chain.append(&Entry { body: &record.body, ..entry })?;
+/// Records that a call of the writer with this number began.
+pub(crate) fn start(chain: &mut Chain<'_>, slot: u32, start: &Start<'_>) -> rusqlite::Result<()> {
+    let Start { at, session, turn, call, tool, process, body } = *start;
+    let (kind, outcome) = (Kind::Started, None);
+    let seq = chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body })?;
     chain
         .connection
         .prepare_cached(
             "INSERT OR REPLACE INTO open_calls (id, session, turn, tool, started, slot, process) \
              VALUES (?, ?, ?, ?, ?, ?, ?)",
         )?
-        .execute((id, session, turn, tool, seq, slot.number, slot.process))?;
+        .execute((call, session, turn, tool, seq, slot, process))?;
     ensure_session(chain, session, at)
 }
 
@@ -85,7 +85,7 @@ fn ensure_session(chain: &Chain<'_>, session: &str, at: i64) -> rusqlite::Result
 }
 
 /// The end of a call.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Finish<'a> {
     pub(crate) at: i64,
     pub(crate) session: &'a str,
@@ -96,21 +96,8 @@ pub(crate) struct Finish<'a> {
     pub(crate) body: &'a str,
 }
 
-impl<'a> Finish<'a> {
-    fn of(record: &'a Record, at: i64, outcome: Outcome) -> Self {
-        Self {
-            at,
-            session: record.session.as_str(),
-            turn: record.turn.as_str(),
-            call: record.call.as_str(),
-            tool: &record.tool,
-            outcome,
-            body: &record.body,
-        }
-    }
-}
-
-fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Result<()> {
+/// Records that a call ended.
+pub(crate) fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Result<()> {
     let Finish { at, session, turn, call, tool, outcome, body } = *finish;
     let outcome = Some(outcome.as_str());
     let kind = Kind::Finished;
@@ -143,11 +130,7 @@ struct Open {
 }
 
 /// Ends the calls that the former holder of this slot left open.
-pub(crate) fn close_left_behind(
-    chain: &mut Chain<'_>,
-    slot: &Slot,
-    at: i64,
-) -> rusqlite::Result<()> {
+pub(crate) fn close_left_behind(chain: &mut Chain<'_>, slot: u32, at: i64) -> rusqlite::Result<()> {
     for open in left_behind(chain, slot)? {
         let body = serde_json::json!({
             "interrupted": true,
@@ -170,11 +153,11 @@ pub(crate) fn close_left_behind(
     Ok(())
 }
 
-fn left_behind(chain: &Chain<'_>, slot: &Slot) -> rusqlite::Result<Vec<Open>> {
+fn left_behind(chain: &Chain<'_>, slot: u32) -> rusqlite::Result<Vec<Open>> {
     chain
         .connection
         .prepare("SELECT id, session, turn, tool, process FROM open_calls WHERE slot = ? ORDER BY started")?
-        .query_map([slot.number], |row| {
+        .query_map([slot], |row| {
             Ok(Open {
                 call: row.get(0)?,
                 session: row.get(1)?,
@@ -207,6 +190,11 @@ pub(crate) fn delete(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite:
         chain.connection.prepare(&format!("DELETE FROM {table} = ?"))?.execute([session])?;
     }
     Ok(())
+}
+
+/// Puts it on the record that something is missing before.
+pub(crate) fn note_loss(chain: &mut Chain<'_>, at: i64, body: &str) -> rusqlite::Result<()> {
+    chain.append(&Entry { at, kind: Kind::TailLost, body, ..of_session("") }).map(drop)
 }
 
 fn of_session(session: &str) -> Entry<'_> {

@@ -103,11 +103,17 @@ impl fmt::Display for Broken {
 impl Store {
     /// Reads the whole journal and says whether it is as it was written, or which record is the first that is not.
     pub fn verify(&self) -> Result<Verified, VerifyError> {
-        // The anchor first: what is written meanwhile can only be ahead of it.
-        let anchored = head::look(&self.database.head)
-            .map_err(|why| StoreError::file("read", &self.database.head, why))?;
-        let (connection, _) = self.database.connect_to_read()?;
-        Verifier::new(&self.database, &connection, anchored)?.run()
+        self.look(|connection| {
+            // One view of the journal for all that follows.
+            let view = self
+                .database
+                .patiently(|| connection.unchecked_transaction())
+                .map_err(|error| self.database.error("read", &error))?;
+            // The anchor first: what is written meanwhile can only be ahead of it.
+            let anchored = head::look(&self.database.head)
+                .map_err(|why| StoreError::file("read", &self.database.head, why))?;
+            Verifier::new(&self.database, &view, anchored)?.run()
+        })
     }
 }
 
@@ -127,8 +133,6 @@ impl<'a> Verifier<'a> {
         anchored: Anchored,
     ) -> Result<Self, StoreError> {
         let failed = |error: rusqlite::Error| database.error("read", &error);
-        // One view of the journal for all that follows.
-        database.patiently(|| connection.execute_batch("BEGIN")).map_err(failed)?;
         let deleted = database.patiently(|| deleted_sessions(connection)).map_err(failed)?;
         Ok(Self { database, connection, anchored, deleted, head: Head::START })
     }

@@ -1,15 +1,16 @@
-//! What the pen writes with: one transaction for all that is handed to it.
+//! What the pen writes with: a spool, taken with the first record.
 
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
-use windlass_core::{CallId, JournalError, Record, SessionId};
+use windlass_core::{JournalError, Record, SessionId};
 
 use crate::StoreError;
-use crate::database::Database;
-use crate::ledger::Ledger;
-use crate::liveness::{Slot, Slots};
-use crate::tables::{self, Announcement};
+use crate::drain::Drain;
+use crate::frame::Frame;
+use crate::liveness::Slots;
+use crate::spool::Spool;
+use crate::tables::Announcement;
 use crate::timestamp::to_nanos;
 
 /// One record to write, and who waits for it.
@@ -19,75 +20,109 @@ pub(crate) struct Item {
     pub(crate) waiter: oneshot::Sender<Result<(), JournalError>>,
 }
 
+/// A session that waits to be written with the next record.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) at: i64,
+    pub(crate) session: SessionId,
+    pub(crate) workspace: String,
+    pub(crate) parent: Option<SessionId>,
+}
+
+impl Beginning {
+    fn frame(&self) -> Frame<'_> {
+        Frame::Announced(Announcement {
+            at: self.at,
+            session: self.session.as_str(),
+            workspace: &self.workspace,
+            parent: self.parent.as_ref().map(SessionId::as_str),
+        })
+    }
+}
+
 /// The means to write.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    pub(crate) ledger: Ledger,
     /// Sessions that are not written yet.
-    pub(crate) announcements: Vec<Announcement>,
-    database: Database,
+    pub(crate) beginnings: Vec<Beginning>,
+    slots: Slots,
     clock: fn() -> SystemTime,
-    /// Its number, once it has written a call.
-    slot: Option<Slot>,
-    /// Whether the calls that an earlier holder of the number left open are closed.
-    inherited_closed: bool,
+    process: u32,
+    /// Its spool, once it has something to write.
+    spool: Option<Spool>,
+    /// Whether the spool says that it is ours.
+    has_signed: bool,
+    /// The size at which the spool is to be drained.
+    drain_at: u64,
 }
 
 impl Writer {
-    pub(crate) fn new(ledger: Ledger, database: Database, clock: fn() -> SystemTime) -> Self {
-        let announcements = Vec::new();
-        Self { ledger, announcements, database, clock, slot: None, inherited_closed: false }
+    /// The size that a spool reaches between two drains.
+    const LARGE: u64 = 256 << 10;
+    /// What may be drained while others wait for the pen.
+    const SMALL: u64 = 16 << 10;
+    /// The size at which they have to wait, however much there is to drain.
+    const HUGE: u64 = 64 << 20;
+
+    pub(crate) fn new(slots: Slots, clock: fn() -> SystemTime) -> Self {
+        Self {
+            beginnings: Vec::new(),
+            slots,
+            clock,
+            process: std::process::id(),
+            spool: None,
+            has_signed: false,
+            drain_at: Self::LARGE,
+        }
     }
 
     /// Writes all of these, or none.
-    pub(crate) fn write(&mut self, items: &[Item], patience: Duration) -> Result<(), StoreError> {
-        let slot = match &mut self.slot {
-            Some(slot) => slot,
-            none => none.insert(Slots::in_state(&self.database.dir).take()?),
+    pub(crate) fn write(&mut self, items: &[Item]) -> Result<(), StoreError> {
+        let spool = match &mut self.spool {
+            Some(spool) => spool,
+            none => none.insert(Spool::take(&self.slots)?),
         };
-        let now = (self.clock)();
-        self.ledger.transact(now, patience, |chain| {
-            if !self.inherited_closed {
-                tables::close_left_behind(chain, slot, to_nanos(now))?;
-            }
-            for announcement in &self.announcements {
-                tables::announce(chain, announcement)?;
-            }
-            for item in items {
-                tables::record(chain, slot, &item.record)?;
-            }
-            Ok(())
+        let signature = (!self.has_signed).then(|| Frame::Taken { at: to_nanos((self.clock)()) });
+        let records = items.iter().map(|item| Frame::of(&item.record, self.process));
+        let frames = signature
+            .into_iter()
+            .chain(self.beginnings.iter().map(Beginning::frame))
+            .chain(records);
+        spool.append(frames).map_err(|why| {
+            StoreError::file("write to", &self.slots.spool(spool.slot.number), why)
         })?;
-        self.inherited_closed = true;
-        self.announcements.clear();
+        self.has_signed = true;
+        self.beginnings.clear();
         Ok(())
     }
 
-    /// What a session said is overwritten: on pages that stay in use always, on pages that become free for this once, because
-    /// that costs writes; and the checkpoint leaves no copy in the WAL.
-    pub(crate) fn delete(&mut self, session: &SessionId) -> Result<(), StoreError> {
-        self.overwrite_deleted("ON")?;
-        let now = (self.clock)();
-        let running = self.ledger.transact(now, self.database.patience, |chain| {
-            let running = tables::running(chain, session.as_str())?;
-            if running.is_none() {
-                tables::delete(chain, session.as_str(), to_nanos(now))?;
+    /// How much there is in the spool; none if nothing was written.
+    pub(crate) fn spooled(&self) -> Option<u64> {
+        self.spool.as_ref().filter(|_| self.has_signed).map(Spool::len)
+    }
+
+    /// Whether the spool should be drained.
+    pub(crate) fn is_large(&self) -> bool {
+        self.spooled().is_some_and(|bytes| bytes >= self.drain_at)
+    }
+
+    /// Asks for no further drain until as much again has been written.
+    pub(crate) fn put_drain_off(&mut self) {
+        self.drain_at = self.spooled().unwrap_or_default() + Self::LARGE;
+    }
+
+    /// Drains what was written since the last time, if that is little, and empties the spool.
+    pub(crate) fn empty_spool(&mut self, drain: &mut Drain) -> Result<(), StoreError> {
+        let Some(spool) = &mut self.spool else { return Ok(()) };
+        let number = spool.slot.number;
+        let drained = drain.position(number).map_or(0, |mark| mark.bytes);
+        if spool.len().saturating_sub(drained) <= Self::SMALL || spool.len() >= Self::HUGE {
+            drain.run(Duration::ZERO)?;
+            if let Some(drained) = drain.position(number) {
+                spool.empty_if_drained(drained);
             }
-            Ok(running)
-        });
-        self.overwrite_deleted("FAST")?;
-        if let Some((call, process)) = running? {
-            let (session, call) = (session.clone(), CallId::new(call));
-            return Err(StoreError::Running { session, call, process });
         }
-        self.ledger.checkpoint_and_truncate();
+        self.put_drain_off();
         Ok(())
-    }
-
-    fn overwrite_deleted(&self, switch: &str) -> Result<(), StoreError> {
-        self.ledger
-            .connection
-            .execute_batch(&format!("PRAGMA secure_delete = {switch}"))
-            .map_err(|error| self.database.error("delete from", &error))
     }
 }

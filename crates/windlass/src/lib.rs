@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub use windlass_core::*;
 pub use windlass_host::{LocalHost, RandomIds, SystemClock};
-pub use windlass_store::{Store, StoreError};
+pub use windlass_store::{DrainAtClose, Settings, Store, StoreError};
 pub use windlass_tools::BUILTIN;
 
 /// An engine on this machine with the built-in tools. It is an [`Engine`] in all it does; see there.
@@ -116,6 +116,7 @@ type Configure = Box<dyn FnOnce(EngineBuilder) -> EngineBuilder>;
 pub struct Builder {
     workspace: PathBuf,
     state: Option<PathBuf>,
+    drain_at_close: DrainAtClose,
     policy: Policy,
     protected: Vec<PathBuf>,
     readable: Vec<PathBuf>,
@@ -137,6 +138,7 @@ impl Builder {
         Self {
             workspace,
             state: None,
+            drain_at_close: DrainAtClose::Always,
             policy: Policy::default(),
             protected: Vec::new(),
             readable: Vec::new(),
@@ -148,6 +150,12 @@ impl Builder {
     /// Keeps the journal and whole outputs in this directory. Default: nothing is kept.
     pub fn state(mut self, directory: impl Into<PathBuf>) -> Self {
         self.state = Some(directory.into());
+        self
+    }
+
+    /// When closing brings the records of [`Builder::state`] into the database. Default: always.
+    pub fn drain_at_close(mut self, when: DrainAtClose) -> Self {
+        self.drain_at_close = when;
         self
     }
 
@@ -209,7 +217,9 @@ impl Builder {
     /// [`Builder::state`], the journal.
     pub fn build(self) -> Result<Windlass, Error> {
         let host = LocalHost::open(&self.workspace)?;
-        let store = self.state.as_deref().map(Store::open).transpose()?.map(Arc::new);
+        let settings = Settings { drain_at_close: self.drain_at_close, ..Settings::default() };
+        let open = |state| Store::open_with(state, settings);
+        let store = self.state.as_deref().map(open).transpose()?.map(Arc::new);
         let mut tools = Toolbox::of(BUILTIN)?;
         for tool in self.tools {
             tools.add(tool)?;

@@ -14,7 +14,7 @@ pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
     let input = input(&call.input)?;
     let call = ToolCall::new(call.tool.clone(), input);
     let result = block_on(async {
-        let Setup { windlass, session } = Setup::open(global, Journal::On)?;
+        let Setup { windlass, session } = Setup::open(global, Journal::Brief)?;
         until_interrupted(&session, windlass.call(&session, call)).await
     })??;
     print(global, &result)?;

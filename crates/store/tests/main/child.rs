@@ -20,6 +20,8 @@ const ACKNOWLEDGED: &str = "acknowledged ";
 pub(crate) enum Task {
     /// Calls without end, printing each record that was acknowledged.
     Endless,
+    /// The same with long records, so that the spool is drained and emptied all the time.
+    EndlessLong,
     /// So many calls.
     Calls(u32),
     /// One call that is begun and never ended; waits for the end of its input.
@@ -48,6 +50,7 @@ pub(crate) fn command_without_file_size_signal(task: Task, state: &Path, name: &
 fn set_up(command: &mut Command, task: Task, state: &Path, name: &str) {
     let task = match task {
         Task::Endless => "endless".to_owned(),
+        Task::EndlessLong => "endless long".to_owned(),
         Task::Calls(count) => count.to_string(),
         Task::Hang => "hang".to_owned(),
         Task::Open => "open".to_owned(),
@@ -90,7 +93,8 @@ fn as_another_process() {
             tell(&format!("{name}-hangs started"));
             std::io::stdin().read_line(&mut String::new()).unwrap();
         }
-        "endless" => endless(&store, &name),
+        "endless" => endless(&store, &name, 0),
+        "endless long" => endless(&store, &name, 50 << 10),
         count => {
             store.session_started(&crate::common::session(&name), state, None);
             for at in 0..count.parse().unwrap() {
@@ -100,13 +104,15 @@ fn as_another_process() {
     }
 }
 
-fn endless(store: &Store, name: &str) {
+fn endless(store: &Store, name: &str, padding: usize) {
     for at in 0_u64.. {
         let call = format!("{name}-{at}");
-        append(store, record(name, &call, RecordKind::Started)).unwrap();
-        tell(&format!("{call} started"));
-        append(store, record(name, &call, FINISHED)).unwrap();
-        tell(&format!("{call} finished"));
+        for kind in [RecordKind::Started, FINISHED] {
+            let mut step = record(name, &call, kind);
+            step.body.push_str(&" ".repeat(padding));
+            append(store, step).unwrap();
+            tell(&format!("{call} {}", kind.as_str()));
+        }
     }
 }
 

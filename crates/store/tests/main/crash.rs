@@ -19,10 +19,19 @@ fn moments() -> impl Iterator<Item = usize> {
 
 #[test]
 fn nothing_acknowledged_is_lost_to_a_kill() {
+    check_kills(Task::Endless);
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_to_a_kill_while_a_spool_is_emptied() {
+    check_kills(Task::EndlessLong);
+}
+
+fn check_kills(task: Task) {
     let state = State::new();
     let mut safe = HashSet::new();
     for (round, count) in moments().enumerate() {
-        let mut child = command(Task::Endless, state.dir(), &format!("r{round}")).spawn().unwrap();
+        let mut child = command(task, state.dir(), &format!("r{round}")).spawn().unwrap();
         let mut told = acknowledged(&mut child);
         safe.extend(told.by_ref().take(count));
         child.kill().unwrap();

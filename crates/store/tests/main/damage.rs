@@ -23,6 +23,11 @@ fn at_rest(calls: u32) -> State {
     state
 }
 
+/// Opening looks at little; the rest comes to light when the database is needed.
+fn look_back(dir: &Path) -> Result<u64, StoreError> {
+    Store::open(dir)?.last_seq()
+}
+
 #[test]
 fn a_database_that_cannot_be_one_is_refused_and_left_alone() {
     let whole = fs::read(at_rest(40).file("journal.db")).unwrap();
@@ -38,7 +43,7 @@ fn a_database_that_cannot_be_one_is_refused_and_left_alone() {
     for (what, bytes) in cases {
         let state = State::new();
         fs::write(state.file("journal.db"), &bytes).unwrap();
-        let error = Store::open(state.dir()).unwrap_err();
+        let error = look_back(state.dir()).unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{what}: {error}");
         let text = error.to_string();
         for part in ["journal.db", "nothing was changed", "--state DIR"] {
@@ -80,6 +85,8 @@ fn a_cut_or_changed_wal_loses_what_follows_and_that_is_noticed() {
     let store = state.open();
     for at in 0..5 {
         call(&store, "s", &format!("c{at}"));
+        // A transaction for each.
+        store.last_seq().unwrap();
     }
     drop(store);
     let files = ["journal.db", "journal.db-wal", "journal.head"].map(|name| state.file(name));
@@ -135,13 +142,13 @@ fn what_can_still_be_read_is_salvaged() {
 fn databases_of_others_are_refused() {
     let state = State::new();
     state.intruder().execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 9").unwrap();
-    let error = Store::open(state.dir()).unwrap_err().to_string();
+    let error = look_back(state.dir()).unwrap_err().to_string();
     assert!(error.contains("is a database of another program"), "{error}");
 
     let state = at_rest(1);
-    state.intruder().execute_batch("PRAGMA user_version = 2").unwrap();
-    let error = Store::open(state.dir()).unwrap_err().to_string();
-    assert!(error.contains("has layout 2") && error.contains("this one knows 1"), "{error}");
+    state.intruder().execute_batch("PRAGMA user_version = 3").unwrap();
+    let error = look_back(state.dir()).unwrap_err().to_string();
+    assert!(error.contains("has layout 3") && error.contains("this one knows 2"), "{error}");
 }
 
 #[test]
@@ -173,6 +180,10 @@ fn places_that_cannot_be_written_are_named() {
     permit(&closed_file.file("journal.db"), 0o000);
     let closed_head = at_rest(1);
     permit(&closed_head.file("journal.head"), 0o000);
+    let closed_spools = at_rest(1);
+    permit(&closed_spools.file("writers"), 0o500);
+    permit(&closed_spools.file("writers/0"), 0o400);
+    permit(&closed_spools.file("writers/0.head"), 0o400);
     let no_directory = State::new();
     permit(no_directory.dir(), 0o500);
     let new = no_directory.file("new");
@@ -182,10 +193,9 @@ fn places_that_cannot_be_written_are_named() {
     let directory = State::new();
     fs::create_dir(directory.file("journal.db")).unwrap();
     let cases = [
-        ("read-only directory", read_only_directory.dir()),
-        ("read-only file", read_only_file.dir()),
         ("closed file", closed_file.dir()),
         ("closed head", closed_head.dir()),
+        ("closed spools", closed_spools.dir()),
         ("no directory", &new),
         ("in a file", &in_a_file),
         ("a directory in its place", directory.dir()),
@@ -193,8 +203,9 @@ fn places_that_cannot_be_written_are_named() {
     for (what, dir) in cases {
         let error = without_privileges(|| {
             let store = Store::open(dir).map_err(|error| error.to_string())?;
-            // What cannot be seen at once is told with the first record.
-            append(&store, record("s", "c", RecordKind::Started)).map_err(|error| error.0)
+            // What cannot be seen at once is told with the first record, or to whoever looks back.
+            append(&store, record("s", "c", RecordKind::Started)).map_err(|error| error.0)?;
+            store.verify().map_err(|error| error.to_string())
         })
         .expect_err(what);
         assert!(error.contains(&dir.display().to_string()), "{what}: {error}");
@@ -203,8 +214,19 @@ fn places_that_cannot_be_written_are_named() {
     for state in [&read_only_directory, &read_only_file] {
         let read = without_privileges(|| all(&Store::open_read_only(state.dir()).unwrap()).len());
         assert_eq!(read, 2);
+        // The database cannot be written, but the spool can; and all of it can be read.
+        let read = without_privileges(|| {
+            let store = Store::open(state.dir()).unwrap();
+            call(&store, "s", "spooled");
+            assert_eq!(store.verify().unwrap().records, 4);
+            drop(store);
+            all(&Store::open_read_only(state.dir()).unwrap()).len()
+        });
+        assert_eq!(read, 4);
     }
     permit(read_only_directory.dir(), 0o700);
+    assert_eq!(all(&read_only_directory.open()).len(), 4);
+    permit(&closed_spools.file("writers"), 0o700);
     permit(no_directory.dir(), 0o700);
     call(&read_only_directory.open(), "s", "c2");
 }

@@ -9,5 +9,6 @@ mod damage;
 mod full_disk;
 mod processes;
 mod sessions;
+mod spool;
 mod tamper;
 mod writing;

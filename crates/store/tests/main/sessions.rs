@@ -149,7 +149,7 @@ fn a_deleted_session_leaves_its_place_in_the_chain_and_nothing_of_what_it_said()
     assert_eq!(store.get(&CallId::new("g1")).unwrap(), None);
     assert_eq!(store.get(&CallId::new("k1")).unwrap().as_deref(), Some("kept"));
     assert_eq!(store.verify().unwrap().records, 23);
-    for name in ["journal.db", "journal.db-wal", "outputs/g1.txt"] {
+    for name in ["journal.db", "journal.db-wal", "outputs/g1.txt", "writers/0"] {
         let bytes = std::fs::read(state.file(name)).unwrap_or_default();
         let found = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
         assert!(!found, "{name}");

@@ -192,6 +192,7 @@ fn a_journal_written_anew_does_not_match_its_anchor() {
     for at in 1..=6 {
         call(&store, "forged", &format!("f{at}"));
     }
+    assert_eq!(store.last_seq().unwrap(), 12);
     std::fs::write(state.file("journal.head"), anchor).unwrap();
     let found = broken(&store);
     assert_eq!((found.seq, found.fault), (10, Fault::Rewritten));

@@ -61,8 +61,8 @@ fn the_order_is_that_of_the_calls_of_append() {
 fn a_record_that_nobody_waits_for_is_written() {
     let state = State::new();
     let store = state.open();
-    drop(store.append(record("s", "dropped", RecordKind::Started)));
-    let forgotten = store.append(record("s", "forgotten", RecordKind::Started));
+    drop(store.append(record("s", "dropped", FINISHED)));
+    let forgotten = store.append(record("s", "forgotten", FINISHED));
     store.close();
     assert_eq!(all(&store).len(), 2);
     wait(forgotten).unwrap();
@@ -113,33 +113,39 @@ fn a_record_has_its_limit() {
 }
 
 #[test]
-fn a_database_that_others_hold_is_an_error_until_they_let_go() {
+fn a_database_that_others_hold_keeps_nobody_from_writing_or_looking_back() {
     let state = State::new();
     let settings = Settings { patience: Duration::ZERO, ..Settings::default() };
     let store = Store::open_with(state.dir(), settings).unwrap();
     call(&store, "s", "c1");
+    assert_eq!(store.last_seq().unwrap(), 2);
     let intruder = state.intruder();
     intruder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
-    assert!(error.0.contains("journal.db was locked by another process"), "{error}");
+    call(&store, "s", "c2");
+    assert_eq!(all(&store).len(), 4);
+    assert_eq!(store.verify().unwrap().records, 4);
+    let error = store.delete_session(&session("s")).unwrap_err().to_string();
+    assert!(error.contains("journal.db was locked by another process"), "{error}");
     intruder.execute_batch("COMMIT").unwrap();
     call(&store, "s", "c3");
-    assert_eq!(store.verify().unwrap().records, 4);
+    assert_eq!(store.verify().unwrap().records, 6);
 }
 
 #[test]
 fn who_waits_for_others_gets_through() {
     let state = State::new();
     let store = state.open();
+    call(&store, "s", "c1");
+    assert_eq!(store.last_seq().unwrap(), 2);
     let intruder = state.intruder();
     intruder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let waiting = store.append(record("s", "c1", RecordKind::Started));
+    call(&store, "s", "c2");
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| wait(waiting));
+        let waiting = scope.spawn(|| store.delete_session(&session("s")));
         intruder.execute_batch("COMMIT").unwrap();
         waiting.join().unwrap().unwrap();
     });
-    assert_eq!(store.verify().unwrap().records, 1);
+    assert_eq!(store.verify().unwrap().records, 5);
 }
 
 #[test]
@@ -148,11 +154,19 @@ fn nobody_else_may_look() {
     let dir = state.file("deep/down");
     let store = Store::open(&dir).unwrap();
     call(&store, "s", "c1");
+    assert_eq!(store.last_seq().unwrap(), 2);
     let mode = |name: &str| std::fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777;
     for name in [".", "writers"] {
         assert_eq!(mode(name), 0o700, "{name}");
     }
-    for name in ["journal.db", "journal.db-wal", "journal.db-shm", "journal.head", "writers/0"] {
+    for name in [
+        "journal.db",
+        "journal.db-wal",
+        "journal.db-shm",
+        "journal.head",
+        "writers/0",
+        "writers/0.head",
+    ] {
         assert_eq!(mode(name), 0o600, "{name}");
     }
 }
@@ -162,13 +176,13 @@ fn a_large_wal_is_emptied_while_running_and_at_the_end() {
     let state = State::new();
     let store = state.open();
     let size = |name: &str| std::fs::metadata(state.file(name)).unwrap().len();
-    // It is looked at after 64 records, and the two that follow wait for it.
     for at in 0..66 {
         let mut long = record("s", &format!("c{at}"), FINISHED);
         long.body = "x".repeat(600 << 10);
         append(&store, long).unwrap();
     }
-    assert!(size("journal.db") > 32 << 20, "{}", size("journal.db"));
+    assert_eq!(store.last_seq().unwrap(), 66);
+    assert!(size("journal.db") > 24 << 20, "{}", size("journal.db"));
     for at in 0..30 {
         call(&store, "s", &format!("d{at}"));
     }
