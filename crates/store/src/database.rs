@@ -235,7 +235,7 @@ impl Database {
         let empty = fs::metadata(&self.path).is_ok_and(|found| found.len() == 0);
         Err(match (application, layout) {
             (APPLICATION, _) => self.foreign(format!(
-                "has layout {layout}, which a later version of windlass made; this one knows {LAYOUT}"
+                "has layout {layout}, which another version of windlass made; this one knows {LAYOUT}"
             )),
             _ if empty => self.damaged("it is empty"),
             _ => self.foreign("is a database of another program".into()),

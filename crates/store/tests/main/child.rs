@@ -94,7 +94,7 @@ fn as_another_process() {
             std::io::stdin().read_line(&mut String::new()).unwrap();
         }
         "endless" => endless(&store, &name, 0),
-        "endless long" => endless(&store, &name, 50 << 10),
+        "endless long" => endless(&store, &name, 24 << 10),
         count => {
             store.session_started(&crate::common::session(&name), state, None);
             for at in 0..count.parse().unwrap() {
