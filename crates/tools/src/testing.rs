@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::{
-    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files, Handle,
+    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files, Fingerprint, Handle,
     Host, Mode, Note, OpenFile, Opener, Overrides, Policy, Resolved, Session, Stat, ToolCall,
     Toolbox, Visitor, Walk, WalkOptions, WalkReport, Written, quote,
 };
@@ -179,6 +179,23 @@ impl Files for Meddled {
 
     fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError> {
         self.inner.files().change(path, change)
+    }
+
+    fn remove(&self, path: &Resolved, expect: Fingerprint) -> Result<(), FileError> {
+        self.inner.files().remove(path, expect)
+    }
+
+    fn rename(
+        &self,
+        from: &Resolved,
+        expect: Fingerprint,
+        to: &Resolved,
+    ) -> Result<Stat, FileError> {
+        self.inner.files().rename(from, expect, to)
+    }
+
+    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
+        self.inner.files().remove_directory(path)
     }
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {
