@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::{
-    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files, Fingerprint, Handle,
-    Host, Mode, Note, OpenFile, Opener, Overrides, Policy, Resolved, Session, Stat, ToolCall,
-    Toolbox, Visitor, Walk, WalkOptions, WalkReport, Written, quote,
+    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files,
+    Fingerprint, Handle, Host, Mode, Note, OpenFile, Opener, Overrides, Policy, Resolved, Session,
+    Stat, ToolCall, Toolbox, Visitor, Walk, WalkOptions, WalkReport, Written, quote,
 };
 use windlass_host::LocalHost;
 
