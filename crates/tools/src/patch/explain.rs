@@ -42,10 +42,9 @@ pub(super) fn failure(
 fn reason(miss: &Miss) -> Cow<'static, str> {
     match miss {
         Miss::NotFound => "does not apply: its lines are not in the file".into(),
-        Miss::OutOfOrder(line) => format!(
-            "does not apply: its lines are at line {line}, before those of the hunk before it\nput the hunks in the order of the file"
-        )
-        .into(),
+        Miss::Elsewhere(line, why) => {
+            format!("does not apply: its lines are at line {line}, {why}").into()
+        }
         Miss::NoAnchor(anchor) => format!(
             "does not apply: the file has no line `{anchor}`, which its header names\nafter `@@`, give a whole line of the file that comes before the hunk, or nothing"
         )

@@ -53,8 +53,7 @@ fn lines(text: &str) -> Vec<&str> {
     lines.pop_if(|line| line.is_empty());
     let returns = |line: &&str| line.ends_with('\r');
     let Some((last, others)) = lines.split_last() else { return lines };
-    let is_uniform =
-        others.iter().all(|line| returns(line)) && (returns(last) || !others.is_empty());
+    let is_uniform = others.iter().all(returns) && (returns(last) || !others.is_empty());
     if is_uniform {
         for line in &mut lines {
             *line = line.strip_suffix('\r').unwrap_or(line);

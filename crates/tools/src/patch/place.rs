@@ -34,8 +34,8 @@ pub(super) struct Place {
 pub(super) enum Miss {
     /// Its lines are not there.
     NotFound,
-    /// Its lines are there, but before those of the hunk before it: at this line, counted from 1.
-    OutOfOrder(usize),
+    /// Its lines are at this line, counted from 1, where they cannot be meant; and why not.
+    Elsewhere(usize, &'static str),
     /// The line that its header names is not there.
     NoAnchor(String),
     /// It could be at any of these lines, counted from 1.
@@ -139,13 +139,14 @@ impl Search<'_> {
     /// containing it.
     fn lines_like(&self, anchor: &str, from: usize) -> Vec<usize> {
         let anchor = anchor.trim().as_bytes();
-        let ways: [&dyn Fn(&[u8]) -> bool; 3] =
-            [&|line| line == anchor, &|line| line.starts_with(anchor), &|line| {
-                memchr::memmem::find(line, anchor).is_some()
-            }];
+        let ways = [
+            |line: &[u8], anchor: &[u8]| line == anchor,
+            |line: &[u8], anchor: &[u8]| line.starts_with(anchor),
+            |line: &[u8], anchor: &[u8]| memchr::memmem::find(line, anchor).is_some(),
+        ];
         ways.iter()
             .map(|way| {
-                let is_like = |at: &usize| way(self.text.content(*at).trim_ascii());
+                let is_like = |at: &usize| way(self.text.content(*at).trim_ascii(), anchor);
                 (from..self.text.len()).filter(is_like).collect::<Vec<_>>()
             })
             .find(|lines| !lines.is_empty())
@@ -161,13 +162,13 @@ impl Search<'_> {
         match starts {
             _ if self.hunk.anchors.is_empty() => Err(Miss::NoContext),
             [start] if *start + 1 >= self.floor => exact(start + 1),
-            [start] => Err(Miss::OutOfOrder(start + 1)),
-            _ => Err(ambiguous(starts.iter(), Strategy::Exact)),
+            [start] => Err(Miss::Elsewhere(start + 1, "before those of the hunk before it")),
+            _ => Err(ambiguous(starts, Strategy::Exact)),
         }
     }
 
     /// Every place where the old lines are; of those behind one anchor only the first.
-    fn places(&self, strategy: Strategy, starts: &[usize]) -> Vec<(usize, Option<Shift>)> {
+    fn places(&self, strategy: Strategy, starts: &[usize]) -> Vec<Place> {
         let is_blank = |line: &&Line| line.text.trim().is_empty();
         if strategy != Strategy::Exact && self.old.iter().all(is_blank) {
             return Vec::new();
@@ -180,41 +181,43 @@ impl Search<'_> {
         let places: Vec<_> = places.collect();
         let mut chosen: Vec<_> = starts
             .iter()
-            .filter_map(|start| places.iter().find(|(at, _)| at >= start).cloned())
+            .filter_map(|start| places.iter().find(|place| place.start >= *start).cloned())
             .collect();
         chosen.dedup();
         chosen
     }
 
-    fn all_places(
-        &self,
-        strategy: Strategy,
-        from: usize,
-    ) -> impl Iterator<Item = (usize, Option<Shift>)> {
+    fn all_places(&self, strategy: Strategy, from: usize) -> impl Iterator<Item = Place> {
         let past = (self.text.len() + 1).saturating_sub(self.old.len());
         let from = if self.hunk.at_end { from.max(past.saturating_sub(1)) } else { from };
-        (from..past).filter_map(move |at| Some((at, self.fits(strategy, at)?)))
+        (from..past).filter_map(move |at| self.place(strategy, at))
     }
 
-    /// Whether the old lines are at a line; how they are shifted, if they are.
-    fn fits(&self, strategy: Strategy, at: usize) -> Option<Option<Shift>> {
-        let all = |same: &dyn Fn(usize, &Line) -> bool| {
-            self.old.iter().enumerate().all(|(nth, line)| same(at + nth, line))
+    /// The place that begins at a line, if the old lines are there.
+    fn place(&self, strategy: Strategy, start: usize) -> Option<Place> {
+        let is_same = match strategy {
+            Strategy::Exact => Self::is_same,
+            Strategy::Whitespace => Self::is_same_but_blanks,
+            Strategy::Indentation => Self::has_same_words,
         };
-        match strategy {
-            Strategy::Exact => all(&|at, line| self.is_same(at, line)).then_some(None),
-            Strategy::Whitespace => all(&|at, line| {
-                let content = self.text.content(at);
-                indentation(content) == indentation(line.text.as_bytes())
-                    && same_words(content, line.text.as_bytes())
-            })
-            .then_some(None),
-            Strategy::Indentation => {
-                let same_words =
-                    |at, line: &Line| same_words(self.text.content(at), line.text.as_bytes());
-                all(&same_words).then(|| self.shift(at)).flatten().map(Some)
-            }
+        let mut lines = (start..).zip(&self.old);
+        if !lines.all(|(at, line)| is_same(self, at, line)) {
+            return None;
         }
+        let shift = match strategy {
+            Strategy::Indentation => Some(self.shift(start)?),
+            Strategy::Exact | Strategy::Whitespace => None,
+        };
+        Some(Place { start, strategy, shift })
+    }
+
+    fn is_same_but_blanks(&self, at: usize, line: &Line) -> bool {
+        indentation(self.text.content(at)) == indentation(line.text.as_bytes())
+            && self.has_same_words(at, line)
+    }
+
+    fn has_same_words(&self, at: usize, line: &Line) -> bool {
+        same_words(self.text.content(at), line.text.as_bytes())
     }
 
     fn shift(&self, at: usize) -> Option<Shift> {
@@ -240,30 +243,19 @@ impl Search<'_> {
         ends_so && (content == line.text.as_bytes() || shown(content) == line.text)
     }
 
-    fn decide(
-        &self,
-        places: Vec<(usize, Option<Shift>)>,
-        strategy: Strategy,
-        drift: isize,
-    ) -> Result<Place, Miss> {
-        let wanted = self.hunk.at.map(|at| at.saturating_add_signed(drift));
-        let nearest = match wanted {
-            Some(wanted) if strategy == Strategy::Exact => {
-                places.iter().map(|(at, _)| at.abs_diff(wanted)).min()
-            }
-            _ => None,
-        };
-        let is_meant = |at: usize| match (nearest, wanted) {
-            (Some(nearest), Some(wanted)) => at.abs_diff(wanted) == nearest,
-            _ => true,
-        };
-        let mut meant = places.into_iter().filter(|(at, _)| is_meant(*at));
-        match (meant.next(), meant.next()) {
-            (Some((start, shift)), None) => Ok(Place { start, strategy, shift }),
-            (first, second) => {
-                let others: Vec<usize> =
-                    first.into_iter().chain(second).chain(meant).map(|(at, _)| at).collect();
-                Err(ambiguous(others.iter(), strategy))
+    fn decide(&self, places: Vec<Place>, strategy: Strategy, drift: isize) -> Result<Place, Miss> {
+        let hint = self.hunk.at.filter(|_| strategy == Strategy::Exact);
+        let distance =
+            |place: &Place| hint.map(|at| place.start.abs_diff(at.saturating_add_signed(drift)));
+        let nearest = places.iter().map(distance).min().flatten();
+        let mut meant: Vec<Place> =
+            places.into_iter().filter(|place| distance(place) == nearest).collect();
+        match (meant.pop(), meant.is_empty()) {
+            (Some(only), true) => Ok(only),
+            (last, _) => {
+                let starts: Vec<usize> =
+                    meant.iter().chain(&last).map(|place| place.start).collect();
+                Err(ambiguous(&starts, strategy))
             }
         }
     }
@@ -281,10 +273,20 @@ impl Search<'_> {
         }
     }
 
+    /// Its lines may be where they cannot be meant.
     fn why_not(&self) -> Miss {
-        let whole = Search { old: self.old.clone(), floor: 0, ..*self };
-        let earlier = whole.all_places(Strategy::Exact, 0).next();
-        earlier.map_or(Miss::NotFound, |(at, _)| Miss::OutOfOrder(at + 1))
+        let past = (self.text.len() + 1).saturating_sub(self.old.len());
+        let Some(start) = (0..past).find(|at| self.place(Strategy::Exact, *at).is_some()) else {
+            return Miss::NotFound;
+        };
+        let why = if start < self.floor {
+            "before those of the hunk before it"
+        } else if self.hunk.at_end {
+            "not at the end of the file"
+        } else {
+            "before the line that its header names"
+        };
+        Miss::Elsewhere(start + 1, why)
     }
 }
 
@@ -293,6 +295,7 @@ fn shown(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line)
 }
 
-fn ambiguous<'l>(lines: impl Iterator<Item = &'l usize>, strategy: Strategy) -> Miss {
-    Miss::Ambiguous(lines.map(|at| at + 1).collect(), strategy)
+/// Lines that are counted from 0 become lines for people.
+fn ambiguous(starts: &[usize], strategy: Strategy) -> Miss {
+    Miss::Ambiguous(starts.iter().map(|at| at + 1).collect(), strategy)
 }

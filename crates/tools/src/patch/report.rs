@@ -27,7 +27,7 @@ pub(super) fn report(stage: &Stage) -> Output {
                 shown::push_line(&mut text, &told.diff);
             }
             None => {
-                shown::push_line(&mut text, "[its diff is left out: the answer is long enough]")
+                shown::push_line(&mut text, "[its diff is left out: the answer is long enough]");
             }
         }
         files.push(told.entry);

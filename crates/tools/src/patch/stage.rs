@@ -205,7 +205,8 @@ impl Stage {
             )));
         }
         let file = self.file(from)?;
-        let (after, hunks, strategy) = (file.after.take(), file.hunks, file.strategy);
+        let (after, hunks) = (file.after.take(), std::mem::take(&mut file.hunks));
+        let strategy = std::mem::replace(&mut file.strategy, Strategy::Exact);
         let notes = std::mem::take(&mut file.notes);
         let origin = if file.before.is_some() { Some(from) } else { file.origin };
         let target = self.file(to)?;
