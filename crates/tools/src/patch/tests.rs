@@ -563,7 +563,7 @@ fn a_patch_is_not_a_look() {
     assert!(write("g").starts_with("replaced g"), "{}", write("g"));
 }
 
-/// AgentCTL, row 3A-10: its patch took the first match without a word, and knew nothing of CRLF.
+/// `AgentCTL`, row 3A-10: its patch took the first match without a word, and knew nothing of CRLF.
 #[test]
 fn agentctl_3a_10_only_one_place_may_be_meant_whatever_the_line_endings() {
     check_refused(
@@ -578,7 +578,7 @@ fn agentctl_3a_10_only_one_place_may_be_meant_whatever_the_line_endings() {
     );
 }
 
-/// AgentCTL, row 3A-11: its batch of writes left directories and undo entries behind, and wrote empty files where reading had failed.
+/// `AgentCTL`, row 3A-11: its batch of writes left directories and undo entries behind, and wrote empty files where reading had failed.
 #[test]
 fn agentctl_3a_11_a_batch_that_fails_leaves_nothing_behind() {
     for refused in [&["write moved"][..], &["remove z"]] {
