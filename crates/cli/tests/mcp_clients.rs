@@ -53,6 +53,6 @@ fn the_python_sdk_lists_and_calls() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
     let stdout = String::from_utf8_lossy(&output.stdout);
-    assert!(stdout.contains("read write edit list glob grep"), "{stdout}");
+    assert!(stdout.contains("read write edit patch list glob grep"), "{stdout}");
     assert!(stdout.contains("hello") && stdout.contains("in flight: 20"), "{stdout}");
 }

@@ -112,7 +112,7 @@ impl Context {
 
     /// The door to files.
     pub fn files(&self) -> FilesDoor<'_> {
-        FilesDoor { cx: &self.0 }
+        FilesDoor { cx: &self.0, purpose: Purpose::Work }
     }
 
     /// A whole output that was kept; needs the effect `State("output")`.
@@ -253,6 +253,16 @@ impl Observed {
 #[derive(Clone, Copy)]
 pub struct FilesDoor<'a> {
     cx: &'a Inner,
+    purpose: Purpose,
+}
+
+/// What a door is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// What the call is there for.
+    Work,
+    /// To undo what the same call did, because it could not do all of it.
+    TakingBack,
 }
 
 impl std::fmt::Debug for FilesDoor<'_> {
@@ -338,16 +348,80 @@ impl FilesDoor<'_> {
 
     /// Replaces or creates a file, all or nothing.
     pub fn change(&self, path: &Path, change: &Change<'_>) -> Result<Written, ToolError> {
-        let resolved = self.resolve(path)?;
-        if !self.cx.grant.may_write(&resolved.path) {
-            return Err(undeclared("write", &resolved));
-        }
-        if self.cx.cancel.is_cancelled() {
-            return Err(ToolError::cancelled("the call was stopped before anything was written"));
-        }
+        let resolved = self.writable(path)?;
         let written = self.cx.host.files().change(&resolved, change)?;
         self.cx.session.wrote(&resolved.path, written.stat.fingerprint);
         Ok(written)
+    }
+
+    /// Removes a file that is exactly what was seen before.
+    pub fn remove(&self, path: &Path, expect: Fingerprint) -> Result<(), ToolError> {
+        let resolved = self.removable(path)?;
+        self.cx.host.files().remove(&resolved, expect)?;
+        self.cx.session.forget(&resolved.path);
+        Ok(())
+    }
+
+    /// Moves a file that is exactly what was seen before to a place where nothing is. What the session has seen of it, it has
+    /// seen there.
+    pub fn rename(&self, from: &Path, expect: Fingerprint, to: &Path) -> Result<Stat, ToolError> {
+        let (from, to) = (self.removable(from)?, self.writable(to)?);
+        let had_seen = self.cx.session.has_seen(&from.path, expect).is_ok();
+        let stat = self.cx.host.files().rename(&from, expect, &to)?;
+        self.cx.session.forget(&from.path);
+        if had_seen {
+            self.cx.session.wrote(&to.path, stat.fingerprint);
+        }
+        Ok(stat)
+    }
+
+    /// The same door, for taking back what this very call did because it could not do all of it.
+    ///
+    /// It stays open when the call was stopped, since half of a change is worse than none. What was granted is granted there and
+    /// back: what may be written may be removed again, what may be removed may be written again.
+    #[must_use]
+    pub fn taking_back(self) -> Self {
+        Self { purpose: Purpose::TakingBack, ..self }
+    }
+
+    /// Removes an empty directory that was made for a file of this call: only in taking it back.
+    pub fn remove_directory(&self, path: &Path) -> Result<(), ToolError> {
+        let resolved = self.resolve(path)?;
+        let is_ours = self.cx.grant.may_write_below(&resolved.path);
+        if self.purpose != Purpose::TakingBack || !is_ours {
+            return Err(undeclared("remove", &resolved));
+        }
+        Ok(self.cx.host.files().remove_directory(&resolved)?)
+    }
+
+    fn writable(self, path: &Path) -> Result<Resolved, ToolError> {
+        let resolved = self.resolve(path)?;
+        let (grant, path) = (&self.cx.grant, &resolved.path);
+        let back = self.purpose == Purpose::TakingBack && grant.may_delete(path);
+        if !grant.may_write(path) && !back {
+            return Err(undeclared("write", &resolved));
+        }
+        self.go_on("the call was stopped before anything was written")?;
+        Ok(resolved)
+    }
+
+    fn removable(self, path: &Path) -> Result<Resolved, ToolError> {
+        let resolved = self.resolve(path)?;
+        let (grant, path) = (&self.cx.grant, &resolved.path);
+        let back = self.purpose == Purpose::TakingBack && grant.may_write(path);
+        if !grant.may_delete(path) && !back {
+            return Err(undeclared("remove", &resolved));
+        }
+        self.go_on("the call was stopped before anything was removed")?;
+        Ok(resolved)
+    }
+
+    /// Whoever stopped a call was told that it is over: nothing more is begun.
+    fn go_on(self, why_not: &'static str) -> Result<(), ToolError> {
+        match self.purpose {
+            Purpose::Work if self.cx.cancel.is_cancelled() => Err(ToolError::cancelled(why_not)),
+            _ => Ok(()),
+        }
     }
 
     fn readable(self, path: &Path) -> Result<Resolved, ToolError> {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use crate::{
     BoxFuture, Change, Clock, Context, DynamicTool, Effects, FileError, FileErrorKind, Files,
-    Handle, Host, Journal, JournalError, Kinds, OpenFile, Output, Record, Resolved, Spec, Stat,
-    ToolError, Visitor, WalkOptions, WalkReport, Written, sync::Lock,
+    Fingerprint, Handle, Host, Journal, JournalError, Kinds, OpenFile, Output, Record, Resolved,
+    Spec, Stat, ToolError, Visitor, WalkOptions, WalkReport, Written, sync::Lock,
 };
 
 /// A clock that stands still until it is told to go on.
@@ -107,6 +107,18 @@ impl Files for EmptyHost {
 
     fn change(&self, path: &Resolved, _: &Change<'_>) -> Result<Written, FileError> {
         Self::nothing("write", path)
+    }
+
+    fn remove(&self, path: &Resolved, _: Fingerprint) -> Result<(), FileError> {
+        Self::nothing("remove", path)
+    }
+
+    fn rename(&self, from: &Resolved, _: Fingerprint, _: &Resolved) -> Result<Stat, FileError> {
+        Self::nothing("move", from)
+    }
+
+    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
+        Self::nothing("remove", path)
     }
 
     fn excluded_by(&self, _: &Resolved) -> Result<Option<PathBuf>, FileError> {

@@ -95,16 +95,16 @@ fn create(
     written(&temporary.file, true)
 }
 
-/// A file that is to be replaced.
-struct Target<'a> {
-    directory: &'a OwnedFd,
-    name: &'a OsStr,
-    seen: Fingerprint,
+/// A file that is to be replaced, moved or removed.
+pub(crate) struct Target<'a> {
+    pub(crate) directory: &'a OwnedFd,
+    pub(crate) name: &'a OsStr,
+    pub(crate) seen: Fingerprint,
 }
 
 /// What was found in its place.
-struct Old {
-    stat: Stat,
+pub(crate) struct Old {
+    pub(crate) stat: Stat,
     owner: Uid,
     group: Gid,
 }
@@ -139,7 +139,7 @@ impl Target<'_> {
     }
 
     /// Makes sure that the file is still what was expected.
-    fn look(&self) -> Result<Old, FileErrorKind> {
+    pub(crate) fn look(&self) -> Result<Old, FileErrorKind> {
         let raw = rustix::fs::statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(stale_if_missing)?;
         let stat = stat_from(&raw);
@@ -163,7 +163,7 @@ impl Target<'_> {
     }
 
     /// Locks the file against other processes, if it can be opened for that.
-    fn lock(&self) -> Result<Option<File>, FileErrorKind> {
+    pub(crate) fn lock(&self) -> Result<Option<File>, FileErrorKind> {
         match open_child(self.directory.as_fd(), self.name, FOR_READING) {
             Ok(file) => {
                 lock_between_processes(&file).map_err(FileErrorKind::Io)?;
@@ -243,7 +243,7 @@ pub(crate) fn sync_directory(directory: &OwnedFd) -> Result<(), Errno> {
 }
 
 /// What was there to be replaced is gone.
-fn stale_if_missing(errno: Errno) -> FileErrorKind {
+pub(crate) fn stale_if_missing(errno: Errno) -> FileErrorKind {
     match errno {
         Errno::NOENT | Errno::NOTDIR => FileErrorKind::Stale,
         other => meaning(other),

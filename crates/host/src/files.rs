@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    Change, FileError, FileErrorKind, Files, OpenFile, Resolved, Stat, Visitor, WalkOptions,
-    WalkReport, Written,
+    Change, FileError, FileErrorKind, Files, Fingerprint, OpenFile, Resolved, Stat, Visitor,
+    WalkOptions, WalkReport, Written,
 };
 
 use crate::kernel::{Lookup, meaning};
 use crate::locks::Locks;
 use crate::resolver::Resolver;
 use crate::temporary::as_errno;
-use crate::{ancestry, change, nearest, walk};
+use crate::{ancestry, change, nearest, remove, rename, walk};
 
 /// The files of this machine, seen from one workspace.
 #[derive(Debug)]
@@ -59,6 +59,23 @@ impl Files for LocalFiles {
 
     fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError> {
         change::change(&self.resolver, &self.locks, path, change)
+    }
+
+    fn remove(&self, path: &Resolved, expect: Fingerprint) -> Result<(), FileError> {
+        remove::file(&self.resolver, &self.locks, path, expect)
+    }
+
+    fn rename(
+        &self,
+        from: &Resolved,
+        expect: Fingerprint,
+        to: &Resolved,
+    ) -> Result<Stat, FileError> {
+        rename::rename(&self.resolver, &self.locks, from, expect, to)
+    }
+
+    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
+        remove::directory(&self.resolver, path)
     }
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {

@@ -18,6 +18,8 @@ mod locks;
 mod nearest;
 mod parents;
 mod random;
+mod remove;
+mod rename;
 mod resolver;
 mod rule_files;
 mod rules;

@@ -5,6 +5,7 @@ mod exclusion;
 mod nearest;
 mod paths;
 mod race;
+mod remove;
 mod special_files;
 mod trees;
 mod walk;

@@ -3,10 +3,10 @@
 //! The file need not have been read before: what is looked for must be there, and that is proof enough. Several edits of one
 //! call see each other's results, in order, and are made all or none.
 
-mod fold;
-mod indent;
-mod miss;
-mod plan;
+pub(crate) mod fold;
+pub(crate) mod indent;
+pub(crate) mod miss;
+pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 

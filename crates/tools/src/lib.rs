@@ -9,6 +9,7 @@ mod encoding;
 mod glob;
 mod grep;
 mod list;
+mod patch;
 mod pattern;
 mod read;
 mod shown;
@@ -19,8 +20,15 @@ mod write;
 use windlass_core::AnyTool;
 
 /// Every built-in tool, in the order in which models see them.
-pub const BUILTIN: &[&dyn AnyTool] =
-    &[&read::READ, &write::Write, &edit::Edit, &list::List, &glob::Glob, &grep::Grep];
+pub const BUILTIN: &[&dyn AnyTool] = &[
+    &read::READ,
+    &write::Write,
+    &edit::Edit,
+    &patch::Patch,
+    &list::List,
+    &glob::Glob,
+    &grep::Grep,
+];
 
 #[cfg(test)]
 mod tests {

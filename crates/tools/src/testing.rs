@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::{
-    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files, Handle,
-    Host, Mode, Note, OpenFile, Opener, Overrides, Policy, Resolved, Session, Stat, ToolCall,
-    Toolbox, Visitor, Walk, WalkOptions, WalkReport, Written, quote,
+    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files,
+    Fingerprint, Handle, Host, Mode, Note, OpenFile, Opener, Overrides, Policy, Resolved, Session,
+    Stat, ToolCall, Toolbox, Visitor, Walk, WalkOptions, WalkReport, Written, quote,
 };
 use windlass_host::LocalHost;
 
@@ -78,6 +78,12 @@ impl Workspace {
         self.runtime.block_on(future)
     }
 
+    /// Waits for what stopped calls still do on other threads.
+    pub(crate) fn finish(&mut self) {
+        // A runtime that is dropped waits for its threads.
+        self.runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    }
+
     /// Calls a tool.
     pub(crate) fn call(&self, tool: &str, input: Value) -> CallResult {
         self.run(ToolCall::new(tool, input))
@@ -108,7 +114,11 @@ pub(crate) struct Meddled {
     opened: Opened,
     /// Names of directories that cannot be listed.
     locked: &'static [&'static str],
+    changing: Changing,
 }
+
+/// Is told of every file that is about to be written, moved or removed, and may refuse it.
+type Changing = Box<dyn Fn(&'static str, &Path) -> Result<(), FileErrorKind> + Send + Sync>;
 
 impl Meddled {
     /// Files and directories of these names cannot be read.
@@ -116,7 +126,12 @@ impl Meddled {
         let opened = move |path: &Path, _: &OpenFile| {
             if is_one_of(path, locked) { Err(FileErrorKind::Permission) } else { Ok(()) }
         };
-        Arc::new(Self { inner, opened: Box::new(opened), locked })
+        Arc::new(Self {
+            inner,
+            opened: Box::new(opened),
+            locked,
+            changing: Box::new(|_, _| Ok(())),
+        })
     }
 
     /// `opened` is told of every file that a walk opens.
@@ -128,7 +143,22 @@ impl Meddled {
             opened(path, file);
             Ok(())
         };
-        Arc::new(Self { inner, opened: Box::new(opened), locked: &[] })
+        let changing = Box::new(|_, _: &Path| Ok(()));
+        Arc::new(Self { inner, opened: Box::new(opened), locked: &[], changing })
+    }
+
+    /// `changing` is asked before a file is changed: with `write`, `move` or `remove`, and the path.
+    pub(crate) fn before_changes(
+        inner: LocalHost,
+        changing: impl Fn(&'static str, &Path) -> Result<(), FileErrorKind> + Send + Sync + 'static,
+    ) -> Arc<dyn Host> {
+        let opened = Box::new(|_: &Path, _: &OpenFile| Ok(()));
+        Arc::new(Self { inner, opened, locked: &[], changing: Box::new(changing) })
+    }
+
+    fn ask(&self, doing: &'static str, path: &Resolved) -> Result<(), FileError> {
+        (self.changing)(doing, &path.path)
+            .map_err(|kind| FileError::new(doing, path.inside.as_ref().unwrap_or(&path.path), kind))
     }
 }
 
@@ -178,7 +208,27 @@ impl Files for Meddled {
     }
 
     fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError> {
+        self.ask("write", path)?;
         self.inner.files().change(path, change)
+    }
+
+    fn remove(&self, path: &Resolved, expect: Fingerprint) -> Result<(), FileError> {
+        self.ask("remove", path)?;
+        self.inner.files().remove(path, expect)
+    }
+
+    fn rename(
+        &self,
+        from: &Resolved,
+        expect: Fingerprint,
+        to: &Resolved,
+    ) -> Result<Stat, FileError> {
+        self.ask("move", from)?;
+        self.inner.files().rename(from, expect, to)
+    }
+
+    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
+        self.inner.files().remove_directory(path)
     }
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {

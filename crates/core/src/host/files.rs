@@ -1,4 +1,4 @@
-//! The door to files: resolve, open, walk, change.
+//! The door to files: resolve, open, walk, change, remove.
 //!
 //! All of it is blocking: file systems are, and a tool that walks a tree does so in [`Context::blocking`](crate::Context::blocking).
 
@@ -48,6 +48,21 @@ pub trait Files: Send + Sync {
 
     /// Replaces or creates a file: afterwards it holds all of the new bytes or all of the old ones.
     fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError>;
+
+    /// Removes a regular file, if it is exactly what was seen before.
+    fn remove(&self, path: &Resolved, expect: Fingerprint) -> Result<(), FileError>;
+
+    /// Gives a regular file that is exactly what was seen before another place, where nothing may be; parents are created. It
+    /// stays the same object, with its mode and all else.
+    fn rename(
+        &self,
+        from: &Resolved,
+        expect: Fingerprint,
+        to: &Resolved,
+    ) -> Result<Stat, FileError>;
+
+    /// Removes a directory that nothing is in.
+    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError>;
 
     /// The `.aiexclude` file that hides this object, if one does.
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError>;

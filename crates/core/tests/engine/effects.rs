@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, Change, CommandLine, Context, Effect, Effects, Expect, Kinds, Mode, Outcome, Output,
-    PathPattern, Policy, ToolError,
+    CallId, Change, CommandLine, Context, Effect, Effects, Expect, Fingerprint, Kinds, Mode,
+    Outcome, Output, PathPattern, Policy, ToolError,
 };
 
 use crate::support::{MapHost, Setup, assert_text, says};
@@ -46,7 +46,12 @@ async fn a_call_that_wants_more_than_its_tool_may_is_a_fault() {
     }
 }
 
-/// A tool that has declared to read `a`, write `b` and read everything below `tree`, and tries something else.
+fn anything() -> Fingerprint {
+    Fingerprint { device: 1, inode: 1, len: 1, modified: 1, changed: 1 }
+}
+
+/// A tool that has declared to read `a`, write `b` and `new/x`, read everything below `tree` and remove `gone`, and tries
+/// something else.
 async fn check(
     attempt: impl Fn(&Context) -> Result<String, ToolError> + Clone + Send + Sync + 'static,
     outcome: Outcome,
@@ -57,12 +62,14 @@ async fn check(
             Effects::read("a")
                 .and(Effect::Write(PathPattern::file("b")))
                 .and(Effect::Read(PathPattern::tree("tree")))
+                .and(Effect::Delete(PathPattern::file("gone")))
+                .and(Effect::Write(PathPattern::file("new/x")))
         })
         .answering(move |cx, _| {
             let attempt = attempt.clone();
             async move { attempt(&cx).map(Output::text) }
         });
-    let host = MapHost::with(["a", "b", "c", "tree/d"]);
+    let host = MapHost::with(["a", "b", "c", "gone", "tree/d"]);
     let setup = Setup::on(Arc::new(host), [tool], |builder| builder);
     let result = setup.call("sly", json!({})).await;
     assert_text(&result, outcome, text);
@@ -98,10 +105,84 @@ async fn a_door_opens_only_for_what_was_declared() {
     check(write("tree/d"), Outcome::Fault, &tried("write tree/d")).await;
     let host_says_no = "cannot open /w/b: the file system's permissions do not allow it";
     check(write("b"), Outcome::Error, host_says_no).await;
+    let remove = |path: &'static str| {
+        move |cx: &Context| {
+            cx.files().remove(Path::new(path), anything()).map(|()| "removed".to_owned())
+        }
+    };
+    let rename = |from: &'static str, to: &'static str| {
+        move |cx: &Context| {
+            let moved = cx.files().rename(Path::new(from), anything(), Path::new(to));
+            moved.map(|_| "moved".to_owned())
+        }
+    };
+    check(remove("gone"), Outcome::Ok, "removed").await;
+    check(remove("b"), Outcome::Fault, &tried("remove b")).await;
+    check(rename("gone", "b"), Outcome::Ok, "moved").await;
+    check(rename("gone", "a"), Outcome::Fault, &tried("write a")).await;
+    check(rename("b", "gone"), Outcome::Fault, &tried("remove b")).await;
     check(
         |cx| cx.kept_output(&CallId::new("c1")).map(|_| "read".to_owned()),
         Outcome::Fault,
         "the tool read a kept output without declaring state `output`",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_granted_can_be_taken_back() {
+    let remove = |path: &'static str| {
+        move |cx: &Context| {
+            let door = cx.files().taking_back();
+            door.remove(Path::new(path), anything()).map(|()| "removed".to_owned())
+        }
+    };
+    let remove_directory = |path: &'static str| {
+        move |cx: &Context| {
+            cx.files().remove_directory(Path::new(path)).map(|()| "removed".to_owned())
+        }
+    };
+    let take_back_directory = |path: &'static str| {
+        move |cx: &Context| {
+            let door = cx.files().taking_back();
+            door.remove_directory(Path::new(path)).map(|()| "removed".to_owned())
+        }
+    };
+    let tried = |what: &str| format!("the tool tried to {what} without having declared it");
+    let host_says_no = |what: &str| {
+        format!("cannot open /w/{what}: the file system's permissions do not allow it")
+    };
+    check(remove("b"), Outcome::Ok, "removed").await;
+    check(remove("a"), Outcome::Fault, &tried("remove a")).await;
+    check(remove_directory("new"), Outcome::Fault, &tried("remove new")).await;
+    check(take_back_directory("new"), Outcome::Error, &host_says_no("new")).await;
+    check(take_back_directory("tree"), Outcome::Fault, &tried("remove tree")).await;
+    check(
+        |cx| {
+            let change = Change { content: b"x", expect: Expect::Absent };
+            let written = cx.files().taking_back().change(Path::new("gone"), &change);
+            written.map(|_| "written".to_owned())
+        },
+        Outcome::Error,
+        &host_says_no("gone"),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_stopped_call_begins_nothing_but_takes_back() {
+    check(
+        |cx| {
+            cx.session().cancel();
+            let begun = cx.files().remove(Path::new("gone"), anything());
+            let begun = begun.map_or_else(|error| error.code(), |()| "removed");
+            let back = cx.files().taking_back().remove(Path::new("gone"), anything());
+            let back = back.map_or_else(|error| error.code(), |()| "removed");
+            assert_eq!((begun, back), ("cancelled", "removed"));
+            Ok("done".to_owned())
+        },
+        Outcome::Ok,
+        "done",
     )
     .await;
 }

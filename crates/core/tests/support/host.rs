@@ -92,6 +92,26 @@ impl Files for MapHost {
         Self::no_door(path)
     }
 
+    fn remove(&self, path: &Resolved, _: Fingerprint) -> Result<(), FileError> {
+        match self.modified.lock().unwrap().remove(&path.path) {
+            Some(_) => Ok(()),
+            None => Err(FileError::new("remove", &path.path, FileErrorKind::NotFound)),
+        }
+    }
+
+    fn rename(&self, from: &Resolved, _: Fingerprint, to: &Resolved) -> Result<Stat, FileError> {
+        let mut modified = self.modified.lock().unwrap();
+        let age = modified.remove(&from.path);
+        let age = age.ok_or_else(|| FileError::new("move", &from.path, FileErrorKind::NotFound))?;
+        modified.insert(to.path.clone(), age);
+        drop(modified);
+        self.stat(to)
+    }
+
+    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
+        Self::no_door(path)
+    }
+
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {
         let hidden = self.excluded.as_ref() == Some(&path.path);
         Ok(hidden.then(|| PathBuf::from("/w/.aiexclude")))

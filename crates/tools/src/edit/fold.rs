@@ -105,7 +105,7 @@ fn emit_words(content: &[u8], emit: &mut dyn FnMut(u8, Range<usize>)) {
 }
 
 /// The spaces and tabs that a line begins with.
-pub(super) fn indentation(line: &[u8]) -> &[u8] {
+pub(crate) fn indentation(line: &[u8]) -> &[u8] {
     let len = line.iter().take_while(|byte| is_blank(**byte)).count();
     line.get(..len).unwrap_or_default()
 }
@@ -121,7 +121,7 @@ pub(super) fn is_blank(byte: u8) -> bool {
 }
 
 /// Whether two lines are the same but for indentation, white space at the end and its amount in between.
-pub(super) fn same_words(a: &[u8], b: &[u8]) -> bool {
+pub(crate) fn same_words(a: &[u8], b: &[u8]) -> bool {
     let (a, b) = (trim_start(trim_end(a)), trim_start(trim_end(b)));
     words(a).eq(words(b))
 }

@@ -6,7 +6,7 @@ use super::fold::{indentation, same_words, trim_end};
 
 /// How the indentation in the file differs from the one that was looked for: the same way on every line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Shift {
+pub(crate) enum Shift {
     /// The file has this in front.
     More(String),
     /// The file lacks this in front.
@@ -76,7 +76,7 @@ fn trim_line_end(line: &[u8]) -> &[u8] {
 
 impl Shift {
     /// What makes the indentations of the file out of those that were looked for; `None` if no one rule does.
-    fn between(pairs: &[(&[u8], &[u8])]) -> Option<Self> {
+    pub(crate) fn between(pairs: &[(&[u8], &[u8])]) -> Option<Self> {
         let mut shifts: Vec<(&str, &str)> = Vec::new();
         for (old, file) in pairs.iter().filter(|(old, _)| !trim_end(old).is_empty()) {
             let pair = (
@@ -115,7 +115,7 @@ impl Shift {
     }
 
     /// New lines, indented as the file is.
-    pub(super) fn apply(&self, new: &str) -> String {
+    pub(crate) fn apply(&self, new: &str) -> String {
         new.split_inclusive('\n')
             .map(|line| {
                 let indentation = line.len() - line.trim_start_matches([' ', '\t']).len();

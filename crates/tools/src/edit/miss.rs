@@ -17,6 +17,17 @@ const MAX_CHARACTERS: usize = 200;
 /// How many lines are held against each other letter by letter.
 const MAX_COMPARED: usize = 20_000;
 
+/// What the texts of an edit are called in front of whoever gave them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms {
+    /// What was looked for.
+    pub(crate) old: &'static str,
+    /// What would take its place, with its verb.
+    pub(crate) new_is: &'static str,
+}
+
+const ARGUMENTS: Terms = Terms { old: "old_string", new_is: "new_string is" };
+
 impl Miss {
     /// What went wrong, and how to go on.
     pub(super) fn explain(&self, text: &[u8], edit: &Edit, path: &str) -> String {
@@ -58,8 +69,14 @@ fn ambiguous(lines: &[usize], strategy: Strategy, edit: &Edit, path: &str) -> St
 
 fn not_found(text: &[u8], edit: &Edit, path: &str) -> String {
     let mut words = format!("old_string was not found in {path}");
-    if let Some(hint) = known_mistake(text, edit) {
-        push(&mut words, &hint);
+    push_nearest(&mut words, text, edit, ARGUMENTS);
+    words
+}
+
+/// Adds the closest place to what was not found, and what differs there; each on a line of its own.
+pub(crate) fn push_nearest(words: &mut String, text: &[u8], edit: &Edit, terms: Terms) {
+    if let Some(hint) = known_mistake(text, edit, terms) {
+        push(words, &hint);
     }
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').map(trim_return).collect();
     let old: Vec<&[u8]> = edit
@@ -70,14 +87,13 @@ fn not_found(text: &[u8], edit: &Edit, path: &str) -> String {
         .map(trim_return)
         .collect();
     match closest(&lines, &old) {
-        Some(start) => push_place(&mut words, &lines, &old, start),
-        None => push(&mut words, "nothing in the file is like it; read the file again"),
+        Some(start) => push_place(words, &lines, &old, start, terms),
+        None => push(words, "nothing in the file is like it; read the file again"),
     }
-    words
 }
 
 /// Mistakes that are made often enough to be looked for.
-fn known_mistake(text: &[u8], edit: &Edit) -> Option<String> {
+fn known_mistake(text: &[u8], edit: &Edit, terms: Terms) -> Option<String> {
     let place = |wanted: &str| {
         let at =
             memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
@@ -89,7 +105,8 @@ fn known_mistake(text: &[u8], edit: &Edit) -> Option<String> {
         && let Some(line) = place(&edit.new)
     {
         return Some(format!(
-            "new_string is there already, at line {line}: was this edit made before?"
+            "{} there already, at line {line}: was this edit made before?",
+            terms.new_is
         ));
     }
     if let Some(line) = without_numbers(&edit.old).and_then(|plain| place(&plain)) {
@@ -187,7 +204,7 @@ impl Pairs {
     }
 }
 
-fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize) {
+fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, terms: Terms) {
     let end = (start + old.len()).min(lines.len());
     let shown = end.min(start + MAX_LINES);
     push(words, &format!("the closest place is lines {}-{end}:", start + 1));
@@ -199,8 +216,8 @@ fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize) 
     }
     let difference = old.iter().enumerate().find_map(|(nth, old)| match lines.get(start + nth) {
         Some(line) if line == old => None,
-        Some(line) => Some(describe(start + nth + 1, line, old)),
-        None => Some(format!("the file ends before line {} of old_string", nth + 1)),
+        Some(line) => Some(describe(start + nth + 1, line, old, terms)),
+        None => Some(format!("the file ends before line {} of {}", nth + 1, terms.old)),
     });
     if let Some(difference) = difference {
         push(words, &difference);
@@ -208,17 +225,18 @@ fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize) 
 }
 
 /// What differs between a line of the file and one that was looked for.
-fn describe(number: usize, line: &[u8], old: &[u8]) -> String {
+fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms) -> String {
+    let name = terms.old;
     if trim_end(line) == trim_end(old) {
         return format!(
-            "line {number} ends with {} in the file, with {} in old_string",
+            "line {number} ends with {} in the file, with {} in {name}",
             blanks(line.get(trim_end(line).len()..).unwrap_or_default()),
             blanks(old.get(trim_end(old).len()..).unwrap_or_default())
         );
     }
     if line.trim_ascii() == old.trim_ascii() {
         return format!(
-            "line {number} is indented by {} in the file, by {} in old_string",
+            "line {number} is indented by {} in the file, by {} in {name}",
             blanks(indentation(line)),
             blanks(indentation(old))
         );
@@ -226,9 +244,10 @@ fn describe(number: usize, line: &[u8], old: &[u8]) -> String {
     let (line, old) = (String::from_utf8_lossy(line), String::from_utf8_lossy(old));
     let same = line.chars().zip(old.chars()).take_while(|(a, b)| a == b).count();
     format!(
-        "line {number} differs from character {} on\n  in the file:   {}\n  in old_string: {}",
+        "line {number} differs from character {} on\n  in the file:   {}\n  {:<15}{}",
         same + 1,
         around(&line, same),
+        format!("in {name}:"),
         around(&old, same)
     )
 }

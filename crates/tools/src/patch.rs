@@ -1,0 +1,98 @@
+//! `patch`: changes several files at once, adds, moves and deletes some, all or nothing.
+//!
+//! The whole patch is first done in memory. Only if every hunk has its place are files written; and if one of them cannot be, those
+//! before it are taken back. As with `edit`, no file need have been read before: the lines around a change are proof enough.
+
+mod apply;
+mod commit;
+mod envelope;
+mod explain;
+mod hunk;
+mod name;
+mod parse;
+mod place;
+mod report;
+mod stage;
+#[cfg(test)]
+mod tests;
+mod unified;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{Context, Effect, Effects, Kinds, Output, PathPattern, Tool, ToolError};
+
+use self::hunk::{Action, FilePatch};
+use self::stage::Stage;
+use crate::shown;
+
+/// A longer patch is not taken by one call.
+const MAX_BYTES: usize = 10 << 20;
+
+pub(crate) struct Patch;
+
+/// Change, add, move and delete several files at once, all or nothing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// Unified diff, or `*** Begin Patch` … `*** End Patch`.
+    patch: String,
+}
+
+impl Tool for Patch {
+    const NAME: &'static str = "patch";
+    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE).with(Kinds::DELETE);
+    type Args = Args;
+
+    fn effects(&self, args: &Args) -> Effects {
+        // What does not parse does nothing: the call says why.
+        parse(&args.patch).map(|files| effects(&files)).unwrap_or_default()
+    }
+
+    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
+        let files = parse(&args.patch)?;
+        cx.blocking(move |cx| patch(cx, &files)).await?
+    }
+}
+
+fn parse(text: &str) -> Result<Vec<FilePatch>, ToolError> {
+    if text.len() > MAX_BYTES {
+        return Err(ToolError::invalid_args(format!(
+            "the patch has {}; it must have at most {}",
+            shown::size(text.len() as u64),
+            shown::size(MAX_BYTES as u64)
+        ))
+        .hint("send it in parts"));
+    }
+    parse::parse(text).map_err(|error| {
+        ToolError::invalid_args(format!("cannot read the patch: {error}"))
+            .hint("nothing was changed; correct the patch and send all of it again")
+    })
+}
+
+fn effects(files: &[FilePatch]) -> Effects {
+    let mut effects = Vec::new();
+    for FilePatch { path, action, .. } in files {
+        let path = || PathPattern::file(path);
+        effects.push(Effect::Read(path()));
+        match action {
+            Action::Add(_) | Action::Change { to: None, .. } => effects.push(Effect::Write(path())),
+            Action::Delete(_) => effects.push(Effect::Delete(path())),
+            Action::Change { to: Some(to), .. } => {
+                effects.push(Effect::Delete(path()));
+                effects.push(Effect::Read(PathPattern::file(to)));
+                effects.push(Effect::Write(PathPattern::file(to)));
+            }
+        }
+    }
+    effects.into_iter().collect()
+}
+
+fn patch(cx: &Context, files: &[FilePatch]) -> Result<Output, ToolError> {
+    let stage = Stage::prepare(cx, files)?;
+    if !stage.failures.is_empty() {
+        let words = stage.failures.join("\n\n");
+        return Err(ToolError::failed(format!("nothing was changed\n\n{words}")));
+    }
+    commit::commit(cx, &stage)?;
+    Ok(report::report(&stage))
+}

@@ -1,0 +1,100 @@
+//! What there is to say of hunks: why one does not apply, with what the next try needs to know; and where one was found elsewhere.
+
+use std::borrow::Cow;
+
+use super::hunk::{Hunk, text};
+use super::place::{Miss, Place};
+use crate::edit::miss::{Terms, push_nearest};
+use crate::edit::plan::{Edit, Strategy};
+
+/// How many line numbers are named.
+const MAX_NUMBERS: usize = 20;
+/// How many hunks that were found elsewhere are named.
+const MAX_MOVED: usize = 10;
+
+const TERMS: Terms = Terms { old: "the hunk", new_is: "what the hunk makes of it is" };
+
+/// The file in which a hunk was looked for.
+pub(super) struct Whole<'w> {
+    pub(super) name: &'w str,
+    pub(super) text: &'w [u8],
+}
+
+/// Why a hunk does not apply.
+pub(super) fn failure(
+    whole: &Whole<'_>,
+    hunk: &Hunk,
+    miss: &Miss,
+    (number, all): (usize, usize),
+) -> String {
+    let header = if hunk.header.is_empty() { String::new() } else { format!(": {}", hunk.header) };
+    let mut words = format!(
+        "{}, hunk {number} of {all} (line {} of the patch{header}) ",
+        whole.name, hunk.line
+    );
+    words.push_str(&reason(miss));
+    if *miss == Miss::NotFound {
+        push_nearest(&mut words, whole.text, &as_edit(hunk), TERMS);
+    }
+    words
+}
+
+fn reason(miss: &Miss) -> Cow<'static, str> {
+    match miss {
+        Miss::NotFound => "does not apply: its lines are not in the file".into(),
+        Miss::Elsewhere(line, why) => {
+            format!("does not apply: its lines are at line {line}, {why}").into()
+        }
+        Miss::NoAnchor(anchor) => format!(
+            "does not apply: the file has no line `{anchor}`, which its header names\nafter `@@`, give a whole line of the file that comes before the hunk, or nothing"
+        )
+        .into(),
+        Miss::Ambiguous(lines, strategy) => ambiguous(lines, *strategy).into(),
+        Miss::NoContext => {
+            "only adds lines, and no line around them tells where\ngive at least one line of the file before or after them, beginning with a blank".into()
+        }
+        Miss::Unreadable(line) => format!(
+            "would lose bytes: line {line} has some that are no characters (shown as U+FFFD), and a new line of the hunk has U+FFFD\nleave that line as it is"
+        )
+        .into(),
+    }
+}
+
+fn ambiguous(lines: &[usize], strategy: Strategy) -> String {
+    let mut shown: Vec<String> = lines.iter().take(MAX_NUMBERS).map(ToString::to_string).collect();
+    if lines.len() > MAX_NUMBERS {
+        shown.push("…".into());
+    }
+    let how = match strategy {
+        Strategy::Exact => "",
+        Strategy::Whitespace => ", apart from white space",
+        Strategy::Indentation => ", apart from indentation",
+    };
+    format!(
+        "could be at {} places{how}: at lines {}\ngive more of the lines around it, or the line above it after `@@`",
+        lines.len(),
+        shown.join(", ")
+    )
+}
+
+/// The hunk as an edit of the lines it is about.
+fn as_edit(hunk: &Hunk) -> Edit {
+    let plain = |text: String| text.replace('\r', "");
+    Edit { old: plain(text(hunk.old_lines())), new: plain(text(hunk.new_lines())), all: false }
+}
+
+/// Which hunks were not where their headers say.
+pub(super) fn moved(hunks: &[Hunk], places: &[Result<Place, Miss>]) -> Option<String> {
+    let mut moved = (1..).zip(hunks.iter().zip(places)).filter_map(|(number, (hunk, place))| {
+        let (wanted, found) = (hunk.at?, place.as_ref().ok()?.start);
+        (wanted != found)
+            .then(|| format!("hunk {number} found at line {}, not {}", found + 1, wanted + 1))
+    });
+    let named: Vec<String> = moved.by_ref().take(MAX_MOVED).collect();
+    let more = moved.count();
+    match (named.is_empty(), more) {
+        (true, _) => None,
+        (false, 0) => Some(named.join(", ")),
+        (false, more) => Some(format!("{} and {more} more", named.join(", "))),
+    }
+}

@@ -1,0 +1,118 @@
+//! Reads a patch in either form. What can be meant in one way only is taken so; anything else is an error that names the line.
+
+use std::fmt;
+
+use super::hunk::{FilePatch, Hunk};
+use super::{envelope, unified};
+
+/// Why a text is not a patch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ParseError {
+    /// The line of the patch, counted from 1; 0 if it is about all of it.
+    pub(super) line: usize,
+    pub(super) why: String,
+}
+
+impl ParseError {
+    /// An error at a line that is counted from 0.
+    pub(super) fn at(line: usize, why: impl Into<String>) -> Self {
+        Self { line: line + 1, why: why.into() }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.why),
+            line => write!(f, "line {line} of the patch: {}", self.why),
+        }
+    }
+}
+
+/// What a patch does to each file, in its order.
+pub(super) fn parse(text: &str) -> Result<Vec<FilePatch>, ParseError> {
+    let lines = lines(text);
+    if lines.iter().all(|line| line.trim().is_empty()) {
+        return Err(ParseError { line: 0, why: "`patch` is empty".into() });
+    }
+    let files = if lines.iter().any(|line| envelope::is_header(line)) {
+        envelope::parse(&lines)?
+    } else {
+        unified::parse(&lines)?
+    };
+    if files.is_empty() {
+        let why = "there is no file in `patch`: neither `--- a/FILE` with `+++ b/FILE` nor `*** Update File: FILE`";
+        return Err(ParseError { line: 0, why: why.into() });
+    }
+    Ok(files)
+}
+
+/// The lines of a patch. Where each ends with a carriage return, that says nothing about the files.
+fn lines(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.split('\n').collect();
+    lines.pop_if(|line| line.is_empty());
+    let returns = |line: &&str| line.ends_with('\r');
+    let Some((last, others)) = lines.split_last() else { return lines };
+    let is_uniform = others.iter().all(returns) && (returns(last) || !others.is_empty());
+    if is_uniform {
+        for line in &mut lines {
+            *line = line.strip_suffix('\r').unwrap_or(line);
+        }
+    }
+    lines
+}
+
+/// Where a hunk is, as its header says.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The line of the old file where it begins, counted from 0.
+    pub(super) at: Option<usize>,
+    /// How many lines the old and the new file have there.
+    pub(super) counts: Option<(usize, usize)>,
+    /// A line that comes before it.
+    pub(super) anchor: Option<String>,
+}
+
+impl Header {
+    /// `@@ -3,4 +3,5 @@ …`, `@@ fn main() {`, or `@@` alone.
+    pub(super) fn parse(line: &str) -> Self {
+        let rest = line.trim_start_matches('@').trim();
+        if let Some(header) = Self::numbers(rest) {
+            return header;
+        }
+        let anchor = rest.strip_suffix("@@").unwrap_or(rest).trim();
+        let says_nothing = anchor.is_empty() || anchor.chars().all(|c| matches!(c, '.' | '…'));
+        Self { anchor: (!says_nothing).then(|| anchor.to_owned()), ..Self::default() }
+    }
+
+    fn numbers(rest: &str) -> Option<Self> {
+        let mut words = rest.split_whitespace();
+        let (start, old) = range(words.next()?.strip_prefix('-')?)?;
+        let new = words.next().and_then(|word| range(word.strip_prefix('+')?));
+        // An empty range is named by the line before it.
+        let at = if old == Some(0) { start } else { start.saturating_sub(1) };
+        let counts = new.map(|(_, new)| (old.unwrap_or(1), new.unwrap_or(1)));
+        Some(Self { at: Some(at), counts, anchor: None })
+    }
+}
+
+/// `3,4`, or `3` alone.
+fn range(word: &str) -> Option<(usize, Option<usize>)> {
+    match word.split_once(',') {
+        Some((start, count)) => Some((start.parse().ok()?, Some(count.parse().ok()?))),
+        None => Some((word.parse().ok()?, None)),
+    }
+}
+
+/// Makes sure that a hunk is one.
+pub(super) fn check(hunk: &Hunk) -> Result<(), ParseError> {
+    if hunk.changes() {
+        return Ok(());
+    }
+    let why = if hunk.lines.is_empty() {
+        "no lines follow this header"
+    } else {
+        "this hunk changes nothing: none of its lines begins with `+` or `-`"
+    };
+    Err(ParseError { line: hunk.line, why: why.into() })
+}

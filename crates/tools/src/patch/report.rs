@@ -1,0 +1,86 @@
+//! What a patch did, file by file, with a diff of bounded size.
+
+use serde_json::{Value, json};
+use windlass_core::Output;
+
+use super::stage::{Fate, Stage, Staged};
+use crate::diff;
+use crate::edit::plan::Strategy;
+use crate::shown;
+
+/// How many bytes of diffs are shown in all.
+const MAX_DIFF: usize = 24_000;
+
+/// The answer to a call whose patch was applied.
+pub(super) fn report(stage: &Stage) -> Output {
+    let hunks: usize = stage.files.iter().map(|file| file.hunks).sum();
+    let strategy = stage.files.iter().map(|file| file.strategy).max().unwrap_or(Strategy::Exact);
+    let mut text = String::new();
+    let mut files: Vec<Value> = Vec::new();
+    let mut left = MAX_DIFF;
+    for (at, file) in stage.files.iter().enumerate() {
+        let Some(told) = tell(stage, at, file) else { continue };
+        shown::push_line(&mut text, &told.headline);
+        match left.checked_sub(told.diff.len()) {
+            Some(less) => {
+                left = less;
+                shown::push_line(&mut text, &told.diff);
+            }
+            None => {
+                shown::push_line(&mut text, "[its diff is left out: the answer is long enough]");
+            }
+        }
+        files.push(told.entry);
+    }
+    let headline = format!(
+        "patched {}, {}",
+        shown::count(files.len(), "file", "files"),
+        shown::count(hunks, "hunk", "hunks")
+    );
+    Output::text(format!("{headline}\n{text}"))
+        .with("files", files)
+        .with("hunks", hunks)
+        .with("strategy", strategy.as_str())
+}
+
+/// What there is to say of one file.
+struct Told {
+    headline: String,
+    diff: String,
+    entry: Value,
+}
+
+fn tell(stage: &Stage, at: usize, file: &Staged) -> Option<Told> {
+    let name = &file.name;
+    let (action, old) = match stage.fate(at) {
+        Fate::Unchanged => return None,
+        Fate::Added => ("added", None),
+        Fate::Changed => ("changed", None),
+        Fate::Deleted => ("deleted", None),
+        Fate::Moved(from) => ("moved", stage.files.get(from)),
+    };
+    let (before, after) = file.texts(old);
+    let changes = diff::unified(&before, &after);
+    let lines = format!("+{} -{}", changes.added, changes.removed);
+    let mut headline = match old {
+        Some(old) => format!("moved {} to {name}: {lines}", old.name),
+        None => format!("{action} {name}: {lines}"),
+    };
+    headline.push_str(match file.strategy {
+        Strategy::Exact => "",
+        Strategy::Whitespace => ", found apart from white space",
+        Strategy::Indentation => ", found apart from indentation, new lines indented to fit",
+    });
+    for note in &file.notes {
+        headline.push_str("; ");
+        headline.push_str(note);
+    }
+    let mut entry = json!({"path": name, "action": action});
+    if let (Some(old), Value::Object(entry)) = (old, &mut entry) {
+        entry.insert("from".into(), old.name.clone().into());
+    }
+    // The patch itself says what a new file holds, and nothing is left to look at of one that is gone.
+    let is_shown = matches!(action, "changed" | "moved");
+    let diff = if is_shown { changes.text } else { String::new() };
+    Some(Told { headline, diff, entry })
+}

@@ -1,0 +1,271 @@
+//! All files of a patch in memory: as they were, and as they will be. Nothing is written here.
+//!
+//! Each entry of a patch sees what those before it did, so that a file may occur more than once. Whatever does not work is
+//! collected rather than told one by one: whoever wrote the patch can mend all of it at once.
+
+use std::borrow::Cow;
+use std::path::{Path, PathBuf};
+
+use windlass_core::{Context, FileKind, Stat, ToolError};
+
+use super::apply::{Applied, apply};
+use super::explain;
+use super::hunk::{Action, FilePatch, Hunk};
+use crate::document::{self, Document};
+use crate::edit::plan::Strategy;
+use crate::shown::Root;
+
+/// The files that a patch is about.
+#[derive(Debug, Default)]
+pub(super) struct Stage {
+    pub(super) files: Vec<Staged>,
+    /// What does not apply, in words.
+    pub(super) failures: Vec<String>,
+}
+
+/// One place, before and after.
+#[derive(Debug)]
+pub(super) struct Staged {
+    /// As the patch names it.
+    pub(super) path: PathBuf,
+    /// Where that really is.
+    pub(super) place: PathBuf,
+    /// For people and models.
+    pub(super) name: String,
+    pub(super) before: Option<(Vec<u8>, Stat)>,
+    pub(super) after: Option<Vec<u8>>,
+    /// The file that was moved here.
+    pub(super) origin: Option<usize>,
+    pub(super) hunks: usize,
+    pub(super) strategy: Strategy,
+    /// What else there is to say of it.
+    pub(super) notes: Vec<String>,
+}
+
+/// What happens to a file in the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    Added,
+    Changed,
+    /// From this one.
+    Moved(usize),
+    Deleted,
+    /// It is as it was, or is told of at the place that it was moved to.
+    Unchanged,
+}
+
+impl Stage {
+    /// Reads every file, and does in memory what the patch says.
+    pub(super) fn prepare(cx: &Context, patches: &[FilePatch]) -> Result<Self, ToolError> {
+        let mut stage = Self::default();
+        for patch in patches {
+            match stage.add(cx, patch) {
+                Err(error) if error.is_fault() => return Err(error),
+                Err(error) => stage.failures.push(error.to_string()),
+                Ok(()) => {}
+            }
+        }
+        Ok(stage)
+    }
+
+    fn add(&mut self, cx: &Context, patch: &FilePatch) -> Result<(), ToolError> {
+        let at = self.open(cx, &patch.path)?;
+        match &patch.action {
+            Action::Add(text) => self.create(at, text)?,
+            Action::Delete(hunks) => self.delete(cx, at, hunks)?,
+            Action::Change { hunks, to } => {
+                self.change(cx, at, hunks)?;
+                if let Some(to) = to {
+                    self.move_to(cx, at, to)?;
+                }
+            }
+        }
+        if patch.speaks_of_mode
+            && let Some(file) = self.files.get_mut(at)
+        {
+            file.notes.push("permissions stay as they are".into());
+        }
+        Ok(())
+    }
+
+    /// The file at a path, read if it was not yet.
+    fn open(&mut self, cx: &Context, path: &Path) -> Result<usize, ToolError> {
+        let place = cx.files().resolve(path)?.path;
+        if let Some(known) = self.files.iter().position(|file| file.place == place) {
+            return Ok(known);
+        }
+        let name = Root::of(cx, path)?.show(Path::new(""));
+        let before = match cx.files().stat(path)? {
+            None => None,
+            Some(stat) if stat.kind == FileKind::File => Some(document::load(cx, path)?),
+            Some(stat) => {
+                return Err(ToolError::failed(format!("cannot patch {name}: it is {}", stat.kind)));
+            }
+        };
+        let after = before.as_ref().map(|(bytes, _)| bytes.clone());
+        self.files.push(Staged {
+            path: path.to_owned(),
+            place,
+            name,
+            before,
+            after,
+            origin: None,
+            hunks: 0,
+            strategy: Strategy::Exact,
+            notes: Vec::new(),
+        });
+        Ok(self.files.len() - 1)
+    }
+
+    fn file(&mut self, at: usize) -> Result<&mut Staged, ToolError> {
+        self.files
+            .get_mut(at)
+            .ok_or_else(|| ToolError::internal("a file of the patch is not there"))
+    }
+
+    fn create(&mut self, at: usize, text: &str) -> Result<(), ToolError> {
+        let file = self.file(at)?;
+        if file.after.is_some() {
+            return Err(ToolError::failed(format!("cannot add {}: it exists already", file.name))
+                .hint("change it with an update instead, or delete it first in the same patch"));
+        }
+        file.after = Some(text.as_bytes().to_vec());
+        file.hunks += 1;
+        Ok(())
+    }
+
+    fn delete(&mut self, cx: &Context, at: usize, hunks: &[Hunk]) -> Result<(), ToolError> {
+        if !hunks.is_empty() {
+            let failed = self.failures.len();
+            self.change(cx, at, hunks)?;
+            let file = self.file(at)?;
+            let left = file.after.as_ref().is_some_and(|bytes| !is_nothing(bytes));
+            let name = file.name.clone();
+            if left && self.failures.len() == failed {
+                return Err(ToolError::failed(format!(
+                    "cannot delete {name}: there is more in it than the patch removes"
+                ))
+                .hint("read it again; to delete it whatever is in it, use `*** Delete File: `"));
+            }
+        }
+        self.existing(cx, at)?;
+        self.file(at)?.after = None;
+        Ok(())
+    }
+
+    /// Makes sure that there is a file.
+    fn existing(&mut self, cx: &Context, at: usize) -> Result<Vec<u8>, ToolError> {
+        let file = self.file(at)?;
+        if let Some(bytes) = &file.after {
+            return Ok(bytes.clone());
+        }
+        if file.before.is_none() && file.origin.is_none() {
+            // Says what was probably meant.
+            document::load(cx, &file.path)?;
+        }
+        Err(ToolError::failed(format!("cannot patch {}: the patch itself took it away", file.name)))
+    }
+
+    fn change(&mut self, cx: &Context, at: usize, hunks: &[Hunk]) -> Result<(), ToolError> {
+        let bytes = self.existing(cx, at)?;
+        if hunks.is_empty() {
+            return Ok(());
+        }
+        let name = self.file(at)?.name.clone();
+        let document = Document::parse(bytes).map_err(|_| {
+            ToolError::failed(format!("cannot patch {name}: it is binary, and a patch is text"))
+        })?;
+        let Applied { replacements, places } = apply(document.text(), hunks);
+        let whole = explain::Whole { name: &name, text: document.text() };
+        for (number, (hunk, place)) in (1..).zip(hunks.iter().zip(&places)) {
+            if let Err(miss) = place {
+                self.failures.push(explain::failure(&whole, hunk, miss, (number, hunks.len())));
+            }
+        }
+        let spliced = document
+            .splice(&replacements)
+            .map_err(|error| error.explain(&name, document.encoding()))?;
+        let file = self.file(at)?;
+        let found = places.iter().flatten().map(|place| place.strategy);
+        file.strategy = found.fold(file.strategy, Ord::max);
+        file.notes.extend(explain::moved(hunks, &places));
+        file.hunks += hunks.len();
+        file.after = Some(spliced);
+        Ok(())
+    }
+
+    fn move_to(&mut self, cx: &Context, from: usize, to: &Path) -> Result<(), ToolError> {
+        let to = self.open(cx, to)?;
+        let name = self.file(from)?.name.clone();
+        let target = self.file(to)?;
+        if target.after.is_some() {
+            return Err(ToolError::failed(format!(
+                "cannot move {name} to {}: something is there already",
+                target.name
+            )));
+        }
+        let file = self.file(from)?;
+        let (after, hunks) = (file.after.take(), std::mem::take(&mut file.hunks));
+        let strategy = std::mem::replace(&mut file.strategy, Strategy::Exact);
+        let notes = std::mem::take(&mut file.notes);
+        let origin = if file.before.is_some() { Some(from) } else { file.origin };
+        let target = self.file(to)?;
+        (target.after, target.origin) = (after, origin);
+        (target.hunks, target.strategy, target.notes) = (hunks, strategy, notes);
+        Ok(())
+    }
+
+    /// What happens to a file in the end.
+    pub(super) fn fate(&self, at: usize) -> Fate {
+        let Some(file) = self.files.get(at) else { return Fate::Unchanged };
+        match (&file.before, &file.after) {
+            (None, None) => Fate::Unchanged,
+            (Some(_), None) if self.is_moved(at) => Fate::Unchanged,
+            (Some(_), None) => Fate::Deleted,
+            (Some((before, _)), Some(after)) if before == after => Fate::Unchanged,
+            (Some(_), Some(_)) => Fate::Changed,
+            (None, Some(_)) => match file.origin.filter(|origin| self.can_move(*origin, at)) {
+                Some(origin) => Fate::Moved(origin),
+                None => Fate::Added,
+            },
+        }
+    }
+
+    /// Whether a file is told of at its new place.
+    fn is_moved(&self, at: usize) -> bool {
+        (0..self.files.len()).any(|to| self.fate_is_from(to, at))
+    }
+
+    fn fate_is_from(&self, to: usize, from: usize) -> bool {
+        let is_new = |file: &Staged| file.before.is_none() && file.after.is_some();
+        self.files.get(to).is_some_and(|file| is_new(file) && file.origin == Some(from))
+            && self.can_move(from, to)
+    }
+
+    /// Whether the old place is free in the end, and nobody else was moved from there before.
+    fn can_move(&self, from: usize, to: usize) -> bool {
+        let is_free = self.files.get(from).is_some_and(|file| file.after.is_none());
+        let is_first = !self.files.iter().take(to).any(|other| {
+            other.before.is_none() && other.after.is_some() && other.origin == Some(from)
+        });
+        is_free && is_first
+    }
+}
+
+impl Staged {
+    /// Both contents as texts for people; what is binary is not shown.
+    pub(super) fn texts<'s>(&'s self, old: Option<&'s Staged>) -> (Cow<'s, str>, Cow<'s, str>) {
+        let before = old.unwrap_or(self).before.as_ref().map(|(bytes, _)| bytes);
+        (shown(before), shown(self.after.as_ref()))
+    }
+}
+
+fn shown(bytes: Option<&Vec<u8>>) -> Cow<'_, str> {
+    let document = bytes.and_then(|bytes| Document::parse(bytes.clone()).ok());
+    document.map_or(Cow::Borrowed(""), |document| Cow::Owned(document.to_text().into_owned()))
+}
+
+/// Whether nothing is left but a byte order mark.
+fn is_nothing(bytes: &[u8]) -> bool {
+    matches!(bytes, b"" | b"\xef\xbb\xbf" | b"\xff\xfe" | b"\xfe\xff")
+}
