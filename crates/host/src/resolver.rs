@@ -7,7 +7,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -15,7 +15,7 @@ use windlass_core::{FileError, FileErrorKind, FileKind, OpenFile, Resolved, Stat
 
 use crate::kernel::{
     FOR_READING, Lookup, MAX_PATH, NAME_ONLY, failure, meaning, open_at_once, real_path, refusal,
-    reopen, stat,
+    reopen, stat, stat_child,
 };
 use crate::trail;
 
@@ -69,6 +69,13 @@ impl Resolver {
 
     fn find(&self, path: &Path) -> Result<Resolved, FileErrorKind> {
         check(path)?;
+        if let Some(inside) = self.find_plain(path) {
+            return Ok(Resolved {
+                path: self.workspace.join(&inside),
+                inside: Some(inside),
+                exists: true,
+            });
+        }
         if let Some(real) = self.find_at_once(path)? {
             return Ok(self.resolved(real, true));
         }
@@ -76,7 +83,20 @@ impl Resolver {
         Ok(self.resolved(end.path, end.exists))
     }
 
-    /// The usual case, three calls of the kernel: it exists. `None` if it takes a closer look.
+    /// The usual case, two calls of the kernel: it exists in the workspace and no link is on the way, so it is where it says.
+    /// `None` if it takes a closer look.
+    fn find_plain(&self, path: &Path) -> Option<PathBuf> {
+        let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if self.lookup == Lookup::ByComponent || !path.components().all(plain) {
+            return None;
+        }
+        // What ends in a slash must be a directory: the kernel looks at the path as it was written.
+        let asked = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        self.lookup.open(self.root.as_fd(), asked, NAME_ONLY).ok()?;
+        Some(path.components().filter(|part| *part != Component::CurDir).collect())
+    }
+
+    /// Also usual, three calls of the kernel: it exists, by way of links or of an absolute path. `None` if it takes a closer look.
     fn find_at_once(&self, path: &Path) -> Result<Option<PathBuf>, FileErrorKind> {
         if self.lookup == Lookup::ByComponent {
             return Ok(None);
@@ -122,8 +142,29 @@ impl Resolver {
         Ok(self.pin(path).map_err(|errno| failure("look at", path, errno))?.stat)
     }
 
-    /// Opens a regular file for reading. What it is, is asked before it is opened, by the same handle.
+    /// Opens a regular file for reading. What it is, is asked before it is opened.
     pub(crate) fn read(&self, path: &Resolved) -> Result<OpenFile, FileError> {
+        match self.read_plain(path) {
+            Some(opened) => Ok(opened),
+            None => self.read_pinned(path),
+        }
+    }
+
+    /// The usual case: there is a regular file, and what is then opened is that very file. `None` if it takes a closer look.
+    fn read_plain(&self, path: &Resolved) -> Option<OpenFile> {
+        let (from, place) = self.place(path);
+        let seen = stat_child(from, place).ok()?;
+        if seen.kind != FileKind::File {
+            return None;
+        }
+        let handle = self.open_place(path, FOR_READING).ok()?;
+        let opened = stat(&handle).ok()?;
+        let same = opened.kind == FileKind::File && same_object(&opened, &seen);
+        same.then(|| OpenFile { file: handle.into(), stat: opened })
+    }
+
+    /// The careful way: a handle that names the object without opening it, and then opens that very object.
+    fn read_pinned(&self, path: &Resolved) -> Result<OpenFile, FileError> {
         let pinned = self.pin(path).map_err(|errno| failure("read", path, errno))?;
         if pinned.stat.kind != FileKind::File {
             return Err(refusal("read", path, FileErrorKind::NotRegular(pinned.stat.kind)));
