@@ -29,6 +29,9 @@ pub struct Settings {
     pub output_limit: usize,
     /// How much of all outputs is kept, in bytes; the oldest are dropped first.
     pub outputs_limit: u64,
+    /// How large a spool grows before a running process drains it, in bytes. Many records in one transaction cost a fraction of
+    /// what each alone does.
+    pub spool_limit: u64,
     /// When closing brings what was recorded into the database.
     pub drain_at_close: DrainAtClose,
 }
@@ -65,6 +68,7 @@ impl Default for Settings {
             clock: SystemTime::now,
             output_limit: 64 << 20,
             outputs_limit: 1 << 30,
+            spool_limit: 2 << 20,
             drain_at_close: DrainAtClose::Always,
         }
     }
@@ -132,7 +136,8 @@ impl Store {
         let limits = (settings.output_limit, settings.outputs_limit);
         let drain = Arc::new(Mutex::new(Drain::new(database.clone(), access, settings.clock)));
         let slots = Slots::in_state(&database.dir);
-        let writer = (access == Access::ReadWrite).then(|| Writer::new(slots, settings.clock));
+        let writer = (access == Access::ReadWrite)
+            .then(|| Writer::new(slots, settings.clock, settings.spool_limit));
         Self {
             outputs: KeptOutputs::in_state(&database.dir, limits.0, limits.1),
             queue: Arc::new(Queue::new(database.clone(), Arc::clone(&drain), writer)),

@@ -52,19 +52,19 @@ pub(crate) struct Writer {
     spool: Option<Spool>,
     /// Whether the spool says that it is ours.
     has_signed: bool,
+    /// How much the spool grows between two drains.
+    limit: u64,
     /// The size at which the spool is to be drained.
     drain_at: u64,
 }
 
 impl Writer {
-    /// The size that a spool reaches between two drains.
-    const LARGE: u64 = 256 << 10;
     /// What may be drained while others wait for the pen.
     const SMALL: u64 = 16 << 10;
     /// The size at which they have to wait, however much there is to drain.
     const HUGE: u64 = 64 << 20;
 
-    pub(crate) fn new(slots: Slots, clock: fn() -> SystemTime) -> Self {
+    pub(crate) fn new(slots: Slots, clock: fn() -> SystemTime, limit: u64) -> Self {
         Self {
             beginnings: Vec::new(),
             slots,
@@ -72,7 +72,8 @@ impl Writer {
             process: std::process::id(),
             spool: None,
             has_signed: false,
-            drain_at: Self::LARGE,
+            limit,
+            drain_at: limit,
         }
     }
 
@@ -108,7 +109,7 @@ impl Writer {
 
     /// Asks for no further drain until as much again has been written.
     pub(crate) fn put_drain_off(&mut self) {
-        self.drain_at = self.spooled().unwrap_or_default() + Self::LARGE;
+        self.drain_at = self.spooled().unwrap_or_default() + self.limit;
     }
 
     /// Drains what was written since the last time, if that is little, and empties the spool.

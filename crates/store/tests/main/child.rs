@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use windlass_core::RecordKind;
-use windlass_store::Store;
+use windlass_store::{Settings, Store};
 
 use crate::common::{FINISHED, append, call, record};
 use crate::full_disk;
@@ -85,7 +85,9 @@ fn as_another_process() {
     if task == "fill disk" {
         return full_disk::fill_and_make_room(state);
     }
-    let store = Store::open(state).unwrap();
+    // Small, so that it is drained and emptied all the time.
+    let settings = Settings { spool_limit: 256 << 10, ..Settings::default() };
+    let store = Store::open_with(state, settings).unwrap();
     match task.as_str() {
         "open" => {}
         "hang" => {

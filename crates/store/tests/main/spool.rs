@@ -283,7 +283,8 @@ fn the_spool_of_a_living_process_is_drained_while_it_writes() {
 #[test]
 fn a_large_spool_is_drained_and_emptied_while_its_owner_lives() {
     let state = State::new();
-    let store = state.open();
+    let settings = Settings { spool_limit: 64 << 10, ..Settings::default() };
+    let store = Store::open_with(state.dir(), settings).unwrap();
     append(&store, record("s", "open", RecordKind::Started)).unwrap();
     for at in 0..3000 {
         call(&store, "s", &format!("c{at:04}"));
