@@ -14,8 +14,13 @@ const MAX_LINES: usize = 20;
 const MAX_NUMBERS: usize = 20;
 /// How many characters of a line are shown.
 const MAX_CHARACTERS: usize = 200;
+/// How many letters tell where a part of a line begins.
+const FIRST_LETTERS: usize = 6;
 /// How many lines are held against each other letter by letter.
 const MAX_COMPARED: usize = 20_000;
+
+/// How much of a line is compared.
+const MAX_PAIRS: usize = 1_000;
 
 /// What the texts of an edit are called in front of whoever gave them.
 #[derive(Debug, Clone, Copy)]
@@ -159,11 +164,21 @@ fn by_equal_lines(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
 fn by_likeness(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
     let (nth, longest) = old.iter().enumerate().max_by_key(|(_, line)| line.trim_ascii().len())?;
     let wanted = Pairs::of(longest);
+    // What is all on one line may be a part of a longer one.
+    let is_part = old.len() == 1;
+    let like = |line: &[u8]| {
+        let line = Pairs::of(line);
+        if is_part {
+            wanted.likeness(&line).max(wanted.part_of(&line))
+        } else {
+            wanted.likeness(&line)
+        }
+    };
     lines
         .iter()
         .enumerate()
         .take(MAX_COMPARED)
-        .map(|(at, line)| (wanted.likeness(&Pairs::of(line)), at))
+        .map(|(at, line)| (like(line), at))
         .filter(|(likeness, _)| *likeness >= 50)
         .max_by_key(|(likeness, at)| (*likeness, std::cmp::Reverse(*at)))
         .map(|(_, at)| at.saturating_sub(nth))
@@ -175,7 +190,7 @@ struct Pairs(Vec<[u8; 2]>);
 impl Pairs {
     fn of(line: &[u8]) -> Self {
         let line = line.trim_ascii();
-        let line = line.get(..MAX_CHARACTERS).unwrap_or(line);
+        let line = line.get(..MAX_PAIRS).unwrap_or(line);
         let mut pairs: Vec<[u8; 2]> = line.array_windows().copied().collect();
         pairs.sort_unstable();
         Self(pairs)
@@ -183,10 +198,17 @@ impl Pairs {
 
     /// How much two lines have in common, from 0 to 100.
     fn likeness(&self, other: &Self) -> usize {
-        let all = self.0.len() + other.0.len();
-        if all == 0 {
-            return 0;
-        }
+        (200 * self.common(other)).checked_div(self.0.len() + other.0.len()).unwrap_or(0)
+    }
+
+    /// How much of this line is in the other, from 0 to 100. Little counts for nothing: any long line has a few pairs of it.
+    fn part_of(&self, other: &Self) -> usize {
+        let share = (100 * self.common(other)).checked_div(self.0.len()).unwrap_or(0);
+        if share >= 85 && self.0.len() >= 7 { share - 10 } else { 0 }
+    }
+
+    /// How many pairs are in both.
+    fn common(&self, other: &Self) -> usize {
         let (mut a, mut b) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut common = 0;
         while let (Some(x), Some(y)) = (a.peek(), b.peek()) {
@@ -200,7 +222,7 @@ impl Pairs {
                 }
             }
         }
-        200 * common / all
+        common
     }
 }
 
@@ -214,18 +236,20 @@ fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, 
     if shown < end {
         push(words, &format!("… {} more lines", end - shown));
     }
-    let difference = old.iter().enumerate().find_map(|(nth, old)| match lines.get(start + nth) {
-        Some(line) if line == old => None,
-        Some(line) => Some(describe(start + nth + 1, line, old, terms)),
-        None => Some(format!("the file ends before line {} of {}", nth + 1, terms.old)),
-    });
+    let is_part = old.len() == 1;
+    let difference =
+        old.iter().enumerate().find_map(|(nth, old_line)| match lines.get(start + nth) {
+            Some(line) if line == old_line => None,
+            Some(line) => Some(describe(start + nth + 1, line, old_line, terms, is_part)),
+            None => Some(format!("the file ends before line {} of {}", nth + 1, terms.old)),
+        });
     if let Some(difference) = difference {
         push(words, &difference);
     }
 }
 
-/// What differs between a line of the file and one that was looked for.
-fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms) -> String {
+/// What differs between a line of the file and one that was looked for, or a part of one.
+fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms, is_part: bool) -> String {
     let name = terms.old;
     if trim_end(line) == trim_end(old) {
         return format!(
@@ -242,14 +266,22 @@ fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms) -> String {
         );
     }
     let (line, old) = (String::from_utf8_lossy(line), String::from_utf8_lossy(old));
-    let same = line.chars().zip(old.chars()).take_while(|(a, b)| a == b).count();
+    let start = if is_part { beginning(&line, &old) } else { 0 };
+    let same = line.chars().skip(start).zip(old.chars()).take_while(|(a, b)| a == b).count();
     format!(
         "line {number} differs from character {} on\n  in the file:   {}\n  {:<15}{}",
-        same + 1,
-        around(&line, same),
+        start + same + 1,
+        around(&line, start + same),
         format!("in {name}:"),
         around(&old, same)
     )
+}
+
+/// The character of a line where what was looked for begins, if it begins in the middle: there its first letters are.
+fn beginning(line: &str, old: &str) -> usize {
+    let head = old.char_indices().nth(FIRST_LETTERS).map_or(old, |(end, _)| &old[..end]);
+    let at = line.find(head).filter(|_| head.chars().count() == FIRST_LETTERS).unwrap_or(0);
+    line[..at].chars().count()
 }
 
 /// `2 spaces`, `1 tab`, `no blanks`, or the blanks themselves.
@@ -323,6 +355,16 @@ mod tests {
         line 2 differs from character 1 on
           in the file:       let a = 1;
           in old_string: let  a := 1
+        ");
+        let long =
+            "one\nThis tool runs the calls of language models on your own machine, and is quick.\n";
+        insta::assert_snapshot!(explained(long, "runs the call of language", "x"), @"
+        old_string was not found in f
+        the closest place is lines 2-2:
+        2	This tool runs the calls of language models on your own machine, and is quick.
+        line 2 differs from character 24 on
+          in the file:   This tool runs the calls of language models on your own machine, and is quick.
+          in old_string: runs the call of language
         ");
         insta::assert_snapshot!(explained(text, "fn three(): unit", "x"), @"
         old_string was not found in f
