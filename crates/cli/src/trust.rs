@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
@@ -41,7 +41,11 @@ pub(crate) fn is_trusted(state: &Path, workspace: &Path, acting: &[Acting]) -> b
 
 /// Remembers that a person trusts exactly this.
 pub(crate) fn trust(state: &Path, workspace: &Path, acting: &[Acting]) -> Result<()> {
-    std::fs::create_dir_all(state).with_context(|| format!("cannot create {}", state.display()))?;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(state)
+        .with_context(|| format!("cannot create {}", state.display()))?;
     // One writer at a time: two commands that trust two workspaces both count.
     let lock = std::fs::File::create(state.join("trust.lock"))
         .context("cannot create the lock of the trust file")?;
