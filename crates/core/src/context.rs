@@ -312,7 +312,7 @@ impl FilesDoor<'_> {
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'v> + Sync + 'v),
     ) -> Result<WalkReport, ToolError> {
         let resolved = self.readable(root)?;
-        let hidden = |path: &Path| self.cx.hard_denies.hidden(path).is_some();
+        let hidden = |path: &Path| self.cx.hard_denies.hidden_entry(path);
         let cancelled = || self.cx.cancel.is_cancelled();
         let options = WalkOptions {
             max_depth: walk.max_depth,

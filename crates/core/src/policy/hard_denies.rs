@@ -87,10 +87,27 @@ impl HardDenies {
 
     /// Why a file must not be looked at, if so: it is secret, or ours.
     pub fn hidden(&self, path: &Path) -> Option<&'static str> {
-        if self.own.iter().any(|own| path.starts_with(own)) {
-            return Some("our own state and configuration");
-        }
-        self.secret(path)
+        self.ours(path).or_else(|| self.secret(path))
+    }
+
+    /// The same for something in a directory that is not hidden itself: only its own name can still say so. Asked for every
+    /// entry of a walk.
+    pub(crate) fn hidden_entry(&self, path: &Path) -> bool {
+        let bytes = path.as_os_str().as_bytes();
+        let name = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or(bytes);
+        let secret = secret_name(name).or_else(|| secret_directory(name));
+        (secret.is_some() && !self.exceptions.iter().any(|except| except == path))
+            || self.ours(path).is_some()
+    }
+
+    /// Whether it is one of our own places, or below one. Both paths are absolute and normal, so bytes are enough.
+    fn ours(&self, path: &Path) -> Option<&'static str> {
+        let path = path.as_os_str().as_bytes();
+        let below = |own: &PathBuf| {
+            let rest = path.strip_prefix(own.as_os_str().as_bytes());
+            rest.is_some_and(|rest| rest.first().is_none_or(|next| *next == b'/'))
+        };
+        self.own.iter().any(below).then_some("our own state and configuration")
     }
 
     /// Why the name says that a file is secret, if it does.
@@ -176,7 +193,14 @@ mod tests {
             ".local/share/keyrings/login.keyring",
             "vault.kdbx",
         ] {
-            assert!(denies.hidden(&Path::new("/w").join(secret)).is_some(), "{secret}");
+            let path = Path::new("/w").join(secret);
+            assert!(denies.hidden(&path).is_some(), "{secret}");
+            // In a walk, it is hidden itself or something above it is.
+            let above = |path: &&Path| path.starts_with("/w/");
+            assert!(
+                path.ancestors().take_while(above).any(|path| denies.hidden_entry(path)),
+                "{secret}"
+            );
         }
         for open in [
             ".env.example",
@@ -194,7 +218,9 @@ mod tests {
             "test.pem",
             "id_token.ts",
         ] {
-            assert!(denies.hidden(&Path::new("/w").join(open)).is_none(), "{open}");
+            let path = Path::new("/w").join(open);
+            assert!(denies.hidden(&path).is_none(), "{open}");
+            assert!(!denies.hidden_entry(&path), "{open}");
         }
     }
 
@@ -205,6 +231,8 @@ mod tests {
         let workspace = Path::new("/w/p");
         assert!(denies.denies(&Effect::Read(at("/s/journal.db")), workspace).is_some());
         assert!(denies.denies(&Effect::Read(at("/s2")), workspace).is_none());
+        assert!(denies.hidden_entry(Path::new("/s")) && denies.hidden_entry(Path::new("/s/a/b")));
+        assert!(!denies.hidden_entry(Path::new("/s2")));
         assert!(denies.denies(&Effect::Delete(at("/w")), workspace).is_some());
         assert!(denies.denies(&Effect::Delete(at("/w/p/a")), workspace).is_none());
         assert!(denies.denies(&Effect::Write(at("/")), workspace).is_some());
