@@ -328,12 +328,13 @@ async fn pass(
     ticket.declare(ready.effects.clone());
     let grant = approve::settle(engine, call, &verdict).await?;
     let _slot = schedule::wait(engine, call, ticket).await?;
-    if let Some(output) = engine.cache.get(engine, call, &ready) {
+    let key = engine.cache.key(call, &ready.effects);
+    if let Some(output) = key.as_ref().and_then(|key| engine.cache.get(engine, key)) {
         return Ok(output);
     }
     record::started(engine, call, &ready.effects, &grant).await?;
     checkpoint::before(engine, call, &ready.effects).await?;
-    let mut output = run::run(engine, call, ready, grant).await?;
+    let mut output = run::run(engine, call, ready, grant, key).await?;
     unless_stopped(&cancel, hooks::after(engine, call, &mut output)).await?;
     Ok(output)
 }

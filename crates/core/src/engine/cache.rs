@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::{Call, Ready, Shared};
+use super::{Call, Shared};
 use crate::sync::Lock;
-use crate::{Fingerprint, Host, Output, Overrides, Resolved};
+use crate::{Effects, Fingerprint, Host, Output, Overrides, Resolved};
 
 /// Changes within this time of a read may share its timestamp: kernels stamp files with the clock of their timer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ pub struct CacheStats {
 pub(super) struct Cache {
     most: usize,
     ttl: Duration,
-    entries: Lock<HashMap<String, Entry>>,
+    entries: Lock<HashMap<Key, Entry>>,
     uses: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -69,18 +69,20 @@ impl Cache {
         }
     }
 
-    /// The answer to this call, if it was given before and is still true.
-    pub(super) fn get(&self, engine: &Shared, call: &Call, ready: &Ready<'_>) -> Option<Output> {
-        if self.most == 0 || !ready.effects.only_reads() || ready.effects.is_empty() {
-            return None;
-        }
-        let found = self.look(engine, &key(call));
+    /// Under which name the answer to this call is kept, if it may be.
+    pub(super) fn key(&self, call: &Call, effects: &Effects) -> Option<Key> {
+        (self.most > 0 && effects.only_reads() && !effects.is_empty()).then(|| Key::of(call))
+    }
+
+    /// The answer that was given before, if it is still true.
+    pub(super) fn get(&self, engine: &Shared, key: &Key) -> Option<Output> {
+        let found = self.look(engine, key);
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found.map(|output| output.with("cached", true))
     }
 
-    fn look(&self, engine: &Shared, key: &str) -> Option<Output> {
+    fn look(&self, engine: &Shared, key: &Key) -> Option<Output> {
         let now = engine.host.clock().now();
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(key)?;
@@ -96,19 +98,19 @@ impl Cache {
     /// Keeps an answer, with what was read for it; `began` is a moment before the first read.
     pub(super) fn put(
         &self,
-        call: &Call,
+        key: Key,
         output: &Output,
         observed: Option<Vec<(PathBuf, Fingerprint)>>,
         began: SystemTime,
     ) {
         let Some(observed) = observed else { return };
-        if self.most == 0 || output.is_error || observed.is_empty() || !settled(&observed, began) {
+        if output.is_error || observed.is_empty() || !settled(&observed, began) {
             return;
         }
         let last_use = self.uses.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { output: output.clone(), observed, at: began, last_use };
         let mut entries = self.entries.lock();
-        entries.insert(key(call), entry);
+        entries.insert(key, entry);
         if entries.len() > self.most {
             let oldest =
                 entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| key.clone());
@@ -123,11 +125,17 @@ impl Cache {
 }
 
 /// Session, tool, directory, bound and canonical arguments. The session is part of it because a read also notes what the session saw.
-fn key(call: &Call) -> String {
-    let Overrides { work_dir, output_bytes, .. } = &call.overrides;
-    let mut key = format!("{}\0{}\0{work_dir:?}\0{output_bytes:?}\0", call.session.id(), call.name);
-    push_canonical(&mut key, &call.input);
-    key
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Key(String);
+
+impl Key {
+    fn of(call: &Call) -> Self {
+        let Overrides { work_dir, output_bytes, .. } = &call.overrides;
+        let mut key =
+            format!("{}\0{}\0{work_dir:?}\0{output_bytes:?}\0", call.session.id(), call.name);
+        push_canonical(&mut key, &call.input);
+        Self(key)
+    }
 }
 
 /// JSON with sorted keys: arguments in another order are the same arguments.

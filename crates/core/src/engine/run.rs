@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use super::cache::Key;
 use super::{Call, Ready, Shared};
 use crate::context::{Context, Inner};
 use crate::sync::Lock;
@@ -12,6 +13,7 @@ pub(super) async fn run(
     call: &Call,
     ready: Ready<'_>,
     grant: Grant,
+    key: Option<Key>,
 ) -> Result<Output, ToolError> {
     let only_reads = ready.effects.only_reads();
     let began = engine.host.clock().now();
@@ -51,8 +53,8 @@ pub(super) async fn run(
     cx.end_output();
     if !only_reads {
         engine.cache.clear();
-    } else if let Ok(output) = &ending {
-        engine.cache.put(call, output, cx.take_observed(), began);
+    } else if let (Ok(output), Some(key)) = (&ending, key) {
+        engine.cache.put(key, output, cx.take_observed(), began);
     }
     ending.map_err(|error| with_partial(error, &cx))
 }
