@@ -95,16 +95,37 @@ fn create(
     written(&temporary.file, true)
 }
 
+/// Does something to the name of a regular file that is still what it was when it was seen, while nobody who knows our locks can
+/// change it.
+pub(crate) fn with_seen<T>(
+    resolver: &Resolver,
+    path: &Resolved,
+    seen: Fingerprint,
+    act: impl FnOnce(&OwnedFd, &OsStr) -> Result<T, FileErrorKind>,
+) -> Result<T, FileErrorKind> {
+    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
+        return Err(FileErrorKind::NotRegular(FileKind::Directory));
+    };
+    let parent = resolver.resolved(parent.to_owned(), true);
+    let directory = open_directory(resolver, &parent).map_err(stale_if_missing)?;
+    let target = Target { directory: &directory, name, seen };
+    target.look()?;
+    let _locked = target.lock()?;
+    // Whoever held the lock may have changed it.
+    target.look()?;
+    act(&directory, name)
+}
+
 /// A file that is to be replaced, moved or removed.
-pub(crate) struct Target<'a> {
-    pub(crate) directory: &'a OwnedFd,
-    pub(crate) name: &'a OsStr,
-    pub(crate) seen: Fingerprint,
+struct Target<'a> {
+    directory: &'a OwnedFd,
+    name: &'a OsStr,
+    seen: Fingerprint,
 }
 
 /// What was found in its place.
-pub(crate) struct Old {
-    pub(crate) stat: Stat,
+struct Old {
+    stat: Stat,
     owner: Uid,
     group: Gid,
 }
@@ -139,7 +160,7 @@ impl Target<'_> {
     }
 
     /// Makes sure that the file is still what was expected.
-    pub(crate) fn look(&self) -> Result<Old, FileErrorKind> {
+    fn look(&self) -> Result<Old, FileErrorKind> {
         let raw = rustix::fs::statat(self.directory, self.name, AtFlags::SYMLINK_NOFOLLOW)
             .map_err(stale_if_missing)?;
         let stat = stat_from(&raw);
@@ -163,7 +184,7 @@ impl Target<'_> {
     }
 
     /// Locks the file against other processes, if it can be opened for that.
-    pub(crate) fn lock(&self) -> Result<Option<File>, FileErrorKind> {
+    fn lock(&self) -> Result<Option<File>, FileErrorKind> {
         match open_child(self.directory.as_fd(), self.name, FOR_READING) {
             Ok(file) => {
                 lock_between_processes(&file).map_err(FileErrorKind::Io)?;

@@ -6,9 +6,9 @@
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use std::io;
-use windlass_core::{FileError, FileErrorKind, FileKind, Fingerprint, Resolved};
+use windlass_core::{FileError, FileErrorKind, Fingerprint, Resolved};
 
-use crate::change::{Target, stale_if_missing, sync_directory};
+use crate::change::{stale_if_missing, sync_directory, with_seen};
 use crate::kernel::{meaning, refusal};
 use crate::locks::Locks;
 use crate::parents::open_directory;
@@ -30,18 +30,10 @@ fn remove_file(
     path: &Resolved,
     seen: Fingerprint,
 ) -> Result<(), FileErrorKind> {
-    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
-        return Err(FileErrorKind::NotRegular(FileKind::Directory));
-    };
-    let parent = resolver.resolved(parent.to_owned(), true);
-    let directory = open_directory(resolver, &parent).map_err(stale_if_missing)?;
-    let target = Target { directory: &directory, name, seen };
-    target.look()?;
-    let _locked = target.lock()?;
-    // Whoever held the lock may have changed it.
-    target.look()?;
-    rustix::fs::unlinkat(&directory, name, AtFlags::empty()).map_err(stale_if_missing)?;
-    sync_directory(&directory).map_err(unconfirmed)
+    with_seen(resolver, path, seen, |directory, name| {
+        rustix::fs::unlinkat(directory, name, AtFlags::empty()).map_err(stale_if_missing)?;
+        sync_directory(directory).map_err(unconfirmed)
+    })
 }
 
 /// Removes an empty directory.

@@ -8,10 +8,10 @@ use rustix::fs::{AtFlags, RenameFlags};
 use rustix::io::Errno;
 use windlass_core::{FileError, FileErrorKind, FileKind, Fingerprint, Resolved, Stat};
 
-use crate::change::{Target, stale_if_missing, sync_directory};
+use crate::change::{stale_if_missing, sync_directory, with_seen};
 use crate::kernel::{meaning, refusal, stat_child};
 use crate::locks::Locks;
-use crate::parents::{Parents, open_directory};
+use crate::parents::Parents;
 use crate::resolver::Resolver;
 
 /// Moves a regular file that is still what it was when it was seen.
@@ -46,20 +46,12 @@ fn move_to(
     parents: &Parents,
     new_name: &OsStr,
 ) -> Result<Stat, FileErrorKind> {
-    let (Some(parent), Some(name)) = (from.path.parent(), from.path.file_name()) else {
-        return Err(FileErrorKind::NotRegular(FileKind::Directory));
-    };
-    let parent = resolver.resolved(parent.to_owned(), true);
-    let directory = open_directory(resolver, &parent).map_err(stale_if_missing)?;
-    let target = Target { directory: &directory, name, seen };
-    target.look()?;
-    let _locked = target.lock()?;
-    // Whoever held the lock may have changed it.
-    target.look()?;
-    become_new(directory.as_fd(), name, parents.directory(), new_name).map_err(moved_not)?;
-    parents.settle().map_err(unconfirmed)?;
-    sync_directory(&directory).map_err(unconfirmed)?;
-    stat_child(parents.directory(), new_name).map_err(meaning)
+    with_seen(resolver, from, seen, |directory, name| {
+        become_new(directory.as_fd(), name, parents.directory(), new_name).map_err(moved_not)?;
+        parents.settle().map_err(unconfirmed)?;
+        sync_directory(directory).map_err(unconfirmed)?;
+        stat_child(parents.directory(), new_name).map_err(meaning)
+    })
 }
 
 /// Takes a new name, which nothing may have.
