@@ -16,6 +16,7 @@ use windlass_core::{
     WalkSettings, quote,
 };
 
+use crate::defaults::{five_hundred, here};
 use crate::pattern::{self, Pattern};
 use crate::shown::{self, Notes, Root};
 
@@ -37,14 +38,6 @@ pub(crate) struct Args {
     #[serde(default = "five_hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: usize,
-}
-
-fn here() -> PathBuf {
-    PathBuf::from(".")
-}
-
-fn five_hundred() -> usize {
-    500
 }
 
 impl Tool for Glob {

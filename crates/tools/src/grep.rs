@@ -22,6 +22,7 @@ use windlass_core::{
     CallId, Context, Effects, Kinds, Output, Tool, ToolError, WalkSettings, quote,
 };
 
+use crate::defaults::here;
 use crate::shown::{self, Root};
 use answer::Answer;
 use found::Found;
@@ -80,10 +81,6 @@ pub(crate) struct Args {
     #[serde(default = "two_hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: usize,
-}
-
-fn here() -> PathBuf {
-    PathBuf::from(".")
 }
 
 fn two_hundred() -> usize {

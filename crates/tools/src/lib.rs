@@ -2,6 +2,7 @@
 //!
 //! A tool reaches the machine through its [`Context`](windlass_core::Context) alone; `clippy.toml` bans the side doors.
 
+mod defaults;
 mod diff;
 mod document;
 mod edit;

@@ -13,6 +13,7 @@ use windlass_core::{
     WalkSettings, quote,
 };
 
+use crate::defaults::{five_hundred, here};
 use crate::shown::{self, Notes, Root};
 use tree::{Kind, Tree};
 
@@ -38,16 +39,8 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-fn here() -> PathBuf {
-    PathBuf::from(".")
-}
-
 fn two() -> usize {
     2
-}
-
-fn five_hundred() -> usize {
-    500
 }
 
 impl Tool for List {

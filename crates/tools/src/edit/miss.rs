@@ -50,15 +50,6 @@ impl Miss {
 }
 
 fn ambiguous(lines: &[usize], strategy: Strategy, edit: &Edit, path: &str) -> String {
-    let mut shown: Vec<String> = lines.iter().take(MAX_NUMBERS).map(ToString::to_string).collect();
-    if lines.len() > MAX_NUMBERS {
-        shown.push("…".into());
-    }
-    let how = match strategy {
-        Strategy::Exact => "",
-        Strategy::Whitespace => ", apart from white space",
-        Strategy::Indentation => ", apart from indentation",
-    };
     let least = if lines.len() >= MAX_CANDIDATES { "at least " } else { "" };
     let next = match (strategy, edit.all) {
         (Strategy::Exact, _) => "give more of the lines around it, or set replace_all",
@@ -66,10 +57,20 @@ fn ambiguous(lines: &[usize], strategy: Strategy, edit: &Edit, path: &str) -> St
         (_, false) => "give more of the lines around it, exactly as they are in the file",
     };
     format!(
-        "old_string is in {path} {least}{} times{how}: at lines {}\n{next}",
+        "old_string is in {path} {least}{} times{}: at lines {}\n{next}",
         lines.len(),
-        shown.join(", ")
+        strategy.apart_from(),
+        numbers(lines)
     )
+}
+
+/// The numbers of lines, as far as they are worth naming.
+pub(crate) fn numbers(lines: &[usize]) -> String {
+    let mut shown: Vec<String> = lines.iter().take(MAX_NUMBERS).map(ToString::to_string).collect();
+    if lines.len() > MAX_NUMBERS {
+        shown.push("…".into());
+    }
+    shown.join(", ")
 }
 
 fn not_found(text: &[u8], edit: &Edit, path: &str) -> String {
@@ -236,11 +237,12 @@ fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, 
     if shown < end {
         push(words, &format!("… {} more lines", end - shown));
     }
-    let is_part = old.len() == 1;
+    // What is all on one line may be a part of a longer one.
+    let from = |line: &[u8]| if let [part] = old { beginning(line, part) } else { 0 };
     let difference =
         old.iter().enumerate().find_map(|(nth, old_line)| match lines.get(start + nth) {
             Some(line) if line == old_line => None,
-            Some(line) => Some(describe(start + nth + 1, line, old_line, terms, is_part)),
+            Some(line) => Some(describe(start + nth + 1, line, old_line, terms, from(line))),
             None => Some(format!("the file ends before line {} of {}", nth + 1, terms.old)),
         });
     if let Some(difference) = difference {
@@ -248,8 +250,8 @@ fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, 
     }
 }
 
-/// What differs between a line of the file and one that was looked for, or a part of one.
-fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms, is_part: bool) -> String {
+/// What differs between a line of the file, from this character on, and one that was looked for.
+fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms, start: usize) -> String {
     let name = terms.old;
     if trim_end(line) == trim_end(old) {
         return format!(
@@ -266,7 +268,6 @@ fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms, is_part: bool)
         );
     }
     let (line, old) = (String::from_utf8_lossy(line), String::from_utf8_lossy(old));
-    let start = if is_part { beginning(&line, &old) } else { 0 };
     let same = line.chars().skip(start).zip(old.chars()).take_while(|(a, b)| a == b).count();
     format!(
         "line {number} differs from character {} on\n  in the file:   {}\n  {:<15}{}",
@@ -278,8 +279,9 @@ fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms, is_part: bool)
 }
 
 /// The character of a line where what was looked for begins, if it begins in the middle: there its first letters are.
-fn beginning(line: &str, old: &str) -> usize {
-    let head = old.char_indices().nth(FIRST_LETTERS).map_or(old, |(end, _)| &old[..end]);
+fn beginning(line: &[u8], old: &[u8]) -> usize {
+    let (line, old) = (String::from_utf8_lossy(line), String::from_utf8_lossy(old));
+    let head = old.char_indices().nth(FIRST_LETTERS).map_or(&*old, |(end, _)| &old[..end]);
     let at = line.find(head).filter(|_| head.chars().count() == FIRST_LETTERS).unwrap_or(0);
     line[..at].chars().count()
 }

@@ -44,6 +44,15 @@ impl Strategy {
             Self::Indentation => "indentation",
         }
     }
+
+    /// What was not looked at, as an addition to "it is there".
+    pub(crate) fn apart_from(self) -> &'static str {
+        match self {
+            Self::Exact => "",
+            Self::Whitespace => ", apart from white space",
+            Self::Indentation => ", apart from indentation",
+        }
+    }
 }
 
 /// What an edit comes to.

@@ -4,11 +4,9 @@ use std::borrow::Cow;
 
 use super::hunk::{Hunk, text};
 use super::place::{Miss, Place};
-use crate::edit::miss::{Terms, push_nearest};
+use crate::edit::miss::{Terms, numbers, push_nearest};
 use crate::edit::plan::{Edit, Strategy};
 
-/// How many line numbers are named.
-const MAX_NUMBERS: usize = 20;
 /// How many hunks that were found elsewhere are named.
 const MAX_MOVED: usize = 10;
 
@@ -61,19 +59,11 @@ fn reason(miss: &Miss) -> Cow<'static, str> {
 }
 
 fn ambiguous(lines: &[usize], strategy: Strategy) -> String {
-    let mut shown: Vec<String> = lines.iter().take(MAX_NUMBERS).map(ToString::to_string).collect();
-    if lines.len() > MAX_NUMBERS {
-        shown.push("…".into());
-    }
-    let how = match strategy {
-        Strategy::Exact => "",
-        Strategy::Whitespace => ", apart from white space",
-        Strategy::Indentation => ", apart from indentation",
-    };
     format!(
-        "could be at {} places{how}: at lines {}\ngive more of the lines around it, or the line above it after `@@`",
+        "could be at {} places{}: at lines {}\ngive more of the lines around it, or the line above it after `@@`",
         lines.len(),
-        shown.join(", ")
+        strategy.apart_from(),
+        numbers(lines)
     )
 }
 
