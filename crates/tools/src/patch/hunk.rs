@@ -75,6 +75,11 @@ impl Hunk {
         self.lines.iter().any(|line| line.text.ends_with('\r'))
     }
 
+    /// Whether it ends where the file ends: it says so, or it speaks of a line that no line feed ends.
+    pub(super) fn ends_file(&self) -> bool {
+        self.at_end || self.tells_open()
+    }
+
     /// Whether it tells which lines no line feed ends.
     pub(super) fn tells_open(&self) -> bool {
         self.lines.iter().any(|line| line.open)

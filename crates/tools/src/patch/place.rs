@@ -156,7 +156,7 @@ impl Search<'_> {
     /// Where lines come that replace none and have none around them.
     fn insertion(&self, starts: &[usize]) -> Result<Place, Miss> {
         let exact = |start| Ok(Place { start, strategy: Strategy::Exact, shift: None });
-        if self.hunk.at_end || self.text.len() == 0 {
+        if self.hunk.ends_file() || self.text.len() == 0 {
             return exact(self.text.len());
         }
         match starts {
@@ -189,7 +189,7 @@ impl Search<'_> {
 
     fn all_places(&self, strategy: Strategy, from: usize) -> impl Iterator<Item = Place> {
         let past = (self.text.len() + 1).saturating_sub(self.old.len());
-        let from = if self.hunk.at_end { from.max(past.saturating_sub(1)) } else { from };
+        let from = if self.hunk.ends_file() { from.max(past.saturating_sub(1)) } else { from };
         (from..past).filter_map(move |at| self.place(strategy, at))
     }
 
@@ -281,7 +281,7 @@ impl Search<'_> {
         };
         let why = if start < self.floor {
             "before those of the hunk before it"
-        } else if self.hunk.at_end {
+        } else if self.hunk.ends_file() {
             "not at the end of the file"
         } else {
             "before the line that its header names"

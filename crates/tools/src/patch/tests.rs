@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use windlass_core::{CallResult, FileErrorKind, Outcome};
 
 use super::apply::apply;
-use super::hunk::{Action, FilePatch};
+use super::hunk::{Action, FilePatch, Hunk};
 use super::parse::parse;
 use super::place::Miss;
 use crate::diff;
@@ -603,6 +603,15 @@ fn hector_3b_13_context_is_always_validated() {
 }
 
 #[test]
+fn a_hunk_that_tells_of_an_open_line_is_at_the_end_of_the_file() {
+    let workspace = Workspace::new(&[("f", "y\nx\n\n\n\n\n\n")]);
+    let patch = "--- a/f\n+++ b/f\n@@ -4,3 +4,4 @@\n \n \n \n+a\n\\ No newline at end of file\n";
+    let done = call(&workspace, patch);
+    assert_eq!(done.outcome, Outcome::Ok, "{}", done.output.to_text());
+    assert_eq!(workspace.read("f"), b"y\nx\n\n\n\n\n\na");
+}
+
+#[test]
 fn a_byte_that_is_no_character_is_kept_or_the_patch_refused() {
     let workspace = Workspace::new(&[]);
     let content = b"caf\xc3\xa9 na\xc3\xafve\nbroken \xff here\nend\n";
@@ -698,12 +707,20 @@ proptest! {
         prop_assert!(applied.places.iter().all(Result::is_ok), "{:?}\n{patch}", applied.places);
         let spliced = old.splice(&applied.replacements).unwrap();
         prop_assert_eq!(&spliced, new.bytes(), "{}", patch);
-        // Lines above that nobody told of move the place, and nothing else.
+        // Lines above that nobody told of move the place, and nothing else; where the lines of a hunk are at several places, the
+        // one that its header names may be another.
         let above = "y\n".repeat(extra).replace('\n', ending);
         let more = [above.as_bytes(), old.text()].concat();
         let again = apply(&more, hunks);
-        let at_wanted = again.places.iter().all(Result::is_ok);
-        if at_wanted && encoding < 2 {
+        let more_text = String::from_utf8_lossy(&more).into_owned();
+        let more_lines: Vec<&str> = more_text.lines().collect();
+        let is_unique = |hunk: &Hunk| {
+            let wanted: Vec<&str> = hunk.old_lines().map(|line| line.text.as_str()).collect();
+            let fits = |lines: &&[&str]| **lines == wanted[..];
+            !wanted.is_empty() && more_lines.windows(wanted.len()).filter(fits).count() == 1
+        };
+        let all_found = again.places.iter().all(Result::is_ok);
+        if all_found && encoding < 2 && hunks.iter().all(is_unique) {
             let more = Document::parse(more).unwrap();
             let moved = more.splice(&again.replacements).unwrap();
             prop_assert_eq!(moved, [above.as_bytes(), new.text()].concat());
