@@ -1,0 +1,228 @@
+//! A launch, made ready: every text ended by a NUL, every list in place, so that nothing need be allocated after the fork.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use libc::{c_char, c_int, sock_filter};
+
+use crate::launch::{Fence, Launch, Limits, Network, Stage, View};
+use crate::sys::{self, Fd};
+use crate::{LaunchError, seccomp};
+
+pub(crate) struct Plan {
+    pub(crate) program: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+    pub(crate) argument_pointers: Vec<*const c_char>,
+    pub(crate) environment_pointers: Vec<*const c_char>,
+    pub(crate) directory: CString,
+    pub(crate) stdin: Option<Fd>,
+    pub(crate) output: Fd,
+    pub(crate) terminal: bool,
+    pub(crate) limits: Limits,
+    pub(crate) view: Option<PlannedView>,
+    pub(crate) fence: Option<PlannedFence>,
+    /// Lines for the files in which the kernel keeps who is who in a namespace.
+    pub(crate) users: CString,
+    pub(crate) groups: CString,
+    pub(crate) most_processes: CString,
+    /// Bytes that can be shared as files.
+    pub(crate) shared_memory: CString,
+}
+
+pub(crate) struct PlannedView {
+    pub(crate) workspace: Place,
+    pub(crate) stage: PlannedStage,
+    pub(crate) writable: Vec<Place>,
+    pub(crate) temporary: Option<CString>,
+    pub(crate) protected: Vec<PlannedProtected>,
+    /// The directories above those, each once and the outermost first.
+    pub(crate) nailed: Vec<CString>,
+    pub(crate) hidden: Vec<CString>,
+    pub(crate) emptied: Vec<CString>,
+    pub(crate) kept: Vec<Place>,
+    pub(crate) network: Network,
+}
+
+pub(crate) enum PlannedStage {
+    ReadOnly,
+    Direct,
+    Overlay { upper: CString, work: CString },
+}
+
+/// A directory, and those above it, the outermost first: they may have to be made again in a view.
+pub(crate) struct Place {
+    pub(crate) path: CString,
+    pub(crate) above: Vec<CString>,
+}
+
+pub(crate) struct PlannedProtected {
+    /// Relative to the workspace.
+    pub(crate) path: CString,
+    pub(crate) is_directory: bool,
+}
+
+pub(crate) struct PlannedFence {
+    pub(crate) readable: Vec<CString>,
+    pub(crate) writable: Vec<CString>,
+    pub(crate) internet: bool,
+    pub(crate) connect: bool,
+    pub(crate) landlock: u32,
+    pub(crate) filter: Vec<sock_filter>,
+}
+
+impl Plan {
+    pub(crate) fn of(launch: &Launch<'_>) -> Result<Self, LaunchError> {
+        let arguments = texts(&launch.arguments, "an argument")?;
+        let environment = texts(&launch.environment, "a variable")?;
+        // SAFETY: these only ask who we are.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        Ok(Self {
+            program: text(launch.program.as_os_str(), "the program")?,
+            argument_pointers: pointers(&arguments),
+            environment_pointers: pointers(&environment),
+            arguments,
+            environment,
+            directory: text(launch.directory.as_os_str(), "the directory")?,
+            stdin: launch.stdin.map(|fd| fd.as_raw_fd()),
+            output: launch.output.as_raw_fd(),
+            terminal: launch.terminal,
+            limits: launch.limits,
+            view: launch.view.as_ref().map(PlannedView::of).transpose()?,
+            fence: launch.fence.as_ref().map(PlannedFence::of).transpose()?,
+            users: line(&format!("{user} {user} 1\n")),
+            groups: line(&format!("{group} {group} 1\n")),
+            most_processes: line(&most_processes(&launch.limits)),
+            shared_memory: line(&launch.limits.memory.clamp(1 << 20, 1 << 30).to_string()),
+        })
+    }
+
+    /// The namespaces that the view needs.
+    pub(crate) fn namespaces(&self) -> c_int {
+        let Some(view) = &self.view else { return 0 };
+        let all = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
+        match view.network {
+            Network::Own | Network::Listener => all | libc::CLONE_NEWNET,
+            Network::Shared => all,
+        }
+    }
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan")
+            .field("program", &self.program)
+            .field("arguments", &self.arguments)
+            .field("environment", &self.environment.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl PlannedView {
+    fn of(view: &View) -> Result<Self, LaunchError> {
+        let protected = view.protected.iter().map(|protected| {
+            Ok(PlannedProtected {
+                path: text(normal(&protected.path).as_os_str(), "a protected path")?,
+                is_directory: protected.is_directory,
+            })
+        });
+        Ok(Self {
+            workspace: Place::of(&view.workspace)?,
+            stage: match &view.stage {
+                Stage::ReadOnly => PlannedStage::ReadOnly,
+                Stage::Direct => PlannedStage::Direct,
+                Stage::Overlay { upper, work } => PlannedStage::Overlay {
+                    upper: text(upper.as_os_str(), "the stage")?,
+                    work: text(work.as_os_str(), "the stage")?,
+                },
+            },
+            writable: places(&view.writable)?,
+            temporary: view
+                .temporary
+                .as_ref()
+                .map(|path| text(path.as_os_str(), "the directory for temporary files"))
+                .transpose()?,
+            protected: protected.collect::<Result<_, LaunchError>>()?,
+            nailed: nailed(view)?,
+            hidden: texts(&view.hidden, "a hidden path")?,
+            emptied: texts(&view.emptied, "an emptied directory")?,
+            kept: places(&view.kept)?,
+            network: view.network,
+        })
+    }
+}
+
+/// Mounts are copied with all that is mounted below, so that one that is copied for each place in it would double each time.
+fn nailed(view: &View) -> Result<Vec<CString>, LaunchError> {
+    let mut nailed = Vec::new();
+    for protected in &view.protected {
+        nailed.append(&mut above(&normal(&protected.path))?);
+    }
+    nailed.sort();
+    nailed.dedup();
+    Ok(nailed)
+}
+
+impl PlannedFence {
+    fn of(fence: &Fence) -> Result<Self, LaunchError> {
+        Ok(Self {
+            readable: texts(&fence.readable, "a path")?,
+            writable: texts(&fence.writable, "a path")?,
+            internet: fence.internet,
+            connect: fence.connect,
+            landlock: sys::landlock::version(),
+            filter: seccomp::program(fence.internet),
+        })
+    }
+}
+
+/// The numbers of processes. Those below 300 are given out once, so that there must be as many more: else nothing could be started
+/// any more after some hundred programs that have long ended.
+fn most_processes(limits: &Limits) -> String {
+    const GIVEN_OUT_ONCE: u64 = 300;
+    limits.processes.saturating_add(GIVEN_OUT_ONCE).clamp(GIVEN_OUT_ONCE + 2, 4 << 20).to_string()
+}
+
+fn text(text: &OsStr, what: &'static str) -> Result<CString, LaunchError> {
+    CString::new(text.as_bytes()).map_err(|_| LaunchError::Name { what })
+}
+
+fn texts<T: AsRef<OsStr>>(list: &[T], what: &'static str) -> Result<Vec<CString>, LaunchError> {
+    list.iter().map(|one| text(one.as_ref(), what)).collect()
+}
+
+/// Text of our own.
+fn line(text: &str) -> CString {
+    CString::new(text).unwrap_or_default()
+}
+
+fn places(paths: &[PathBuf]) -> Result<Vec<Place>, LaunchError> {
+    paths.iter().map(|path| Place::of(path)).collect()
+}
+
+impl Place {
+    fn of(path: &Path) -> Result<Self, LaunchError> {
+        let path = normal(path);
+        Ok(Self { above: above(&path)?, path: text(path.as_os_str(), "a path")? })
+    }
+}
+
+/// Without `.` and without a root of its own making.
+fn normal(path: &Path) -> PathBuf {
+    path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
+}
+
+/// The directories above a place, the outermost first; not the root.
+fn above(path: &Path) -> Result<Vec<CString>, LaunchError> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.retain(|path| !path.as_os_str().is_empty() && path.parent().is_some());
+    above.reverse();
+    texts(&above, "a path")
+}
+
+/// For `execve`: each, and a null at the end. They stay valid for as long as the texts are not dropped, wherever those are moved.
+fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+    texts.iter().map(|text| CStr::as_ptr(text)).chain([std::ptr::null()]).collect()
+}

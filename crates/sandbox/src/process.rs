@@ -1,0 +1,254 @@
+//! A program that was started, from the outside.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+use crate::launch::Launch;
+use crate::plan::Plan;
+use crate::sys::{self, Side};
+use crate::warden::{self, Report};
+use crate::{LaunchError, Step};
+
+/// A program that was started, with its warden. Dropped, it is ended.
+#[derive(Debug)]
+pub struct Confined {
+    /// The warden's.
+    pidfd: OwnedFd,
+    pid: libc::pid_t,
+    control: OwnedFd,
+    is_namespaced: bool,
+    listener: Option<TcpListener>,
+    stood_in: Vec<usize>,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// It and what it started used more memory than they may: this many bytes.
+    OverMemory(u64),
+    /// It started more processes than it may: this many.
+    OverProcesses(u64),
+}
+
+/// Starts a program in its surroundings. Takes as long as making those does: some milliseconds.
+///
+/// ```
+/// use std::os::fd::AsFd;
+/// use windlass_sandbox::{Ending, Launch, Limits, launch};
+/// let output = tempfile::tempfile()?;
+/// let program = launch(&Launch {
+///     program: "/bin/sh".into(),
+///     arguments: ["sh", "-c", "exit 3"].map(Into::into).to_vec(),
+///     environment: vec!["PATH=/usr/bin:/bin".into()],
+///     directory: "/".into(),
+///     stdin: None,
+///     output: output.as_fd(),
+///     terminal: false,
+///     view: None,
+///     fence: None,
+///     limits: Limits::default(),
+/// })?;
+/// assert_eq!(program.wait()?, Ending::Exited(3));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
+    let plan = Plan::of(launch)?;
+    let (ours, theirs) = socket_pair().map_err(LaunchError::Machine)?;
+    match sys::fork(plan.namespaces()) {
+        Ok(Side::Child) => warden::run(&plan, theirs.as_raw_fd()),
+        Ok(Side::Parent { pid, pidfd }) => {
+            drop(theirs);
+            // SAFETY: the kernel has just made it for us.
+            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+            let confined = Confined {
+                pidfd,
+                pid,
+                control: ours,
+                is_namespaced: plan.view.is_some(),
+                listener: None,
+                stood_in: Vec::new(),
+            };
+            confined.wait_for_start()
+        }
+        Err(errno) if plan.view.is_some() => {
+            let source = io::Error::from_raw_os_error(errno);
+            Err(LaunchError::Surroundings { step: Step::Namespaces, source })
+        }
+        Err(errno) => Err(LaunchError::Machine(io::Error::from_raw_os_error(errno))),
+    }
+}
+
+/// Keeps messages apart, and says when the other side is gone.
+fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let mut both = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: there is room for two.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, both.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just made them for us.
+    let [ours, theirs] = both.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
+    Ok((ours, theirs))
+}
+
+impl Confined {
+    fn wait_for_start(mut self) -> Result<Self, LaunchError> {
+        loop {
+            match self.next_report(true) {
+                Some(Report { kind: Report::STARTED, .. }) => return Ok(self),
+                Some(Report { kind: Report::FAILED, step, errno, .. }) => {
+                    let source = io::Error::from_raw_os_error(errno);
+                    return Err(match Step::of(step) {
+                        Step::Program => LaunchError::Program(source),
+                        step => LaunchError::Surroundings { step, source },
+                    });
+                }
+                Some(Report { kind: Report::STOOD_IN, number, .. }) => {
+                    self.stood_in.extend(usize::try_from(number));
+                }
+                Some(_) => {}
+                None => {
+                    let source = io::Error::other("its warden ended before the program began");
+                    return Err(LaunchError::Surroundings { step: Step::Start, source });
+                }
+            }
+        }
+    }
+
+    /// What the warden says next; `None` if there is nothing (more).
+    fn next_report(&mut self, wait: bool) -> Option<Report> {
+        if !wait && !is_readable(self.control.as_fd()) {
+            return None;
+        }
+        let mut bytes = [0; Report::SIZE];
+        let (read, passed) = sys::receive(self.control.as_raw_fd(), &mut bytes).ok()?;
+        let report = (read == Report::SIZE).then(|| Report::from_bytes(bytes));
+        if let Some(fd) = passed {
+            // SAFETY: the kernel has just made it for us, out of what the warden sent.
+            let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+            if report.is_some_and(|report| report.kind == Report::LISTENER) {
+                self.listener = Some(TcpListener::from(fd));
+            }
+        }
+        report
+    }
+
+    /// The listener on the program's own loopback interface, if one was wanted; given once.
+    pub fn take_listener(&mut self) -> Option<TcpListener> {
+        self.listener.take()
+    }
+
+    /// The protected places, by their number, for which something had to be put into the workspace.
+    pub fn stood_in(&self) -> &[usize] {
+        &self.stood_in
+    }
+
+    /// The warden's process, as it is called outside.
+    pub fn warden(&self) -> i32 {
+        self.pid
+    }
+
+    /// Sends a signal to everything that belongs to the program.
+    pub fn signal(&self, signal: i32) -> io::Result<()> {
+        let byte = u8::try_from(signal).map_err(io::Error::other)?;
+        sys::send(self.control.as_raw_fd(), &[byte], None).map_err(io::Error::from_raw_os_error)
+    }
+
+    /// Ends everything that belongs to the program.
+    pub fn kill(&self) {
+        if self.is_namespaced {
+            // With the first process of a namespace the kernel ends all.
+            let _ = sys::signal_by_fd(self.pidfd.as_raw_fd(), libc::SIGKILL);
+        } else {
+            // The warden reads that we are gone. It alone knows what belongs to it.
+            // SAFETY: a descriptor of ours.
+            unsafe { libc::shutdown(self.control.as_raw_fd(), libc::SHUT_WR) };
+        }
+    }
+
+    /// How it ended, if everything that belongs to it is gone. [`AsFd`] is readable then.
+    pub fn try_wait(&mut self) -> io::Result<Option<Ending>> {
+        if !is_readable(self.pidfd.as_fd()) {
+            return Ok(None);
+        }
+        let mut ending = Ending::Signalled(libc::SIGKILL);
+        while let Some(report) = self.next_report(false) {
+            match report.kind {
+                Report::ENDED => ending = Ending::of(report.status),
+                Report::OVER_MEMORY => ending = Ending::OverMemory(report.number),
+                Report::OVER_PROCESSES => ending = Ending::OverProcesses(report.number),
+                _ => {}
+            }
+        }
+        reap(self.pidfd.as_fd());
+        Ok(Some(ending))
+    }
+
+    /// Waits until everything that belongs to it is gone.
+    pub fn wait(mut self) -> io::Result<Ending> {
+        loop {
+            if let Some(ending) = self.try_wait()? {
+                return Ok(ending);
+            }
+            wait_readable(self.pidfd.as_fd(), -1);
+        }
+    }
+}
+
+impl AsFd for Confined {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+impl Drop for Confined {
+    fn drop(&mut self) {
+        self.kill();
+        if is_readable(self.pidfd.as_fd()) {
+            return reap(self.pidfd.as_fd());
+        }
+        // Its end takes a moment, for which nobody need wait; but somebody must take it.
+        if let Ok(pidfd) = self.pidfd.try_clone() {
+            let wait = move || {
+                wait_readable(pidfd.as_fd(), -1);
+                reap(pidfd.as_fd());
+            };
+            drop(std::thread::Builder::new().name("windlass-reaper".into()).spawn(wait));
+        }
+    }
+}
+
+impl Ending {
+    fn of(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Self::Signalled(libc::WTERMSIG(status))
+        } else {
+            Self::Exited(libc::WEXITSTATUS(status))
+        }
+    }
+}
+
+fn is_readable(fd: BorrowedFd<'_>) -> bool {
+    wait_readable(fd, 0)
+}
+
+fn wait_readable(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
+    let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one entry, which is ours.
+    unsafe { libc::poll(&raw mut polled, 1, milliseconds) > 0 }
+}
+
+/// Takes a process that has ended, so that it is no zombie.
+fn reap(pidfd: BorrowedFd<'_>) {
+    let id = pidfd.as_raw_fd().unsigned_abs();
+    let flags = libc::WEXITED | libc::WNOHANG;
+    // SAFETY: all zero is a valid place for the answer.
+    let mut ignored: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    // SAFETY: a descriptor that is open, and room for the answer.
+    unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut ignored, flags) };
+}

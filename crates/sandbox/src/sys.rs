@@ -1,0 +1,541 @@
+//! The kernel, one function for each call that the C library has no name for, or that must not allocate.
+//!
+//! Everything here may be called between `fork` and `exec`, in a process that was one of many threads: nothing allocates, locks or
+//! panics.
+
+use std::ffi::CStr;
+
+use libc::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
+
+/// What the kernel answered when it did not do as it was asked.
+pub(crate) type Errno = c_int;
+pub(crate) type Result<T = ()> = std::result::Result<T, Errno>;
+
+pub(crate) type Fd = c_int;
+
+pub(crate) fn last() -> Errno {
+    // SAFETY: the pointer is to this thread's own number and always valid.
+    unsafe { *libc::__errno_location() }
+}
+
+/// A system call by number.
+macro_rules! call {
+    ($number:expr $(, $argument:expr)* $(,)?) => {{
+        // SAFETY: the arguments are numbers, or pointers to memory that outlives the call and is of the size that it expects.
+        let answer: libc::c_long = unsafe { libc::syscall($number $(, $argument)*) };
+        if answer < 0 { Err($crate::sys::last()) } else { Ok(answer) }
+    }};
+}
+
+/// Descriptors are small.
+#[expect(clippy::cast_possible_truncation, reason = "the kernel gives out ints")]
+fn fd(answer: c_long) -> Fd {
+    answer as Fd
+}
+
+/// As many bytes as there was room for, at most.
+fn count(answer: c_long) -> usize {
+    usize::try_from(answer).unwrap_or(0)
+}
+
+const fn size<T>() -> usize {
+    size_of::<T>()
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct CloneArguments {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_size: u64,
+    tls: u64,
+}
+
+/// Which side of a fork this is.
+pub(crate) enum Side {
+    Parent { pid: libc::pid_t, pidfd: Fd },
+    Child,
+}
+
+/// A copy of this process, in new namespaces if so told, with no handlers of signals.
+///
+/// The child has only this thread, and must not touch what another thread may have held.
+pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
+    const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+    let mut pidfd: c_int = -1;
+    let flags =
+        u64::from(namespaces.cast_unsigned()) | u64::from(libc::CLONE_PIDFD.cast_unsigned());
+    let mut arguments = CloneArguments {
+        flags: flags | CLONE_CLEAR_SIGHAND,
+        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
+        exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
+        ..CloneArguments::default()
+    };
+    let pointer = std::ptr::from_mut(&mut arguments);
+    match call!(libc::SYS_clone3, pointer, size::<CloneArguments>())? {
+        0 => Ok(Side::Child),
+        pid => Ok(Side::Parent { pid: fd(pid), pidfd }),
+    }
+}
+
+pub(crate) fn close(fd: Fd) {
+    // SAFETY: a number. That it was closed already is no harm to this process, which is single-threaded or owns it.
+    unsafe { libc::close(fd) };
+}
+
+/// Closes everything from one number to another, both included.
+pub(crate) fn close_range(from: Fd, to: Fd) {
+    if from <= to {
+        let _ = call!(libc::SYS_close_range, from.cast_unsigned(), to.cast_unsigned(), 0);
+    }
+}
+
+pub(crate) fn open(path: &CStr, flags: c_int) -> Result<Fd> {
+    open_at(libc::AT_FDCWD, path, flags, 0)
+}
+
+pub(crate) fn open_at(at: Fd, path: &CStr, flags: c_int, mode: c_uint) -> Result<Fd> {
+    call!(libc::SYS_openat, at, path.as_ptr(), flags | libc::O_CLOEXEC, mode).map(fd)
+}
+
+#[repr(C)]
+struct OpenHow {
+    flags: u64,
+    mode: u64,
+    resolve: u64,
+}
+
+/// Takes hold of a place without opening it, through no link at all.
+pub(crate) fn place_beneath(at: Fd, path: &CStr) -> Result<Fd> {
+    const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
+    const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+    const RESOLVE_BENEATH: u64 = 0x08;
+    let how = OpenHow {
+        flags: u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned()),
+        mode: 0,
+        resolve: RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH,
+    };
+    let pointer = std::ptr::from_ref(&how);
+    call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
+}
+
+pub(crate) fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+    call!(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()).map(count)
+}
+
+/// The next entries of a directory, as the kernel writes them.
+pub(crate) fn list(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+    call!(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()).map(count)
+}
+
+pub(crate) fn write(fd: Fd, bytes: &[u8]) -> Result {
+    call!(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()).map(drop)
+}
+
+/// Writes a small file of the kernel's.
+pub(crate) fn put(path: &CStr, bytes: &[u8]) -> Result {
+    let fd = open(path, libc::O_WRONLY)?;
+    let written = write(fd, bytes);
+    close(fd);
+    written
+}
+
+pub(crate) fn dup_from(fd: Fd, least: Fd) -> Result<Fd> {
+    call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least).map(self::fd)
+}
+
+/// The same under another number, open over an `exec`.
+pub(crate) fn dup_to(fd: Fd, to: Fd) -> Result {
+    if fd == to {
+        return call!(libc::SYS_fcntl, fd, libc::F_SETFD, 0).map(drop);
+    }
+    call!(libc::SYS_dup3, fd, to, 0).map(drop)
+}
+
+pub(crate) fn mkdir_at(at: Fd, path: &CStr, mode: c_uint) -> Result {
+    call!(libc::SYS_mkdirat, at, path.as_ptr(), mode).map(drop)
+}
+
+pub(crate) fn symlink_at(target: &CStr, at: Fd, path: &CStr) -> Result {
+    call!(libc::SYS_symlinkat, target.as_ptr(), at, path.as_ptr()).map(drop)
+}
+
+pub(crate) fn chdir(path: &CStr) -> Result {
+    call!(libc::SYS_chdir, path.as_ptr()).map(drop)
+}
+
+pub(crate) fn umask(mask: c_uint) -> c_uint {
+    call!(libc::SYS_umask, mask).map_or(0o022, |old| fd(old).cast_unsigned())
+}
+
+pub(crate) fn set_session() -> Result {
+    call!(libc::SYS_setsid).map(drop)
+}
+
+pub(crate) fn prctl(option: c_int, argument: c_ulong) -> Result {
+    call!(libc::SYS_prctl, option, argument, 0, 0, 0).map(drop)
+}
+
+pub(crate) fn set_limit(resource: c_uint, soft: u64, hard: u64) -> Result {
+    let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    let none: *const c_void = std::ptr::null();
+    call!(libc::SYS_prlimit64, 0, resource, std::ptr::from_ref(&limit), none).map(drop)
+}
+
+pub(crate) fn limit_of(resource: c_uint) -> Result<u64> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let none: *const c_void = std::ptr::null();
+    call!(libc::SYS_prlimit64, 0, resource, none, std::ptr::from_mut(&mut limit))?;
+    Ok(limit.rlim_max)
+}
+
+pub(crate) fn kill(pid: libc::pid_t, signal: c_int) -> Result {
+    call!(libc::SYS_kill, pid, signal).map(drop)
+}
+
+pub(crate) fn signal_by_fd(pidfd: Fd, signal: c_int) -> Result {
+    call!(libc::SYS_pidfd_send_signal, pidfd, signal, std::ptr::null::<c_void>(), 0).map(drop)
+}
+
+/// A child that has ended, and how; `None` if those that there are go on. `ECHILD` if there are none.
+pub(crate) fn reap(block: bool) -> Result<Option<(libc::pid_t, c_int)>> {
+    let mut status: c_int = 0;
+    let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
+    let none: *const c_void = std::ptr::null();
+    match call!(libc::SYS_wait4, -1, std::ptr::from_mut(&mut status), flags, none)? {
+        0 => Ok(None),
+        pid => Ok(Some((fd(pid), status))),
+    }
+}
+
+pub(crate) fn exit(code: c_int) -> ! {
+    // SAFETY: ends this process and nothing else; no destructor runs.
+    unsafe { libc::_exit(code) }
+}
+
+/// Puts every signal aside, or none.
+pub(crate) fn block_signals(all: bool) -> Result {
+    let mask: u64 = if all { !0 } else { 0 };
+    let none: *const c_void = std::ptr::null();
+    let pointer = std::ptr::from_ref(&mask);
+    call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, pointer, none, size::<u64>()).map(drop)
+}
+
+/// Bytes that are used of the file system at a place.
+pub(crate) fn used(path: &CStr) -> Result<u64> {
+    // SAFETY: all zero is a valid place for the answer.
+    let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
+    call!(libc::SYS_statfs, path.as_ptr(), std::ptr::from_mut(&mut found))?;
+    let size = u64::try_from(found.f_bsize).unwrap_or(0);
+    Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(size))
+}
+
+/// Lets every signal do what it does of itself, also those that we, or who started us, ignore.
+pub(crate) fn default_signals() {
+    /// As the kernel has it; all zero is what a signal does of itself.
+    const NOTHING: [u64; 4] = [0; 4];
+    const MOST: c_int = 64;
+    let none: *const c_void = std::ptr::null();
+    for signal in 1..=MOST {
+        // Two of them can only do that.
+        let _ = call!(libc::SYS_rt_sigaction, signal, NOTHING.as_ptr(), none, size::<u64>());
+    }
+}
+
+/// Milliseconds since some time.
+pub(crate) fn now() -> i64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.wrapping_mul(1_000).wrapping_add(now.tv_nsec / 1_000_000)
+}
+
+/// A descriptor that is readable when a child has ended, or when we are asked to end.
+pub(crate) fn signal_fd() -> Result<Fd> {
+    let bit = |signal: c_int| 1u64 << (signal - 1);
+    let mask = bit(libc::SIGCHLD) | bit(libc::SIGTERM) | bit(libc::SIGINT);
+    let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
+    call!(libc::SYS_signalfd4, -1, std::ptr::from_ref(&mask), size::<u64>(), flags).map(fd)
+}
+
+/// Waits until one of two descriptors is readable or the time is over; which are.
+pub(crate) fn poll(fds: [Fd; 2], milliseconds: c_int) -> Result<[bool; 2]> {
+    let one = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut polled = fds.map(one);
+    let seconds = i64::from(milliseconds / 1_000);
+    let timeout =
+        libc::timespec { tv_sec: seconds, tv_nsec: i64::from(milliseconds % 1_000) * 1_000_000 };
+    let timeout: *const libc::timespec =
+        if milliseconds < 0 { std::ptr::null() } else { std::ptr::from_ref(&timeout) };
+    let none: *const c_void = std::ptr::null();
+    match call!(libc::SYS_ppoll, polled.as_mut_ptr(), 2, timeout, none, 0) {
+        Ok(_) | Err(libc::EINTR) => Ok(polled.map(|one| one.revents != 0)),
+        Err(errno) => Err(errno),
+    }
+}
+
+pub(crate) fn execute(
+    program: &CStr,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> Errno {
+    match call!(libc::SYS_execve, program.as_ptr(), arguments, environment) {
+        Ok(_) => 0,
+        Err(errno) => errno,
+    }
+}
+
+pub(crate) fn ioctl(fd: Fd, request: c_ulong, argument: *mut c_void) -> Result {
+    call!(libc::SYS_ioctl, fd, request, argument).map(drop)
+}
+
+pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<Fd> {
+    call!(libc::SYS_socket, domain, kind | libc::SOCK_CLOEXEC, protocol).map(fd)
+}
+
+/// A socket that listens on a port of the loopback interface.
+pub(crate) fn listen_on_loopback(port: u16) -> Result<Fd> {
+    let fd = socket(libc::AF_INET, libc::SOCK_STREAM, 0)?;
+    let address = libc::sockaddr_in {
+        sin_family: 2,
+        sin_port: port.to_be(),
+        sin_addr: libc::in_addr { s_addr: u32::from_ne_bytes([127, 0, 0, 1]) },
+        sin_zero: [0; 8],
+    };
+    let pointer = std::ptr::from_ref(&address);
+    call!(libc::SYS_bind, fd, pointer, size::<libc::sockaddr_in>())?;
+    call!(libc::SYS_listen, fd, 128)?;
+    Ok(fd)
+}
+
+/// Sends bytes over a socket, with a descriptor if there is one.
+pub(crate) fn send(fd: Fd, bytes: &[u8], passed: Option<Fd>) -> Result {
+    /// Room for one descriptor: a header of 16 bytes, and 4 bytes rounded up to 8.
+    #[repr(C, align(8))]
+    struct Control {
+        header: libc::cmsghdr,
+        passed: [c_int; 2],
+    }
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // SAFETY: all zero is a valid header without a length.
+    let mut header: libc::cmsghdr = unsafe { std::mem::zeroed() };
+    header.cmsg_len = (size::<libc::cmsghdr>() + size::<c_int>()) as _;
+    header.cmsg_level = libc::SOL_SOCKET;
+    header.cmsg_type = libc::SCM_RIGHTS;
+    let mut control = Control { header, passed: [passed.unwrap_or(-1), 0] };
+    // SAFETY: all zero is a valid message without parts.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = std::ptr::from_mut(&mut part);
+    message.msg_iovlen = 1;
+    if passed.is_some() {
+        message.msg_control = std::ptr::from_mut(&mut control).cast();
+        message.msg_controllen = size::<Control>() as _;
+    }
+    let pointer = std::ptr::from_mut(&mut message);
+    call!(libc::SYS_sendmsg, fd, pointer, libc::MSG_NOSIGNAL).map(drop)
+}
+
+/// Receives one message, and the descriptor that came with it. No bytes: the other side is gone.
+pub(crate) fn receive(fd: Fd, bytes: &mut [u8]) -> Result<(usize, Option<Fd>)> {
+    let mut control = [0u64; 4];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: all zero is a valid message without parts.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = std::ptr::from_mut(&mut part);
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    let pointer = std::ptr::from_mut(&mut message);
+    let read = loop {
+        match call!(libc::SYS_recvmsg, fd, pointer, libc::MSG_CMSG_CLOEXEC) {
+            Err(libc::EINTR) => {}
+            other => break other?,
+        }
+    };
+    // SAFETY: the header lies in `control`, which the kernel filled; the macro looks at its length first.
+    let first = unsafe { libc::CMSG_FIRSTHDR(pointer) };
+    let passed = (!first.is_null()).then(|| {
+        // SAFETY: we are sent nothing but one descriptor.
+        unsafe { libc::CMSG_DATA(first).cast::<c_int>().read_unaligned() }
+    });
+    Ok((usize::try_from(read).unwrap_or(0), passed))
+}
+
+pub(crate) mod mount {
+    //! Mounts, by descriptor.
+
+    use super::{CStr, Fd, Result, c_int, c_uint, c_void, fd, size};
+
+    pub(crate) const RDONLY: u64 = 0x01;
+    pub(crate) const NOSUID: u64 = 0x02;
+    pub(crate) const NODEV: u64 = 0x04;
+
+    const EMPTY_PATH: c_uint = 0x1000;
+    const RECURSIVE: c_uint = 0x8000;
+    const OPEN_TREE_CLONE: c_uint = 1;
+
+    #[repr(C)]
+    struct Attributes {
+        set: u64,
+        clear: u64,
+        propagation: u64,
+        userns_fd: u64,
+    }
+
+    /// What is mounted from now on is seen here alone, and what is mounted elsewhere is not seen here.
+    pub(crate) fn detach_all() -> Result {
+        let none: *const c_void = std::ptr::null();
+        let flags = libc::MS_REC | libc::MS_PRIVATE;
+        call!(libc::SYS_mount, none, c"/".as_ptr(), none, flags, none).map(drop)
+    }
+
+    /// A copy of the mounts from a place on, with all that is mounted below it or without.
+    pub(crate) fn copy(at: Fd, path: &CStr) -> Result<Fd> {
+        let flags = OPEN_TREE_CLONE | RECURSIVE | EMPTY_PATH | libc::O_CLOEXEC.cast_unsigned();
+        call!(libc::SYS_open_tree, at, path.as_ptr(), flags).map(fd)
+    }
+
+    /// Sets attributes of a mount and all below it.
+    pub(crate) fn restrict(at: Fd, path: &CStr, set: u64) -> Result {
+        let attributes = Attributes { set, clear: 0, propagation: 0, userns_fd: 0 };
+        let pointer = std::ptr::from_ref(&attributes);
+        let flags = RECURSIVE | EMPTY_PATH;
+        call!(libc::SYS_mount_setattr, at, path.as_ptr(), flags, pointer, size::<Attributes>())
+            .map(drop)
+    }
+
+    /// Puts a mount at a place.
+    pub(crate) fn attach(mount: Fd, at: Fd, path: &CStr) -> Result {
+        const FROM_EMPTY: c_uint = 0x04;
+        const TO_EMPTY: c_uint = 0x40;
+        let flags = FROM_EMPTY | if path.is_empty() { TO_EMPTY } else { 0 };
+        call!(libc::SYS_move_mount, mount, c"".as_ptr(), at, path.as_ptr(), flags).map(drop)
+    }
+
+    /// A new file system with these options; an option without a value is a flag.
+    pub(crate) fn new(kind: &CStr, options: &[(&CStr, Option<&CStr>)]) -> Result<Fd> {
+        let context = call!(libc::SYS_fsopen, kind.as_ptr(), 1).map(fd)?;
+        let made = configure(context, options).and_then(|()| {
+            let attributes = c_uint::try_from(NOSUID).unwrap_or(0);
+            call!(libc::SYS_fsmount, context, 1, attributes).map(fd)
+        });
+        super::close(context);
+        made
+    }
+
+    fn configure(context: Fd, options: &[(&CStr, Option<&CStr>)]) -> Result {
+        const FLAG: c_int = 0;
+        const STRING: c_int = 1;
+        const CREATE: c_int = 6;
+        let none: *const c_void = std::ptr::null();
+        for (key, value) in options {
+            match value {
+                Some(value) => {
+                    call!(libc::SYS_fsconfig, context, STRING, key.as_ptr(), value.as_ptr(), 0)?
+                }
+                None => call!(libc::SYS_fsconfig, context, FLAG, key.as_ptr(), none, 0)?,
+            };
+        }
+        call!(libc::SYS_fsconfig, context, CREATE, none, none, 0).map(drop)
+    }
+}
+
+pub(crate) mod landlock {
+    //! Rights to files, given up for good.
+
+    use super::{CStr, Fd, Result, c_int, c_void, fd, size};
+
+    #[repr(C)]
+    struct Ruleset {
+        fs: u64,
+        net: u64,
+        scoped: u64,
+    }
+
+    #[repr(C, packed)]
+    struct Beneath {
+        allowed: u64,
+        parent: c_int,
+    }
+
+    /// Which version the kernel speaks; 0 if none.
+    pub(crate) fn version() -> u32 {
+        let none: *const c_void = std::ptr::null();
+        let version = call!(libc::SYS_landlock_create_ruleset, none, 0, 1);
+        version.ok().and_then(|version| u32::try_from(version).ok()).unwrap_or(0)
+    }
+
+    pub(crate) fn ruleset(fs: u64, net: u64, scoped: u64) -> Result<Fd> {
+        let ruleset = Ruleset { fs, net, scoped };
+        let pointer = std::ptr::from_ref(&ruleset);
+        call!(libc::SYS_landlock_create_ruleset, pointer, size::<Ruleset>(), 0).map(fd)
+    }
+
+    /// Allows this below a place. That there is nothing is no error.
+    pub(crate) fn allow(ruleset: Fd, path: &CStr, allowed: u64, of_a_file: u64) -> Result {
+        const PATH_BENEATH: c_int = 1;
+        let parent = match super::open(path, libc::O_PATH) {
+            Ok(parent) => parent,
+            Err(libc::ENOENT | libc::EACCES) => return Ok(()),
+            Err(errno) => return Err(errno),
+        };
+        let beneath = Beneath { allowed, parent };
+        let add = |beneath: &Beneath| {
+            let pointer = std::ptr::from_ref(beneath);
+            call!(libc::SYS_landlock_add_rule, ruleset, PATH_BENEATH, pointer, 0).map(drop)
+        };
+        let added = match add(&beneath) {
+            // A file has fewer rights than a directory.
+            Err(libc::EINVAL) => add(&Beneath { allowed: allowed & of_a_file, parent }),
+            other => other,
+        };
+        super::close(parent);
+        added
+    }
+
+    pub(crate) fn restrict_self(ruleset: Fd) -> Result {
+        call!(libc::SYS_landlock_restrict_self, ruleset, 0).map(drop)
+    }
+}
+
+/// Lets a program of the kernel's own machine decide about every system call from now on.
+pub(crate) fn filter(program: &[libc::sock_filter]) -> Result {
+    const SET_MODE_FILTER: c_int = 1;
+    let length = libc::c_ushort::try_from(program.len()).map_err(|_| libc::EINVAL)?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
+    let pointer = std::ptr::from_ref(&filter);
+    call!(libc::SYS_seccomp, SET_MODE_FILTER, 0, pointer).map(drop)
+}
+
+/// Gives up every capability, for good.
+pub(crate) fn drop_capabilities() -> Result {
+    const NO_ROOT_AND_LOCKED: c_ulong = 0b1010_1111;
+    for capability in 0..64 {
+        match prctl(libc::PR_CAPBSET_DROP, capability) {
+            Ok(()) => {}
+            // There are no more.
+            Err(libc::EINVAL) => break,
+            // Who may not give up what could be given to others gets nothing from others either: no new privileges.
+            Err(libc::EPERM) => return give_up_own_capabilities(),
+            Err(errno) => return Err(errno),
+        }
+    }
+    prctl(libc::PR_SET_SECUREBITS, NO_ROOT_AND_LOCKED)?;
+    give_up_own_capabilities()
+}
+
+fn give_up_own_capabilities() -> Result {
+    #[repr(C)]
+    struct Header {
+        version: u32,
+        pid: c_int,
+    }
+    const VERSION_3: u32 = 0x2008_0522;
+    let header = Header { version: VERSION_3, pid: 0 };
+    let none = [0u32; 6];
+    call!(libc::SYS_capset, std::ptr::from_ref(&header), none.as_ptr()).map(drop)
+}

@@ -1,0 +1,395 @@
+//! The warden: the process between us and a program.
+//!
+//! It is a copy of us that never becomes another program, so it must not allocate, lock or panic. In namespaces of its own it is the
+//! first process: when it ends, the kernel ends all others in there. Without them it is the one to whom orphans are given, and
+//! ends those that are there until none is left.
+
+use std::ffi::CStr;
+
+use libc::{c_int, pid_t};
+
+use crate::Step;
+use crate::name::Name;
+use crate::plan::Plan;
+use crate::surroundings::{self, Failure};
+use crate::sys::{self, Fd, Side};
+use crate::usage::Usage;
+
+/// What the warden tells us.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Report {
+    pub(crate) kind: u32,
+    pub(crate) step: i32,
+    pub(crate) errno: i32,
+    pub(crate) status: i32,
+    pub(crate) number: u64,
+}
+
+impl Report {
+    /// The program runs.
+    pub(crate) const STARTED: u32 = 1;
+    /// It could not be started.
+    pub(crate) const FAILED: u32 = 2;
+    /// It has ended.
+    pub(crate) const ENDED: u32 = 3;
+    /// It used too much memory.
+    pub(crate) const OVER_MEMORY: u32 = 4;
+    /// It started too many processes.
+    pub(crate) const OVER_PROCESSES: u32 = 5;
+    /// Something was put where a protected place was empty.
+    pub(crate) const STOOD_IN: u32 = 6;
+    /// The listener, which comes with it.
+    pub(crate) const LISTENER: u32 = 7;
+
+    pub(crate) const SIZE: usize = size_of::<Self>();
+
+    pub(crate) fn of(kind: u32) -> Self {
+        Self { kind, ..Self::default() }
+    }
+
+    fn failure(failure: Failure) -> Self {
+        Self { step: failure.step as i32, errno: failure.errno, ..Self::of(Self::FAILED) }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        // SAFETY: whole numbers without room between them, of a size that the compiler checks.
+        unsafe { std::mem::transmute(self) }
+    }
+
+    pub(crate) fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
+        // SAFETY: any bytes are whole numbers.
+        unsafe { std::mem::transmute(bytes) }
+    }
+
+    fn send(self, to: Fd, passed: Option<Fd>) {
+        // Nobody listens any more: then nobody needs to know.
+        let _ = sys::send(to, &self.to_bytes(), passed);
+    }
+}
+
+/// The descriptors that a warden keeps.
+#[derive(Clone, Copy)]
+struct Kept {
+    control: Fd,
+    stdin: Fd,
+    output: Fd,
+}
+
+/// All of the warden's life.
+pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
+    let Ok(kept) = keep(plan, control) else { sys::exit(1) };
+    match start(plan, kept) {
+        Ok(program) => watch(plan, kept.control, program),
+        Err(failure) => Report::failure(failure).send(kept.control, None),
+    }
+    sys::exit(0)
+}
+
+/// Lets go of everything that the process before us had open. Its descriptors are copies: what is left open here could keep a
+/// pipe alive that somebody waits for.
+fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
+    const FIRST: Fd = 10;
+    let _ = sys::block_signals(true);
+    let stdin = match plan.stdin {
+        Some(stdin) => stdin,
+        None => sys::open(c"/dev/null", libc::O_RDONLY)?,
+    };
+    let control = sys::dup_from(control, FIRST)?;
+    let stdin = sys::dup_from(stdin, control + 1)?;
+    let output = sys::dup_from(plan.output, stdin + 1)?;
+    sys::close_range(0, control - 1);
+    sys::close_range(control + 1, stdin - 1);
+    sys::close_range(stdin + 1, output - 1);
+    sys::close_range(output + 1, Fd::MAX);
+    // What asks for the lowest number must not get one of the usual three.
+    for _ in 0..3 {
+        sys::open(c"/dev/null", libc::O_RDWR)?;
+    }
+    Ok(Kept { control, stdin, output })
+}
+
+/// Makes the surroundings and the program in them; its number.
+fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
+    use surroundings::At as _;
+    let _ = sys::set_session();
+    let mask = sys::umask(0);
+    if let Some(view) = &plan.view {
+        surroundings::identify(plan)?;
+        let listener = surroundings::make_network(view.network)?;
+        surroundings::make_view(plan, view, &mut |number| {
+            let report = Report { number: number as u64, ..Report::of(Report::STOOD_IN) };
+            report.send(kept.control, None);
+        })?;
+        if let Some(listener) = listener {
+            Report::of(Report::LISTENER).send(kept.control, Some(listener));
+            sys::close(listener);
+        }
+        surroundings::drop_privileges()?;
+    } else {
+        sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).at(Step::Start)?;
+        if plan.fence.is_some() {
+            surroundings::drop_privileges()?;
+        }
+    }
+    sys::umask(mask);
+    // A copy of us holds what we know: nobody may look into it.
+    sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Step::Privileges)?;
+    let program = begin(plan, kept);
+    sys::close(kept.stdin);
+    sys::close(kept.output);
+    program
+}
+
+/// Forks once more and waits until the program has taken over; its number.
+fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
+    use surroundings::At as _;
+    let (told, tell) = pipe().at(Step::Start)?;
+    match sys::fork(0).at(Step::Start)? {
+        Side::Child => {
+            sys::close(told);
+            let failure = become_program(plan, kept);
+            let _ = sys::write(tell, &Report::failure(failure).to_bytes());
+            sys::exit(127)
+        }
+        Side::Parent { pid, pidfd } => {
+            sys::close(tell);
+            sys::close(pidfd);
+            let mut bytes = [0; Report::SIZE];
+            let read = sys::read(told, &mut bytes);
+            sys::close(told);
+            match read {
+                Ok(Report::SIZE) => {
+                    let Report { step, errno, .. } = Report::from_bytes(bytes);
+                    Err(Failure { step: Step::of(step), errno })
+                }
+                _ => Ok(pid),
+            }
+        }
+    }
+}
+
+fn pipe() -> sys::Result<(Fd, Fd)> {
+    let mut both = [-1; 2];
+    // SAFETY: there is room for two.
+    if unsafe { libc::pipe2(both.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+        return Err(sys::last());
+    }
+    let [read, write] = both;
+    Ok((read, write))
+}
+
+/// Comes back only if that is not possible.
+fn become_program(plan: &Plan, kept: Kept) -> Failure {
+    let ready = || {
+        use surroundings::At as _;
+        surroundings::connect(kept.stdin, kept.output, plan.terminal)?;
+        sys::chdir(&plan.directory).at(Step::Directory)?;
+        surroundings::set_limits(plan)?;
+        if let Some(fence) = &plan.fence {
+            surroundings::raise_fence(plan, fence)?;
+        }
+        sys::default_signals();
+        sys::block_signals(false).at(Step::Start)
+    };
+    if let Err(failure) = ready() {
+        return failure;
+    }
+    let (arguments, environment) = (&plan.argument_pointers, &plan.environment_pointers);
+    let errno = sys::execute(&plan.program, arguments.as_ptr(), environment.as_ptr());
+    Failure { step: Step::Program, errno }
+}
+
+/// Waits for the program, for a word from us, and for the limits.
+fn watch(plan: &Plan, control: Fd, program: pid_t) {
+    Report::of(Report::STARTED).send(control, None);
+    let Ok(signals) = sys::signal_fd() else { return end_all(plan, control, None) };
+    let mut look = sys::now() + Usage::default().pause(plan);
+    loop {
+        let wait = look.saturating_sub(sys::now()).clamp(0, Usage::LONGEST);
+        let ready = sys::poll([control, signals], c_int::try_from(wait).unwrap_or(0));
+        let [told, signalled] = ready.unwrap_or([true, false]);
+        if signalled {
+            let mut ignored = [0; 1024];
+            let _ = sys::read(signals, &mut ignored);
+        }
+        if let Some(status) = reap_all(program) {
+            let report = Report { status, ..Report::of(Report::ENDED) };
+            return end_all(plan, control, Some(report));
+        }
+        if told && !obey(plan, control) {
+            return end_all(plan, control, None);
+        }
+        // By the clock: a program that keeps us busy must not keep us from looking.
+        if sys::now() >= look {
+            let usage = Usage::of(plan);
+            if let Some(report) = usage.over_limits(plan) {
+                return end_all(plan, control, Some(report));
+            }
+            look = sys::now() + usage.pause(plan);
+        }
+    }
+}
+
+/// Takes every child that has ended; how the program did, if it is among them.
+fn reap_all(program: pid_t) -> Option<c_int> {
+    let mut ended = None;
+    while let Ok(Some((pid, status))) = sys::reap(false) {
+        if pid == program {
+            ended = Some(status);
+        }
+    }
+    ended
+}
+
+/// Does as it is told: a byte is a signal for everything. `false` if nobody is there any more.
+fn obey(plan: &Plan, control: Fd) -> bool {
+    let mut word = [0; 1];
+    match sys::read(control, &mut word) {
+        Ok(1) => {
+            let [signal] = word;
+            for pid in Tree::of(plan).pids() {
+                let _ = sys::kill(*pid, c_int::from(signal));
+            }
+            true
+        }
+        Err(libc::EINTR | libc::EAGAIN) => true,
+        _ => false,
+    }
+}
+
+/// Ends everything and says why. In a namespace, the kernel does it when we go; elsewhere it takes several rounds, because what
+/// loses its parent becomes a child of ours, and what is forked meanwhile must be found again.
+fn end_all(plan: &Plan, control: Fd, report: Option<Report>) {
+    if let Some(report) = report {
+        report.send(control, None);
+    }
+    if plan.view.is_some() {
+        return;
+    }
+    while has_children() {
+        for pid in Tree::of(plan).pids() {
+            let _ = sys::kill(*pid, libc::SIGKILL);
+        }
+        // They need a moment. Nobody else is waited for: where we are told to end, there is always something to read.
+        let _ = sys::poll([-1; 2], 1);
+    }
+}
+
+/// Takes every child that has ended; whether there are others.
+fn has_children() -> bool {
+    loop {
+        match sys::reap(false) {
+            Ok(Some(_)) => {}
+            other => return other != Err(libc::ECHILD),
+        }
+    }
+}
+
+/// All processes but ourselves that we answer for, as far as there is room for them.
+pub(crate) struct Tree {
+    pids: [pid_t; Self::MOST],
+    length: usize,
+}
+
+impl Tree {
+    const MOST: usize = 8192;
+
+    #[expect(
+        clippy::large_stack_arrays,
+        reason = "nothing may be allocated, and there is no depth"
+    )]
+    pub(crate) fn of(plan: &Plan) -> Self {
+        let mut tree = Self { pids: [0; Self::MOST], length: 0 };
+        // SAFETY: asks who we are.
+        let own = unsafe { libc::getpid() };
+        if plan.view.is_some() {
+            tree.add_namespace(own);
+        } else {
+            tree.add_below(own);
+        }
+        tree
+    }
+
+    pub(crate) fn pids(&self) -> &[pid_t] {
+        self.pids.get(..self.length).unwrap_or_default()
+    }
+
+    /// Everything in our namespace: `/proc` shows nothing else.
+    fn add_namespace(&mut self, own: pid_t) {
+        each_number_in(c"/proc", &mut |pid| {
+            if pid != own {
+                self.push(pid);
+            }
+        });
+    }
+
+    /// Our children, theirs, and so on.
+    fn add_below(&mut self, own: pid_t) {
+        self.add_children(own);
+        let mut at = 0;
+        while let Some(pid) = self.pids().get(at).copied() {
+            self.add_children(pid);
+            at += 1;
+        }
+    }
+
+    /// What each thread of a process has started.
+    fn add_children(&mut self, pid: pid_t) {
+        let threads = Name::of(b"/proc/").number(pid).text(b"/task");
+        each_number_in(threads.as_c_str(), &mut |thread| self.add_children_of_thread(pid, thread));
+    }
+
+    fn add_children_of_thread(&mut self, pid: pid_t, thread: pid_t) {
+        let path = Name::of(b"/proc/").number(pid).text(b"/task/").number(thread);
+        let Ok(fd) = sys::open(path.text(b"/children").as_c_str(), libc::O_RDONLY) else { return };
+        let mut number: pid_t = 0;
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = sys::read(fd, &mut buffer) {
+            for byte in buffer.iter().take(read) {
+                match byte {
+                    b'0'..=b'9' => {
+                        number = number.wrapping_mul(10).wrapping_add(pid_t::from(byte - b'0'));
+                    }
+                    _ => self.push(std::mem::take(&mut number)),
+                }
+            }
+        }
+        self.push(number);
+        sys::close(fd);
+    }
+
+    fn push(&mut self, pid: pid_t) {
+        if pid > 0
+            && let Some(slot) = self.pids.get_mut(self.length)
+        {
+            *slot = pid;
+            self.length += 1;
+        }
+    }
+}
+
+/// The names of a directory that are numbers.
+fn each_number_in(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
+    let Ok(fd) = sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY) else { return };
+    let mut buffer = [0; 8192];
+    while let Ok(read @ 1..) = sys::list(fd, &mut buffer) {
+        let mut rest = buffer.get(..read).unwrap_or_default();
+        // Each entry: two numbers of eight bytes, its length in two, its kind in one, its name.
+        while let Some((length, name)) = rest.get(16..18).zip(rest.get(19..)) {
+            let length = usize::from(u16::from_ne_bytes([
+                length.first().copied().unwrap_or(0),
+                length.last().copied().unwrap_or(0),
+            ]));
+            let digits = name.iter().take_while(|byte| byte.is_ascii_digit());
+            let number = digits.fold(0, |number: pid_t, digit| {
+                number.wrapping_mul(10).wrapping_add(pid_t::from(digit - b'0'))
+            });
+            if number > 0 {
+                act(number);
+            }
+            rest = rest.get(length.max(19)..).unwrap_or_default();
+        }
+    }
+    sys::close(fd);
+}

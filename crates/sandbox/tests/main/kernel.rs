@@ -1,0 +1,467 @@
+//! System calls that make, or reach, what a command has no business with.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt};
+use std::process::Command;
+
+use libc::{EACCES, EINVAL, ENODEV, ENOENT, ENOSYS, EPERM, EROFS};
+use libc::{c_int, c_long};
+
+use crate::attempt::{Escape, Scene, check};
+use crate::files::{answer, name};
+use crate::support::Place;
+
+const NOT_ALLOWED: &[i32] = &[EPERM];
+
+pub(crate) const ESCAPES: &[Escape] = &[
+    // Mounts and namespaces.
+    Escape::new("mount", mount, NOT_ALLOWED).for_root(),
+    Escape::new("mount the old way over a protected path", bind_over, NOT_ALLOWED).for_root(),
+    Escape::new("make it writable again", remount, NOT_ALLOWED).only_inside(),
+    Escape::new("unmount the workspace", |at| unmount(&at.workspace), NOT_ALLOWED).only_inside(),
+    Escape::new(
+        "unmount what protects",
+        |at| unmount(&at.workspace.join(".git/hooks")),
+        NOT_ALLOWED,
+    )
+    .only_inside(),
+    Escape::new("unmount what hides", |at| unmount(&at.secrets), NOT_ALLOWED).only_inside(),
+    Escape::new("open a file system", |_| file_system(), NOT_ALLOWED).for_root(),
+    Escape::new("copy mounts", copy_mounts, NOT_ALLOWED).for_root(),
+    Escape::new("change mounts", change_mounts, NOT_ALLOWED).only_inside(),
+    Escape::new("pivot_root", pivot, NOT_ALLOWED).only_inside(),
+    Escape::new(
+        "chroot",
+        |_| call(unsafe_call(libc::SYS_chroot, c"/".as_ptr() as c_long, 0, 0)),
+        NOT_ALLOWED,
+    )
+    .for_root(),
+    Escape::new("unshare users", |_| unshare(libc::CLONE_NEWUSER), NOT_ALLOWED),
+    Escape::new("unshare mounts", |_| unshare(libc::CLONE_NEWNS), NOT_ALLOWED).for_root(),
+    Escape::new("unshare processes", |_| unshare(libc::CLONE_NEWPID), NOT_ALLOWED).for_root(),
+    Escape::new("unshare the network", |_| unshare(libc::CLONE_NEWNET), NOT_ALLOWED).for_root(),
+    Escape::new("unshare the time", |_| unshare(0x80), NOT_ALLOWED).for_root(),
+    Escape::new("unshare from a shell", unshare_from_shell, NOT_ALLOWED),
+    Escape::new("clone into new users", |_| clone_users(), NOT_ALLOWED),
+    Escape::new("clone into new users the new way", |_| clone3_users(), &[ENOSYS]),
+    Escape::new("setns", |_| set_namespace(), NOT_ALLOWED).for_root(),
+    // Devices.
+    Escape::new(
+        "mknod of a device of characters",
+        |at| node(at, libc::S_IFCHR, 1, 5),
+        &[EACCES, EPERM],
+    )
+    .for_root(),
+    Escape::new(
+        "mknod of a device of blocks",
+        |at| node(at, libc::S_IFBLK, 7, 0),
+        &[EACCES, EPERM],
+    )
+    .for_root(),
+    Escape::new("read the kernel's messages", |_| open("/dev/kmsg"), &[ENOENT])
+        .for_root()
+        .needs_view(),
+    Escape::new("open a disk", |_| open("/dev/loop0"), &[ENOENT, ENODEV]).for_root().needs_view(),
+    Escape::new("type into a terminal", type_into_terminal, NOT_ALLOWED).for_root(),
+    // Being more than one is.
+    Escape::new("chmod u+s", |at| set_mode(at, 0o4755), NOT_ALLOWED),
+    Escape::new("chmod g+s", |at| set_mode(at, 0o2755), NOT_ALLOWED),
+    Escape::new("make a program that is somebody else", born_set_id, NOT_ALLOWED),
+    Escape::new("become somebody else", |_| become_somebody(), &[EPERM, EINVAL]).for_root(),
+    Escape::new("raise a limit", |_| raise_limit(), NOT_ALLOWED).only_inside(),
+    Escape::new("take capabilities back", |_| take_capabilities(), NOT_ALLOWED).for_root(),
+    // Settings of the machine.
+    Escape::new(
+        "change how core dumps are made",
+        |_| rewrite("/proc/sys/kernel/core_pattern"),
+        &[EROFS, EACCES],
+    )
+    .for_root()
+    .needs_view(),
+    Escape::new(
+        "change the most processes",
+        |_| rewrite("/proc/sys/kernel/pid_max"),
+        &[EROFS, EACCES],
+    )
+    .for_root()
+    .needs_view(),
+    Escape::new(
+        "drop what is in memory",
+        |_| writable("/proc/sys/vm/drop_caches"),
+        &[EROFS, EACCES],
+    )
+    .for_root()
+    .needs_view(),
+    Escape::new(
+        "change settings of memory",
+        |_| writable("/sys/kernel/mm/transparent_hugepage/enabled"),
+        &[EROFS, EACCES],
+    )
+    .for_root(),
+    Escape::new("make a control group", |_| control_group(), &[EROFS, EACCES]).for_root(),
+    // Ways around the filter, and into the kernel.
+    Escape::new("io_uring", |_| io_uring(), NOT_ALLOWED).if_there_is(ENOSYS),
+    Escape::new("keyctl", |_| key(), NOT_ALLOWED).if_there_is(ENOSYS),
+    Escape::new("add a key", |_| add_key(), NOT_ALLOWED).if_there_is(ENOSYS),
+    Escape::new("bpf", |_| bpf(), NOT_ALLOWED).for_root(),
+    Escape::new("perf_event_open", |_| measure(), NOT_ALLOWED).for_root(),
+    Escape::new("userfaultfd", |_| faults(), NOT_ALLOWED).if_there_is(ENOSYS),
+    Escape::new("fanotify", |_| notify(), NOT_ALLOWED).for_root(),
+    Escape::new("name_to_handle_at", |at| handle(at).map(drop), NOT_ALLOWED),
+    Escape::new("open_by_handle_at", open_by_handle, NOT_ALLOWED).for_root(),
+    Escape::new(
+        "read the kernel's log",
+        |_| call(unsafe_call(libc::SYS_syslog, 10, 0, 0)),
+        NOT_ALLOWED,
+    )
+    .for_root(),
+    Escape::new("name the machine", |_| name_machine(), NOT_ALLOWED).for_root(),
+    Escape::new("look at the clock's drift", |_| clock(), NOT_ALLOWED),
+];
+
+#[test]
+fn the_kernel_is_not_asked_for_more() {
+    check(ESCAPES);
+}
+
+fn call(answered: c_long) -> io::Result<()> {
+    if answered < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Three arguments are enough for most.
+fn unsafe_call(number: c_long, one: c_long, two: c_long, three: c_long) -> c_long {
+    // SAFETY: whoever passes a pointer passes one to something that lives long enough.
+    unsafe { libc::syscall(number, one, two, three, 0, 0, 0) }
+}
+
+fn mount(at: &Scene) -> io::Result<()> {
+    let place = name(&at.outside.join("dir"));
+    let kind = c"tmpfs";
+    let none = std::ptr::null();
+    // SAFETY: texts with an end.
+    answer(unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, none) })?;
+    // SAFETY: a text with an end.
+    answer(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) })
+}
+
+fn bind_over(at: &Scene) -> io::Result<()> {
+    let place = name(&at.workspace.join(".git/hooks"));
+    let from = name(&at.workspace);
+    let none = std::ptr::null();
+    // SAFETY: texts with an end.
+    answer(unsafe {
+        libc::mount(from.as_ptr(), place.as_ptr(), std::ptr::null(), libc::MS_BIND, none)
+    })?;
+    // SAFETY: a text with an end.
+    answer(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) })
+}
+
+fn remount(_: &Scene) -> io::Result<()> {
+    let none = std::ptr::null();
+    let flags = libc::MS_REMOUNT | libc::MS_BIND;
+    // SAFETY: a text with an end, and nothing.
+    answer(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) })
+}
+
+fn unmount(path: &std::path::Path) -> io::Result<()> {
+    let path = name(path);
+    // SAFETY: a text with an end.
+    answer(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) })
+}
+
+fn file_system() -> io::Result<()> {
+    call(unsafe_call(libc::SYS_fsopen, c"tmpfs".as_ptr() as c_long, 0, 0))
+}
+
+fn copy_mounts(_: &Scene) -> io::Result<()> {
+    const CLONE: c_long = 1;
+    call(unsafe_call(libc::SYS_open_tree, libc::AT_FDCWD.into(), c"/".as_ptr() as c_long, CLONE))
+}
+
+/// Takes away that the root is read-only.
+fn change_mounts(_: &Scene) -> io::Result<()> {
+    let attributes = [0u64, 1, 0, 0];
+    let (path, pointer) = (c"/".as_ptr(), attributes.as_ptr());
+    // SAFETY: a text with an end, and four numbers.
+    call(unsafe { libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, path, 0, pointer, 32) })
+}
+
+fn pivot(at: &Scene) -> io::Result<()> {
+    let place = name(&at.workspace);
+    let pointer = place.as_ptr() as c_long;
+    call(unsafe_call(libc::SYS_pivot_root, pointer, pointer, 0))
+}
+
+/// In a process of its own, which alone can be taken where there are threads.
+fn unshare(what: c_int) -> io::Result<()> {
+    // SAFETY: the child calls nothing but the kernel.
+    match unsafe { libc::fork() } {
+        0 => {
+            // SAFETY: a number.
+            let failed = unsafe { libc::unshare(what) } < 0;
+            let code = if failed { io::Error::last_os_error().raw_os_error() } else { Some(0) };
+            // SAFETY: ends the child.
+            unsafe { libc::_exit(code.unwrap_or(255)) }
+        }
+        pid => ended(pid),
+    }
+}
+
+fn ended(pid: i32) -> io::Result<()> {
+    answer(pid)?;
+    let mut status = 0;
+    // SAFETY: room for the answer.
+    answer(unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) })?;
+    match libc::WEXITSTATUS(status) {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn unshare_from_shell(_: &Scene) -> io::Result<()> {
+    let output = Command::new("unshare").args(["-U", "true"]).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("Operation not permitted"), "{said}");
+    Err(io::Error::from_raw_os_error(EPERM))
+}
+
+fn clone_users() -> io::Result<()> {
+    let flags = libc::CLONE_NEWUSER | libc::SIGCHLD;
+    match unsafe_call(libc::SYS_clone, flags.into(), 0, 0) {
+        // SAFETY: ends the child.
+        0 => unsafe { libc::_exit(0) },
+        pid => ended(i32::try_from(pid).unwrap()),
+    }
+}
+
+fn clone3_users() -> io::Result<()> {
+    let mut arguments = [0u64; 8];
+    arguments[0] = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
+    arguments[4] = u64::from(libc::SIGCHLD.cast_unsigned());
+    match unsafe_call(libc::SYS_clone3, arguments.as_ptr() as c_long, 64, 0) {
+        // SAFETY: ends the child.
+        0 => unsafe { libc::_exit(0) },
+        pid => ended(i32::try_from(pid).unwrap()),
+    }
+}
+
+fn set_namespace() -> io::Result<()> {
+    let namespace = File::open("/proc/self/ns/net")?;
+    // SAFETY: a descriptor of ours.
+    answer(unsafe { libc::setns(namespace.as_raw_fd(), 0) })
+}
+
+fn node(at: &Scene, kind: u32, major: u32, minor: u32) -> io::Result<()> {
+    let path = name(&at.workspace.join("node"));
+    // SAFETY: a text with an end.
+    answer(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, libc::makedev(major, minor)) })?;
+    open(at.workspace.join("node").to_str().unwrap())
+}
+
+fn open(path: &str) -> io::Result<()> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map(drop)
+}
+
+/// Into one of our own: who may do that there may do it everywhere.
+fn type_into_terminal(_: &Scene) -> io::Result<()> {
+    // SAFETY: numbers.
+    let ours = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY) };
+    answer(ours)?;
+    // SAFETY: the kernel has just made it for us.
+    let ours = unsafe { OwnedFd::from_raw_fd(ours) };
+    // SAFETY: a descriptor of ours.
+    answer(unsafe { libc::unlockpt(ours.as_raw_fd()) })?;
+    let flags = libc::O_RDWR | libc::O_NOCTTY;
+    // SAFETY: a descriptor of ours, and numbers.
+    let theirs = unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, flags) };
+    answer(theirs)?;
+    // SAFETY: a descriptor of ours, and one letter.
+    answer(unsafe { libc::ioctl(theirs, libc::TIOCSTI, c"x".as_ptr()) })
+}
+
+fn set_mode(at: &Scene, mode: u32) -> io::Result<()> {
+    let path = at.workspace.join("a.txt");
+    fs::set_permissions(&path, PermissionsExt::from_mode(mode))?;
+    assert_eq!(path.metadata()?.mode() & 0o7777, mode);
+    Ok(())
+}
+
+/// A file can be made with such a mode; as soon as something is written to it by somebody without the right to, it is gone.
+fn born_set_id(at: &Scene) -> io::Result<()> {
+    let path = at.workspace.join("program");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o4755).open(&path)?;
+    file.write_all(b"#!/bin/sh\n")?;
+    match path.metadata()?.mode() & 0o6000 {
+        0 => match fs::set_permissions(&path, PermissionsExt::from_mode(0o4755)) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(error),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn become_somebody() -> io::Result<()> {
+    // SAFETY: numbers. By number, so that it is this thread alone.
+    call(unsafe { libc::syscall(libc::SYS_setresuid, 1, 1, 1) })
+}
+
+fn raise_limit() -> io::Result<()> {
+    let limit = libc::rlimit { rlim_cur: 100, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: two numbers.
+    answer(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) })
+}
+
+fn take_capabilities() -> io::Result<()> {
+    let header = [0x2008_0522u32, 0];
+    let wanted = [1u32, 1, 0, 0, 0, 0];
+    let (header, wanted) = (header.as_ptr() as c_long, wanted.as_ptr() as c_long);
+    call(unsafe_call(libc::SYS_capset, header, wanted, 0))
+}
+
+/// Writes what is there already: harmless where it works.
+fn rewrite(path: &str) -> io::Result<()> {
+    let text = fs::read_to_string(path)?;
+    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}
+
+/// Opens it, and no more.
+fn writable(path: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path).map(drop)
+}
+
+fn control_group() -> io::Result<()> {
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let mut groups = mounts.lines().filter(|line| line.contains(" cgroup2 "));
+    let root = groups.next().and_then(|line| line.split(' ').nth(1)).expect("control groups");
+    let group = format!("{root}/windlass-test-{}", std::process::id());
+    fs::create_dir(&group)?;
+    fs::remove_dir(&group)
+}
+
+fn io_uring() -> io::Result<()> {
+    let mut parameters = [0u32; 30];
+    call(unsafe_call(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr() as c_long, 0))
+}
+
+fn key() -> io::Result<()> {
+    const GET_ID: c_long = 0;
+    const OF_PROCESS: c_long = -2;
+    call(unsafe_call(libc::SYS_keyctl, GET_ID, OF_PROCESS, 1))
+}
+
+fn add_key() -> io::Result<()> {
+    let (kind, what) = (c"user".as_ptr(), c"windlass".as_ptr());
+    // SAFETY: texts with an end, and one byte.
+    call(unsafe { libc::syscall(libc::SYS_add_key, kind, what, what, 1, -2) })
+}
+
+/// A list of one number.
+fn bpf() -> io::Result<()> {
+    const MAP_CREATE: c_long = 0;
+    let attributes = [2u32, 4, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0];
+    call(unsafe_call(libc::SYS_bpf, MAP_CREATE, attributes.as_ptr() as c_long, 48))
+}
+
+/// An event that never happens.
+fn measure() -> io::Result<()> {
+    let mut attributes = [0u32; 32];
+    attributes[0] = 1;
+    attributes[1] = 128;
+    attributes[2] = 9;
+    let pointer = attributes.as_ptr();
+    // SAFETY: as many bytes as they say.
+    call(unsafe { libc::syscall(libc::SYS_perf_event_open, pointer, 0, -1, -1, 0) })
+}
+
+fn faults() -> io::Result<()> {
+    const USER_ONLY: c_long = 1;
+    call(unsafe_call(libc::SYS_userfaultfd, USER_ONLY, 0, 0))
+}
+
+fn notify() -> io::Result<()> {
+    call(unsafe_call(libc::SYS_fanotify_init, 0, 0, 0))
+}
+
+fn handle(at: &Scene) -> io::Result<[u32; 34]> {
+    let path = name(&at.outside.join("file"));
+    let mut handle = [0u32; 34];
+    handle[0] = 128;
+    let mut mount: c_int = 0;
+    let (here, pointer) = (libc::AT_FDCWD, handle.as_mut_ptr());
+    // SAFETY: a text with an end, and room for as much as is said.
+    call(unsafe {
+        libc::syscall(libc::SYS_name_to_handle_at, here, path.as_ptr(), pointer, &raw mut mount, 0)
+    })?;
+    Ok(handle)
+}
+
+fn open_by_handle(at: &Scene) -> io::Result<()> {
+    let handle = match handle(at) {
+        Ok(handle) => handle,
+        // Whoever knows the number of a file need not ask for it.
+        Err(_) => [8, 1, 2, 0].into_iter().chain([0; 30]).collect::<Vec<_>>().try_into().unwrap(),
+    };
+    let mount = File::open(&at.outside)?;
+    let pointer = handle.as_ptr() as c_long;
+    let fd = unsafe_call(libc::SYS_open_by_handle_at, mount.as_raw_fd().into(), pointer, 0);
+    call(fd)?;
+    // SAFETY: the kernel has just made it for us.
+    let mut file = unsafe { File::from_raw_fd(i32::try_from(fd).unwrap()) };
+    file.read_to_string(&mut String::new()).map(drop)
+}
+
+fn name_machine() -> io::Result<()> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname")?;
+    let name = name.trim_end();
+    let length = c_long::try_from(name.len()).unwrap();
+    call(unsafe_call(libc::SYS_sethostname, name.as_ptr() as c_long, length, 0))
+}
+
+fn clock() -> io::Result<()> {
+    let mut parameters = [0u64; 32];
+    call(unsafe_call(libc::SYS_adjtimex, parameters.as_mut_ptr() as c_long, 0, 0))
+}
+
+/// What a program's owner could do in its place: nothing, here.
+#[test]
+fn a_program_that_is_somebody_else_gives_nothing() {
+    let owner = crate::support::is_root().then_some(65534);
+    for (place, is_confined) in [(Place::open(), false), (Place::confined(), true)] {
+        let program = place.path("workspace/who");
+        fs::copy("/usr/bin/id", &program).unwrap();
+        std::os::unix::fs::chown(&program, owner, None).unwrap();
+        fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
+        let (_, own) = place.run("id -u");
+        let (_, printed) = place.run("./who -u");
+        let expected = if is_confined { own } else { owner.map_or(own, |id| format!("{id}\n")) };
+        assert_eq!(printed, expected);
+    }
+}
+
+/// No file of the kernel's can be written to but those of processes.
+#[test]
+fn nothing_of_the_kernel_is_writable() {
+    let script = "find /proc/[a-z]* /sys -xdev \\( -path /proc/self -o -path /proc/thread-self \\
+                  -o -path /proc/net -o -path /proc/mounts \\) -prune -o -type f -writable -print 2>/dev/null";
+    let (_, printed) = Place::confined().run(script);
+    assert_eq!(printed, "");
+    if crate::support::is_root() {
+        assert!(Place::open().run(script).1.contains("/proc/sys/kernel/core_pattern\n"));
+    }
+}
+
+#[test]
+fn a_crash_leaves_no_image() {
+    let script = "ulimit -c; ulimit -Hc; bash -c 'kill -SEGV $$'; ls -A | grep core";
+    for place in [Place::open(), Place::confined()] {
+        let (_, printed) = place.run(script);
+        let printed: Vec<&str> =
+            printed.lines().filter(|line| !line.contains("egmentation")).collect();
+        assert_eq!(printed, ["0", "0"]);
+    }
+}

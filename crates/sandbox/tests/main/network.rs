@@ -1,0 +1,155 @@
+//! Talking to somebody outside.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixStream};
+use std::process::Command;
+use std::time::Duration;
+
+use libc::{AF_ALG, AF_INET, AF_NETLINK, AF_PACKET, AF_VSOCK};
+use libc::{EAFNOSUPPORT, EAGAIN, ECONNREFUSED, ENOENT, EPERM, EPROTONOSUPPORT};
+use windlass_sandbox::{Network, landlock_version};
+
+use crate::attempt::{Escape, Scene, attempt_among_others, check, say};
+use crate::files::answer;
+use crate::support::Place;
+
+const NO_FAMILY: &[i32] = &[EAFNOSUPPORT];
+
+pub(crate) const ESCAPES: &[Escape] = &[
+    Escape::new("connect by TCP", connect, &[ECONNREFUSED]),
+    Escape::new("connect by TCP from a shell", connect_from_shell, &[ECONNREFUSED]),
+    Escape::new("ask by UDP", |at| ask(at, b"hello"), &[ECONNREFUSED]),
+    Escape::new("ask for a name", |at| ask(at, QUESTION), &[ECONNREFUSED]),
+    Escape::new("send without a connection", ask_unconnected, &[EAGAIN]),
+    Escape::new("connect to an abstract socket", connect_abstract, &[ECONNREFUSED])
+        .needs_view_or_landlock(6),
+    Escape::new(
+        "connect to a socket in an emptied directory",
+        |at| UnixStream::connect(at.text("SOCKET")).map(drop),
+        &[ENOENT],
+    )
+    .needs_view(),
+    Escape::new("hear of devices", |_| socket(AF_NETLINK, libc::SOCK_RAW, 15), NO_FAMILY),
+    Escape::new("hear the audit", |_| socket(AF_NETLINK, libc::SOCK_RAW, 9), NO_FAMILY)
+        .if_there_is(EPROTONOSUPPORT),
+    Escape::new(
+        "talk to the host of the machine",
+        |_| socket(AF_VSOCK, libc::SOCK_STREAM, 0),
+        NO_FAMILY,
+    )
+    .if_there_is(EAFNOSUPPORT),
+    Escape::new("use the kernel's ciphers", |_| socket(AF_ALG, libc::SOCK_SEQPACKET, 0), NO_FAMILY)
+        .if_there_is(EAFNOSUPPORT),
+    Escape::new("hear packets", |_| socket(AF_PACKET, libc::SOCK_RAW, 0x0300), NO_FAMILY)
+        .for_root(),
+    Escape::new("send raw packets", |_| socket(AF_INET, libc::SOCK_RAW, 1), &[EPERM]).for_root(),
+];
+
+#[test]
+fn nobody_outside_is_reached() {
+    check(ESCAPES);
+}
+
+fn connect(at: &Scene) -> io::Result<()> {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, at.number("TCP"))).map(drop)
+}
+
+fn connect_from_shell(at: &Scene) -> io::Result<()> {
+    let script = format!("exec 3<>/dev/tcp/127.0.0.1/{}", at.number::<u16>("TCP"));
+    let output = Command::new("/bin/bash").args(["-c", &script]).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match said.as_ref() {
+        "" => Ok(()),
+        said if said.contains("Connection refused") => {
+            Err(io::Error::from_raw_os_error(ECONNREFUSED))
+        }
+        said if said.contains("not supported") => Err(io::Error::from_raw_os_error(EAFNOSUPPORT)),
+        said => panic!("{said}"),
+    }
+}
+
+/// Which address `a.` has, as it is asked.
+const QUESTION: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
+
+fn ask(at: &Scene, question: &[u8]) -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.connect((Ipv4Addr::LOCALHOST, at.number("UDP")))?;
+    socket.send(question)?;
+    hear(&socket, question)
+}
+
+fn ask_unconnected(at: &Scene) -> io::Result<()> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    socket.send_to(b"hello", (Ipv4Addr::LOCALHOST, at.number("UDP")))?;
+    hear(&socket, b"hello")
+}
+
+fn hear(socket: &UdpSocket, question: &[u8]) -> io::Result<()> {
+    socket.set_read_timeout(Some(Duration::from_millis(500)))?;
+    let mut heard = [0; 64];
+    let length = socket.recv(&mut heard)?;
+    assert_eq!(&heard[..length], question);
+    Ok(())
+}
+
+fn connect_abstract(at: &Scene) -> io::Result<()> {
+    let address = SocketAddr::from_abstract_name(at.text("ABSTRACT"))?;
+    UnixStream::connect_addr(&address).map(drop)
+}
+
+fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<()> {
+    // SAFETY: numbers.
+    answer(unsafe { libc::socket(family, kind, protocol) })
+}
+
+/// Who may talk to the whole internet still has no business with other programs of the machine.
+#[test]
+fn a_shared_network_is_the_internet_alone() {
+    let shared = || Place::confined().with_view(|view| view.network = Network::Shared);
+    assert_eq!(attempt_among_others(shared(), "connect by TCP"), Ok(()));
+    let refused = if landlock_version() >= 6 { Err(EPERM) } else { Ok(()) };
+    assert_eq!(attempt_among_others(shared(), "connect to an abstract socket"), refused);
+    for name in ["hear of devices", "talk to the host of the machine", "hear packets"] {
+        assert_eq!(attempt_among_others(shared(), name), Err(EAFNOSUPPORT), "{name}");
+    }
+    assert_eq!(attempt_among_others(shared(), "send raw packets"), Err(EPERM));
+}
+
+/// Where there is no network, there still is a loopback interface.
+pub(crate) fn talk_to_oneself(_: &Scene) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    listener.accept().unwrap().0.write_all(b"hello").unwrap();
+    let mut heard = String::new();
+    stream.read_to_string(&mut heard).unwrap();
+    say(&heard);
+}
+
+#[test]
+fn a_program_can_talk_to_itself() {
+    let (program, mut output) = Place::confined().start_attempt("talk to oneself").unwrap();
+    let mut printed = String::new();
+    output.read_to_string(&mut printed).unwrap();
+    assert!(printed.contains("\nhello\n"), "{:?}: {printed}", program.wait());
+}
+
+/// Of all that is outside, the listener alone is reached: whoever has it decides what goes on.
+#[test]
+fn a_listener_is_reached_from_inside() {
+    let place = Place::confined().with_view(|view| view.network = Network::Listener);
+    let script = "port=$(awk '$4 == \"0A\" { split($2, at, \":\"); print at[2] }' /proc/net/tcp)
+                  exec 3<>/dev/tcp/127.0.0.1/$((16#$port)); echo asked >&3; cat <&3";
+    let (mut program, mut output) = place.start(script).unwrap();
+    let listener = program.take_listener().expect("a listener");
+    assert!(program.take_listener().is_none());
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut heard = [0; 6];
+    stream.read_exact(&mut heard).unwrap();
+    stream.write_all(b"answered").unwrap();
+    drop(stream);
+    let mut printed = String::new();
+    output.read_to_string(&mut printed).unwrap();
+    assert_eq!((&heard, &*printed), (b"asked\n", "answered"));
+}

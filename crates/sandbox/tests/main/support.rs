@@ -1,0 +1,240 @@
+//! A place to try things in.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use windlass_sandbox::{
+    Confined, Ending, Fence, Launch, LaunchError, Limits, Network, Protected, Stage, View, launch,
+};
+
+/// Where the places of tests are, if not where Cargo wants them.
+pub(crate) const BASE: &str = "WINDLASS_TEST_BASE";
+
+/// A workspace, something outside of it, and what a program would be started with.
+pub(crate) struct Place {
+    directory: tempfile::TempDir,
+    variables: Vec<OsString>,
+    pub(crate) view: Option<View>,
+    pub(crate) fence: Option<Fence>,
+    pub(crate) limits: Limits,
+}
+
+impl Place {
+    /// Confined in every way that there is, with changes that are really made.
+    pub(crate) fn confined() -> Self {
+        let mut place = Self::open();
+        let workspace = place.workspace();
+        place.view = Some(View {
+            workspace: workspace.clone(),
+            stage: Stage::Direct,
+            temporary: Some(place.path("tmp")),
+            protected: vec![
+                Protected { path: ".git/hooks".into(), is_directory: true },
+                Protected { path: ".git/config".into(), is_directory: false },
+                Protected { path: ".windlass".into(), is_directory: true },
+            ],
+            hidden: vec![place.path("secrets"), place.path("token")],
+            emptied: vec!["/run".into(), place.path("run")],
+            network: Network::Own,
+            ..View::default()
+        });
+        place.fence = Some(Fence {
+            readable: vec!["/".into()],
+            writable: [&workspace, Path::new("/tmp"), Path::new("/dev"), Path::new("/proc")]
+                .map(PathBuf::from)
+                .to_vec(),
+            internet: true,
+            connect: true,
+        });
+        place
+    }
+
+    /// Confined, with changes that go elsewhere.
+    pub(crate) fn staged() -> Self {
+        let place = Self::confined();
+        let (upper, work) = (place.path("upper"), place.path("work"));
+        place.with_view(|view| view.stage = Stage::Overlay { upper, work })
+    }
+
+    /// Confined, with nothing that could be changed.
+    pub(crate) fn read_only() -> Self {
+        Self::confined().with_view(|view| view.stage = Stage::ReadOnly)
+    }
+
+    /// Confined, but with no view of its own: where a machine has no namespaces to give.
+    pub(crate) fn fenced() -> Self {
+        let mut place = Self::confined();
+        place.view = None;
+        let fence = place.fence.as_mut().unwrap();
+        fence.internet = false;
+        fence.connect = false;
+        place
+    }
+
+    /// Not confined at all: what shows that a test can fail.
+    pub(crate) fn open() -> Self {
+        // Not below `/tmp`, which a view replaces.
+        let base = std::env::var_os(BASE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+        let directory = tempfile::tempdir_in(base).unwrap();
+        for name in
+            ["workspace/.git/hooks", "tmp", "secrets", "outside/dir", "run", "upper", "work"]
+        {
+            std::fs::create_dir_all(directory.path().join(name)).unwrap();
+        }
+        for (name, content) in [
+            ("workspace/.git/config", "[core]\n"),
+            ("workspace/.git/hooks/sample", "#!/bin/sh\n"),
+            ("workspace/a.txt", "a\n"),
+            ("secrets/key", "secret value\n"),
+            ("token", "secret value\n"),
+            ("outside/file", "outside\n"),
+        ] {
+            std::fs::write(directory.path().join(name), content).unwrap();
+        }
+        for (link, target) in [("link", "../outside/file"), ("dirlink", "../outside")] {
+            symlink(target, directory.path().join("workspace").join(link)).unwrap();
+        }
+        let mut place = Self {
+            directory,
+            variables: Vec::new(),
+            view: None,
+            fence: None,
+            limits: Limits::default(),
+        };
+        place.set("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        for (name, path) in
+            [("WORKSPACE", "workspace"), ("OUTSIDE", "outside"), ("SECRETS", "secrets")]
+        {
+            place.set(name, &place.path(path).display().to_string());
+        }
+        place
+    }
+
+    pub(crate) fn with_view(mut self, change: impl FnOnce(&mut View)) -> Self {
+        change(self.view.as_mut().expect("a view"));
+        self
+    }
+
+    pub(crate) fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets a variable of the programs.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.variables.push(format!("{name}={value}").into());
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.path("workspace")
+    }
+
+    /// Starts a script and gives it what it prints to.
+    pub(crate) fn start(&self, script: &str) -> Result<(Confined, File), LaunchError> {
+        self.start_program(Path::new("/bin/bash"), &["bash", "-c", script], &[])
+    }
+
+    /// Starts a program with these arguments, its name first, and these variables.
+    pub(crate) fn start_program(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<(Confined, File), LaunchError> {
+        let (read, write) = pipe();
+        let more = variables.iter().map(|(name, value)| format!("{name}={value}").into());
+        let started = launch(&Launch {
+            program: program.to_owned(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            environment: self.variables.iter().cloned().chain(more).collect(),
+            directory: self.workspace(),
+            stdin: None,
+            output: write.as_fd(),
+            terminal: false,
+            view: self.view.clone(),
+            fence: self.fence.clone(),
+            limits: self.limits,
+        })?;
+        Ok((started, File::from(read)))
+    }
+
+    /// Runs a script to its end: how it ended and what it printed.
+    pub(crate) fn run(&self, script: &str) -> (Ending, String) {
+        let (program, mut output) = self.start(script).unwrap_or_else(|error| panic!("{error}"));
+        let mut printed = Vec::new();
+        output.read_to_end(&mut printed).unwrap();
+        (program.wait().unwrap(), String::from_utf8_lossy(&printed).into_owned())
+    }
+
+    /// All that nobody may change: what is outside, what is secret, what is protected. The time of the last change is part of it,
+    /// and so whatever changes something.
+    pub(crate) fn fingerprint(&self) -> String {
+        let mut text = String::new();
+        for name in ["outside", "secrets", "token", "workspace/.git/hooks", "workspace/.git/config"]
+        {
+            describe(&self.path(name), &mut text);
+        }
+        let mine = self.path("workspace/.windlass");
+        if let Ok(mut found) = std::fs::read_dir(mine) {
+            assert!(found.next().is_none(), "something is in .windlass");
+        }
+        text
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // The kernel leaves a directory that nobody may look into.
+        let left = self.path("work/work");
+        drop(std::fs::set_permissions(left, PermissionsExt::from_mode(0o700)));
+    }
+}
+
+fn describe(path: &Path, text: &mut String) {
+    let Ok(found) = path.symlink_metadata() else { return };
+    let (mode, links, size) = (found.mode(), found.nlink(), found.size());
+    let owner = (found.uid(), found.gid());
+    let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    writeln!(text, "{} {mode:o} {links} {size} {owner:?} {times:?}", path.display()).unwrap();
+    if found.is_dir() {
+        let mut entries: Vec<_> =
+            std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+        entries.sort();
+        for entry in entries {
+            describe(&entry, text);
+        }
+    } else if found.is_file() {
+        writeln!(text, "{}", String::from_utf8_lossy(&std::fs::read(path).unwrap())).unwrap();
+    }
+}
+
+pub(crate) fn is_root() -> bool {
+    // SAFETY: asks who we are.
+    unsafe { libc::geteuid() == 0 }
+}
+
+pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
+    let (read, write) = std::io::pipe().unwrap();
+    (read.into(), write.into())
+}
+
+/// Waits for something that is about to happen.
+pub(crate) fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..400 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{what} did not happen");
+}
