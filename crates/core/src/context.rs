@@ -1,20 +1,34 @@
 //! What a tool gets: the only doors to the machine, each open for what was granted and nothing else.
 
-use std::cell::Cell;
-use std::path::{Path, PathBuf};
+mod files;
+mod printed;
+mod processes;
+mod reversal;
+
+use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
 use std::time::SystemTime;
 
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Stream;
 use crate::event::Bus;
+use crate::history::Untracked;
+use crate::jobs::Job;
+use crate::policy::Broker;
+use crate::proposals::Overlay;
 use crate::sync::Lock;
 use crate::{
-    CallId, Change, Entry, Event, FileError, FileErrorKind, Fingerprint, Grant, HardDenies, Host,
-    OpenFile, Opener, Outputs, Overrides, Resolved, Secrets, Session, Stat, ToolError, Visitor,
-    Walk, WalkOptions, WalkReport, Written, quote,
+    CallId, Event, Files, Fingerprint, Grant, HardDenies, History, Host, Outputs, Overrides,
+    Policy, ProposedBy, Resolved, Secrets, Session, ToolError, TurnId, WalkReport,
 };
+
+pub use self::files::{FilesDoor, WalkSettings};
+pub(crate) use self::files::{resolve, resolve_entry};
+pub use self::printed::{Printed, PrintedPiece};
+pub use self::processes::ProcessDoor;
+pub use self::reversal::UndoDoor;
 
 /// The surroundings of one call. Cheap to clone.
 ///
@@ -46,11 +60,18 @@ pub struct Context(Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) call: CallId,
+    pub(crate) turn: TurnId,
+    pub(crate) tool: String,
     pub(crate) session: Arc<Session>,
     pub(crate) grant: Grant,
     pub(crate) host: Arc<dyn Host>,
+    pub(crate) history: Arc<dyn History>,
     pub(crate) outputs: Arc<dyn Outputs>,
     pub(crate) hard_denies: Arc<HardDenies>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) broker: Arc<Broker>,
+    /// The arguments as they may be shown.
+    pub(crate) input: Value,
     pub(crate) overrides: Overrides,
     pub(crate) cancel: CancellationToken,
     pub(crate) events: Arc<Bus>,
@@ -59,6 +80,8 @@ pub(crate) struct Inner {
     pub(crate) resolved: Vec<(PathBuf, Resolved)>,
     pub(crate) observed: Lock<Observed>,
     pub(crate) said: Lock<Said>,
+    /// The program that the call waits for: if the call is stopped, what it printed is all there is to show.
+    pub(crate) waits_for: Lock<Option<Arc<Job>>>,
 }
 
 /// What a tool has said so far: all there is to show if it is stopped.
@@ -112,7 +135,33 @@ impl Context {
 
     /// The door to files.
     pub fn files(&self) -> FilesDoor<'_> {
-        FilesDoor { cx: &self.0, purpose: Purpose::Work }
+        FilesDoor { cx: &self.0 }
+    }
+
+    /// The door to what was changed before; needs the effect `State("undo")`.
+    pub fn undo(&self) -> Result<UndoDoor<'_>, ToolError> {
+        if self.0.grant.may_use_state("undo") {
+            Ok(UndoDoor { cx: &self.0 })
+        } else {
+            Err(ToolError::undeclared_effect(
+                "the tool asked for earlier changes without declaring state `undo`",
+            ))
+        }
+    }
+
+    /// The door to programs.
+    pub fn processes(&self) -> Result<ProcessDoor<'_>, ToolError> {
+        Ok(ProcessDoor { cx: self, processes: self.machine_processes()? })
+    }
+
+    /// The programs of this session, the latest last; needs the effect `State("jobs")`.
+    pub fn jobs(&self) -> Result<Vec<Arc<Job>>, ToolError> {
+        if self.0.grant.may_use_state("jobs") {
+            return Ok(self.0.session.all_jobs());
+        }
+        Err(ToolError::undeclared_effect(
+            "the tool asked for the session's jobs without declaring state `jobs`",
+        ))
     }
 
     /// A whole output that was kept; needs the effect `State("output")`.
@@ -193,12 +242,67 @@ impl Context {
     }
 
     pub(crate) fn take_partial(&self) -> String {
-        std::mem::take(&mut self.0.said.lock().partial)
+        let partial = std::mem::take(&mut self.0.said.lock().partial);
+        match self.0.waits_for.lock().take() {
+            Some(job) => {
+                job.process.kill();
+                let printed =
+                    job.since(job.printed().saturating_sub(PARTIAL_BYTES as u64), PARTIAL_BYTES);
+                self.0.secrets.redact(&crate::plain(&printed.bytes)).into_owned()
+            }
+            None => partial,
+        }
     }
 
     /// What was looked at, so that the answer can be trusted until it changes; `None` if it was too much to keep.
     pub(crate) fn take_observed(&self) -> Option<Vec<(PathBuf, Fingerprint)>> {
         std::mem::take(&mut *self.0.observed.lock()).0
+    }
+}
+
+impl Inner {
+    /// The files of the machine, or what the session proposes to make of them.
+    fn files(&self) -> Here<'_> {
+        let inner = self.host.files();
+        match self.session.proposals() {
+            None => Here::Machine(inner),
+            Some(proposals) => {
+                // If the list cannot be read again, what is known of it stays; the next change says what is wrong.
+                drop(proposals.refresh());
+                Here::Proposed(Overlay { inner, proposals, by: self.proposed_by() })
+            }
+        }
+    }
+
+    /// Where changes are written down: what is only proposed has its own list.
+    fn history(&self) -> &dyn History {
+        if self.session.proposals().is_some() { &Untracked } else { &*self.history }
+    }
+
+    fn proposed_by(&self) -> ProposedBy {
+        ProposedBy {
+            call: self.call.clone(),
+            session: self.session.id().clone(),
+            tool: self.tool.clone(),
+            at: self.host.clock().now(),
+        }
+    }
+}
+
+/// The files that a call works on.
+enum Here<'a> {
+    Machine(&'a dyn Files),
+    Proposed(Overlay<'a>),
+}
+
+impl<'a> std::ops::Deref for Here<'a> {
+    type Target = dyn Files + 'a;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Machine(files) => *files,
+            Self::Proposed(overlay) => overlay,
+        }
     }
 }
 
@@ -222,323 +326,5 @@ impl Observed {
         if all.len() > WalkReport::MAX_OBSERVED {
             self.0 = None;
         }
-    }
-}
-
-/// The door to files. Paths are as the model wrote them; each is resolved, and held against the grant.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use serde_json::json;
-/// use windlass_core::{Effects, Kinds, Output, testing::MockTool};
-/// # use windlass_core::{Engine, ToolCall, Toolbox, testing::EmptyHost};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
-/// let tool = MockTool::named("look")
-///     .with_effects(Kinds::READ, |_| Effects::read("declared.txt"))
-///     .answering(|cx, _| async move {
-///         assert_eq!(cx.files().stat("declared.txt".as_ref())?, None, "this machine has no files");
-///         cx.files().open("another.txt".as_ref())?;
-///         Ok(Output::text("not reached"))
-///     });
-/// # let mut tools = Toolbox::new();
-/// # tools.add(tool)?;
-/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
-/// let result = engine.call(&engine.new_session(), ToolCall::new("look", json!({}))).await;
-/// assert_eq!(result.code, Some("undeclared_effect"));
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy)]
-pub struct FilesDoor<'a> {
-    cx: &'a Inner,
-    purpose: Purpose,
-}
-
-/// What a door is used for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// What the call is there for.
-    Work,
-    /// To undo what the same call did, because it could not do all of it.
-    TakingBack,
-}
-
-impl std::fmt::Debug for FilesDoor<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FilesDoor").finish_non_exhaustive()
-    }
-}
-
-impl FilesDoor<'_> {
-    /// Where a path really leads: what it was when the call was decided on, if it was declared.
-    pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
-        match self.cx.resolved.iter().find(|(declared, _)| declared == path) {
-            Some((_, resolved)) => Ok(resolved.clone()),
-            None => Ok(resolve(&*self.cx.host, &self.cx.overrides, path)?),
-        }
-    }
-
-    /// Facts about a file or directory; `None` if there is nothing.
-    pub fn stat(&self, path: &Path) -> Result<Option<Stat>, ToolError> {
-        let resolved = self.readable(path)?;
-        match self.cx.host.files().stat(&resolved) {
-            Ok(stat) => {
-                self.observe(&resolved, stat.fingerprint);
-                Ok(Some(stat))
-            }
-            Err(FileError { kind: FileErrorKind::NotFound, .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Opens a regular file for reading.
-    pub fn open(&self, path: &Path) -> Result<OpenFile, ToolError> {
-        let resolved = self.readable(path)?;
-        let opened =
-            self.cx.host.files().open(&resolved).map_err(|error| self.explain(error, path))?;
-        self.observe(&resolved, opened.stat.fingerprint);
-        Ok(opened)
-    }
-
-    /// Visits everything below a directory, or the one file that `root` is; one visitor per thread.
-    ///
-    /// Blocking: call it in [`Context::blocking`].
-    pub fn walk<'v>(
-        &self,
-        root: &Path,
-        walk: WalkSettings,
-        visitors: &(dyn Fn() -> Box<dyn Visitor + 'v> + Sync + 'v),
-    ) -> Result<WalkReport, ToolError> {
-        let resolved = self.readable(root)?;
-        let hidden = |path: &Path| self.cx.hard_denies.hidden_entry(path);
-        let cancelled = || self.cx.cancel.is_cancelled();
-        let options = WalkOptions {
-            max_depth: walk.max_depth,
-            ignore_files: walk.ignore_files,
-            threads: walk.threads,
-            hidden: &hidden,
-            cancelled: &cancelled,
-        };
-        let observed = Lock::new(Observed::default());
-        let watching = || -> Box<dyn Visitor + '_> {
-            Box::new(Watcher {
-                inner: visitors(),
-                root: &resolved.path,
-                seen: Some(Vec::new()),
-                all: &observed,
-            })
-        };
-        let report = self
-            .cx
-            .host
-            .files()
-            .walk(&resolved, &options, &watching)
-            .map_err(|error| self.explain(error, root))?;
-        let mut all = self.cx.observed.lock();
-        all.extend(observed.lock().0.take());
-        all.extend(report.observed.clone());
-        drop(all);
-        if self.cx.cancel.is_cancelled() {
-            return Err(ToolError::cancelled("stopped while looking through the files"));
-        }
-        Ok(report)
-    }
-
-    /// Replaces or creates a file, all or nothing.
-    pub fn change(&self, path: &Path, change: &Change<'_>) -> Result<Written, ToolError> {
-        let resolved = self.writable(path)?;
-        let written = self.cx.host.files().change(&resolved, change)?;
-        self.cx.session.wrote(&resolved.path, written.stat.fingerprint);
-        Ok(written)
-    }
-
-    /// Removes a file that is exactly what was seen before.
-    pub fn remove(&self, path: &Path, expect: Fingerprint) -> Result<(), ToolError> {
-        let resolved = self.removable(path)?;
-        self.cx.host.files().remove(&resolved, expect)?;
-        self.cx.session.forget(&resolved.path);
-        Ok(())
-    }
-
-    /// Moves a file that is exactly what was seen before to a place where nothing is. What the session has seen of it, it has
-    /// seen there.
-    pub fn rename(&self, from: &Path, expect: Fingerprint, to: &Path) -> Result<Stat, ToolError> {
-        let (from, to) = (self.removable(from)?, self.writable(to)?);
-        let had_seen = self.cx.session.has_seen(&from.path, expect).is_ok();
-        let stat = self.cx.host.files().rename(&from, expect, &to)?;
-        self.cx.session.forget(&from.path);
-        if had_seen {
-            self.cx.session.wrote(&to.path, stat.fingerprint);
-        }
-        Ok(stat)
-    }
-
-    /// The same door, for taking back what this very call did because it could not do all of it.
-    ///
-    /// It stays open when the call was stopped, since half of a change is worse than none. What was granted is granted there and
-    /// back: what may be written may be removed again, what may be removed may be written again.
-    #[must_use]
-    pub fn taking_back(self) -> Self {
-        Self { purpose: Purpose::TakingBack, ..self }
-    }
-
-    /// Removes an empty directory that was made for a file of this call: only in taking it back.
-    pub fn remove_directory(&self, path: &Path) -> Result<(), ToolError> {
-        let resolved = self.resolve(path)?;
-        let is_ours = self.cx.grant.may_write_below(&resolved.path);
-        if self.purpose != Purpose::TakingBack || !is_ours {
-            return Err(undeclared("remove", &resolved));
-        }
-        Ok(self.cx.host.files().remove_directory(&resolved)?)
-    }
-
-    fn writable(self, path: &Path) -> Result<Resolved, ToolError> {
-        let resolved = self.resolve(path)?;
-        let (grant, path) = (&self.cx.grant, &resolved.path);
-        let back = self.purpose == Purpose::TakingBack && grant.may_delete(path);
-        if !grant.may_write(path) && !back {
-            return Err(undeclared("write", &resolved));
-        }
-        self.go_on("the call was stopped before anything was written")?;
-        Ok(resolved)
-    }
-
-    fn removable(self, path: &Path) -> Result<Resolved, ToolError> {
-        let resolved = self.resolve(path)?;
-        let (grant, path) = (&self.cx.grant, &resolved.path);
-        let back = self.purpose == Purpose::TakingBack && grant.may_write(path);
-        if !grant.may_delete(path) && !back {
-            return Err(undeclared("remove", &resolved));
-        }
-        self.go_on("the call was stopped before anything was removed")?;
-        Ok(resolved)
-    }
-
-    /// Whoever stopped a call was told that it is over: nothing more is begun.
-    fn go_on(self, why_not: &'static str) -> Result<(), ToolError> {
-        match self.purpose {
-            Purpose::Work if self.cx.cancel.is_cancelled() => Err(ToolError::cancelled(why_not)),
-            _ => Ok(()),
-        }
-    }
-
-    fn readable(self, path: &Path) -> Result<Resolved, ToolError> {
-        let resolved = self.resolve(path)?;
-        if self.cx.grant.may_read(&resolved.path) {
-            Ok(resolved)
-        } else {
-            Err(undeclared("read", &resolved))
-        }
-    }
-
-    fn observe(self, resolved: &Resolved, fingerprint: Fingerprint) {
-        self.cx.observed.lock().extend(Some([(resolved.path.clone(), fingerprint)]));
-    }
-
-    /// Says what was probably meant, where nothing was found.
-    fn explain(self, error: FileError, asked: &Path) -> ToolError {
-        let near = match error.kind {
-            FileErrorKind::NotFound => self.cx.host.files().nearest(asked),
-            _ => None,
-        };
-        let error = ToolError::from(FileError { path: asked.to_owned(), ..error });
-        match near {
-            Some(near) => error.hint(format!("did you mean `{}`?", quote::path(&near))),
-            None => error,
-        }
-    }
-}
-
-fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
-    ToolError::undeclared_effect(format!(
-        "the tool tried to {what} {} without having declared it",
-        resolved.display()
-    ))
-}
-
-/// How a tool wants to walk; the rest of [`WalkOptions`] is not its to choose.
-///
-/// ```
-/// use windlass_core::WalkSettings;
-/// let shallow = WalkSettings { max_depth: 1, ..WalkSettings::default() };
-/// assert!(shallow.ignore_files, "what git ignores is left out unless asked for");
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct WalkSettings {
-    /// How deep; the root's own entries are at depth 1.
-    pub max_depth: usize,
-    /// Whether `.gitignore`, `.ignore` and `.rgignore` hide things.
-    pub ignore_files: bool,
-    /// How many threads; 0 for as many as are useful here.
-    pub threads: usize,
-}
-
-impl Default for WalkSettings {
-    fn default() -> Self {
-        Self { max_depth: usize::MAX, ignore_files: true, threads: 0 }
-    }
-}
-
-/// Resolves a path as a model wrote it: quoted or plain, relative to the working directory of the call.
-pub(crate) fn resolve(
-    host: &dyn Host,
-    overrides: &Overrides,
-    path: &Path,
-) -> Result<Resolved, FileError> {
-    let unquoted = path.to_str().map(quote::unpath);
-    let path = unquoted.as_deref().unwrap_or(path);
-    match &overrides.work_dir {
-        Some(directory) if path.is_relative() => host.files().resolve(&directory.join(path)),
-        _ => host.files().resolve(path),
-    }
-}
-
-/// Notes what a visitor opens, for the cache.
-struct Watcher<'w, 'v> {
-    inner: Box<dyn Visitor + 'v>,
-    root: &'w Path,
-    seen: Option<Vec<(PathBuf, Fingerprint)>>,
-    all: &'w Lock<Observed>,
-}
-
-impl Visitor for Watcher<'_, '_> {
-    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
-        let Some(seen) = &mut self.seen else { return self.inner.visit(entry) };
-        let watched = Watched { inner: entry.opener, seen: Cell::new(None) };
-        let walk = self.inner.visit(&Entry { opener: &watched, ..*entry });
-        if let Some(fingerprint) = watched.seen.get() {
-            seen.push((self.root.join(entry.path), fingerprint));
-        }
-        if seen.len() > WalkReport::MAX_OBSERVED {
-            self.seen = None;
-        }
-        walk
-    }
-}
-
-impl Drop for Watcher<'_, '_> {
-    fn drop(&mut self) {
-        self.all.lock().extend(self.seen.take());
-    }
-}
-
-struct Watched<'a> {
-    inner: &'a dyn Opener,
-    seen: Cell<Option<Fingerprint>>,
-}
-
-impl Opener for Watched<'_> {
-    fn open(&self) -> Result<OpenFile, FileError> {
-        let opened = self.inner.open()?;
-        self.seen.set(Some(opened.stat.fingerprint));
-        Ok(opened)
-    }
-
-    fn stat(&self) -> Result<Stat, FileError> {
-        let stat = self.inner.stat()?;
-        self.seen.set(Some(stat.fingerprint));
-        Ok(stat)
     }
 }

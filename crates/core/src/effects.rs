@@ -63,25 +63,10 @@ pub enum Effect {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathPattern {
     /// As the model wrote it; absolute and resolved after the effects stage.
-    #[serde(with = "quoted")]
+    #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
     /// Whether everything below belongs to it.
     pub reach: Reach,
-}
-
-/// Paths as text: quoted where they are not, since a record must take any name that a file system has.
-mod quoted {
-    use std::path::{Path, PathBuf};
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(&crate::quote::path(path))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
-        String::deserialize(from).map(|text| crate::quote::unpath(&text))
-    }
 }
 
 /// How far below its path a [`PathPattern`] reaches.
@@ -93,8 +78,10 @@ mod quoted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// This very file or directory entry.
+    /// This very file or directory; a link stands for what it points to.
     Exact,
+    /// What has this name in its directory; a link stands for itself.
+    Entry,
     /// A directory and everything below it.
     Tree,
 }
@@ -105,6 +92,11 @@ impl PathPattern {
         Self { path: path.into(), reach: Reach::Exact }
     }
 
+    /// What has this name, be it a link.
+    pub fn entry(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), reach: Reach::Entry }
+    }
+
     /// A directory and everything below it.
     pub fn tree(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), reach: Reach::Tree }
@@ -113,7 +105,7 @@ impl PathPattern {
     /// Whether `path` is one of the files meant. Both sides must be absolute and normal.
     pub fn covers(&self, path: &Path) -> bool {
         match self.reach {
-            Reach::Exact => self.path == path,
+            Reach::Exact | Reach::Entry => self.path == path,
             Reach::Tree => path.starts_with(&self.path),
         }
     }
@@ -329,7 +321,7 @@ impl fmt::Display for Effect {
             Self::Read(pattern) | Self::Write(pattern) | Self::Delete(pattern) => {
                 write!(f, "{name} {}", crate::quote::path(&pattern.path))?;
                 match pattern.reach {
-                    Reach::Exact => Ok(()),
+                    Reach::Exact | Reach::Entry => Ok(()),
                     Reach::Tree => f.write_str("/**"),
                 }
             }

@@ -8,7 +8,6 @@ mod approve;
 mod bound;
 mod builder;
 mod cache;
-mod checkpoint;
 mod deny;
 mod effects;
 mod finish;
@@ -32,7 +31,6 @@ use tokio_util::sync::CancellationToken;
 
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
-pub use checkpoint::Checkpoints;
 pub use hooks::{Hook, HookAnswer, HookCall};
 pub use redact::Secrets;
 pub(crate) use redact::Stream;
@@ -41,9 +39,9 @@ use crate::event::Bus;
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
-    Answer, ApprovalId, BoxFuture, CallId, CallResult, Effects, Host, IdSource, Journal,
-    JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Session, SessionId, Spec,
-    Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Answer, ApprovalId, BoxFuture, CallId, CallResult, Effects, History, Host, IdSource, Journal,
+    JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Session,
+    SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -73,6 +71,9 @@ impl std::fmt::Debug for Engine {
     }
 }
 
+/// Is told what is not the fault of a call, for a person to know.
+type OnWarning = Box<dyn Fn(&str) + Send + Sync>;
+
 /// What all calls of an engine share.
 pub(crate) struct Shared {
     host: Arc<dyn Host>,
@@ -80,9 +81,9 @@ pub(crate) struct Shared {
     toolbox: Lock<Arc<Toolbox>>,
     toolsets: Vec<lookup::Lazy>,
     policy: Lock<Arc<Policy>>,
-    broker: Broker,
+    broker: Arc<Broker>,
     hooks: Vec<Arc<dyn Hook>>,
-    checkpoints: Option<Arc<dyn Checkpoints>>,
+    history: Arc<dyn History>,
     cache: cache::Cache,
     scheduler: schedule::Scheduler,
     running: Semaphore,
@@ -91,6 +92,7 @@ pub(crate) struct Shared {
     outputs: Arc<dyn Outputs>,
     secrets: Arc<Secrets>,
     events: Arc<Bus>,
+    on_warning: Option<OnWarning>,
     timeout: Duration,
     output_bytes: usize,
 }
@@ -333,7 +335,6 @@ async fn pass(
         return Ok(output);
     }
     record::started(engine, call, &ready.effects, &grant).await?;
-    checkpoint::before(engine, call, &ready.effects).await?;
     let mut output = run::run(engine, call, ready, grant, key).await?;
     unless_stopped(&cancel, hooks::after(engine, call, &mut output)).await?;
     Ok(output)
@@ -359,7 +360,16 @@ fn prepare<'t>(
 ) -> Result<Ready<'t>, ToolError> {
     parse::check(slot, call)?;
     let prepared = slot.tool.prepare(call.input.clone())?;
-    let (effects, resolved) = effects::resolve(engine, slot, call, prepared.effects())?;
+    let policy = engine.policy();
+    let scene = Scene {
+        session: &call.session,
+        host: &*engine.host,
+        history: &*engine.history,
+        hard_denies: policy.hard_denies(),
+        overrides: &call.overrides,
+    };
+    let declared = prepared.effects_in(&scene)?;
+    let (effects, resolved) = effects::resolve(engine, slot, call, declared)?;
     deny::check(engine, &resolved)?;
     Ok(Ready { prepared, effects: Arc::new(effects), resolved })
 }

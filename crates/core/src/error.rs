@@ -111,6 +111,14 @@ macro_rules! constructors {
                 }
             }
 
+            /// Another error of the same kind.
+            #[must_use]
+            pub fn same_kind(&self, message: impl Into<Message>) -> Self {
+                match self {
+                    $(Self::$variant(_) => Self::$variant(message.into()),)*
+                }
+            }
+
             fn message_mut(&mut self) -> &mut Message {
                 match self {
                     $(Self::$variant(message) => message,)*
@@ -153,6 +161,20 @@ impl ToolError {
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.message_mut().hint = Some(hint.into());
         self
+    }
+
+    /// The same error in other words.
+    #[must_use]
+    pub fn with_text(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.message_mut().text = text.into();
+        self
+    }
+
+    /// The same error, with what it meant for the whole before it.
+    #[must_use]
+    pub fn with_context(self, context: &str) -> Self {
+        let text = format!("{context}: {}", self.message().text);
+        self.with_text(text)
     }
 
     /// Whether this is a fault rather than an answer for the model.

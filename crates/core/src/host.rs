@@ -4,17 +4,23 @@
 //! that were resolved and decided on, and makes sure that the object it opens is the very one the decision was about.
 
 mod files;
+mod processes;
 
 use std::pin::Pin;
 use std::time::SystemTime;
 
 pub use files::{
-    Change, Entry, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Note, OpenFile,
-    Opener, Resolved, Stat, Visitor, Walk, WalkOptions, WalkReport, Written,
+    Alteration, Altered, Attributes, Entry, Expect, FileError, FileErrorKind, FileKind, Files,
+    Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Source, Stat, To, Visitor,
+    Walk, WalkOptions, WalkReport,
+};
+pub use processes::{
+    Access, ChangedTo, Confinement, Level, NetworkAccess, Process, ProcessChange, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage, Stdin, TerminalSize, Tracking,
 };
 use serde_json::Value;
 
-use crate::{CommandLine, SessionId, ToolError};
+use crate::{SessionId, ToolError};
 
 /// A future behind a pointer, for traits that are used as objects.
 ///
@@ -91,90 +97,6 @@ pub trait Host: Send + Sync {
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> SystemTime;
-}
-
-/// Starts programs: the one way in which a child of ours comes to life.
-///
-/// ```
-/// use windlass_core::{BoxFuture, ProcessEnd, ProcessRequest, Processes, ToolError};
-/// # use windlass_core::{CommandLine, Files, testing::EmptyHost};
-///
-/// /// Only says what it would run.
-/// struct DryRun;
-///
-/// impl Processes for DryRun {
-///     fn run<'a>(
-///         &'a self,
-///         request: ProcessRequest,
-///         sink: &'a mut (dyn FnMut(&[u8]) + Send),
-///     ) -> BoxFuture<'a, Result<ProcessEnd, ToolError>> {
-///         sink(request.command.text.as_bytes());
-///         Box::pin(std::future::ready(Ok(ProcessEnd::Exited(0))))
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), ToolError> {
-/// # let directory = EmptyHost::default().resolve(".".as_ref())?;
-/// # let request = ProcessRequest { command: CommandLine::words(["make", "all"]), directory, stdin: Vec::new() };
-///
-/// let mut said = Vec::new();
-/// let end = DryRun.run(request, &mut |piece| said.extend_from_slice(piece)).await?;
-/// assert_eq!((said.as_slice(), end), (b"make all".as_slice(), ProcessEnd::Exited(0)));
-/// # Ok(())
-/// # }
-/// ```
-pub trait Processes: Send + Sync {
-    /// Runs a program to its end, handing every piece of output to `sink` as it comes.
-    fn run<'a>(
-        &'a self,
-        request: ProcessRequest,
-        sink: &'a mut (dyn FnMut(&[u8]) + Send),
-    ) -> BoxFuture<'a, Result<ProcessEnd, ToolError>>;
-}
-
-/// A program to run.
-///
-/// ```
-/// use windlass_core::{CommandLine, Host, ProcessRequest, testing::EmptyHost};
-/// let host = EmptyHost::default();
-/// let request = ProcessRequest {
-///     command: CommandLine::words(["sort", "-u"]),
-///     directory: host.files().resolve("data".as_ref())?,
-///     stdin: b"b\na\n".to_vec(),
-/// };
-/// assert_eq!(request.directory.display(), "data");
-/// # Ok::<(), windlass_core::FileError>(())
-/// ```
-#[derive(Debug, Clone)]
-pub struct ProcessRequest {
-    /// What to run.
-    pub command: CommandLine,
-    /// Where.
-    pub directory: Resolved,
-    /// What it may read from its standard input; closed if empty.
-    pub stdin: Vec<u8>,
-}
-
-/// How a program ended.
-///
-/// ```
-/// use windlass_core::ProcessEnd;
-///
-/// /// What a shell would make of it.
-/// fn status(end: ProcessEnd) -> i32 {
-///     match end {
-///         ProcessEnd::Exited(code) => code,
-///         ProcessEnd::Signalled(signal) => 128 + signal,
-///     }
-/// }
-/// assert_eq!(status(ProcessEnd::Signalled(9)), 137);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProcessEnd {
-    /// By itself, with this code.
-    Exited(i32),
-    /// By this signal.
-    Signalled(i32),
 }
 
 /// Talks to other machines.

@@ -68,6 +68,23 @@ id! {
     SessionId
 }
 
+id! {
+    /// A program of a session. Named after the call that started it.
+    ///
+    /// ```
+    /// use windlass_core::{CallId, JobId};
+    /// assert_eq!(JobId::of_call(&CallId::new("c17")).as_str(), "j17");
+    /// ```
+    JobId
+}
+
+impl JobId {
+    /// The job that a call started.
+    pub fn of_call(call: &CallId) -> Self {
+        Self::new(format!("j{}", call.as_str().strip_prefix('c').unwrap_or(call.as_str())))
+    }
+}
+
 /// Where ids get their uniqueness from.
 ///
 /// ```

@@ -147,6 +147,19 @@ pub trait Journal: Send + Sync {
 pub trait Outputs: Send + Sync {
     /// Keeps the text of a call.
     fn keep(&self, session: &SessionId, call: &CallId, text: &str) -> Result<(), JournalError>;
+    /// Keeps the text of a call that comes in pieces.
+    fn keep_pieces(
+        &self,
+        session: &SessionId,
+        call: &CallId,
+        next: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<(), JournalError> {
+        let mut text = String::new();
+        while let Some(piece) = next() {
+            text.push_str(&piece);
+        }
+        self.keep(session, call, &text)
+    }
     /// The text of a call, if it is still there.
     fn get(&self, call: &CallId) -> Result<Option<String>, JournalError>;
 }

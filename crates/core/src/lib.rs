@@ -6,51 +6,77 @@
 //!
 //! Start with [`Tool`], then [`Engine`].
 
+mod commit;
 mod context;
 mod effects;
 mod engine;
 mod error;
 mod event;
 mod function;
+mod history;
 mod host;
 mod id;
+mod jobs;
 mod journal;
+mod names;
 mod nearest;
 mod output;
+mod plain;
 mod policy;
 mod predicate;
+mod proposals;
 pub mod quote;
+mod recover;
+mod rollback;
+mod scene;
 mod schema;
 mod session;
+mod snapshot;
+mod state;
 mod sync;
 pub mod testing;
 mod tool;
 mod toolbox;
+mod transcript;
+mod undo;
 pub mod wire;
 
-pub use context::{Context, FilesDoor, WalkSettings};
+pub use commit::Step;
+pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
 pub use effects::{CommandLine, Effect, Effects, Kinds, PathPattern, Reach, normalize};
-pub use engine::{
-    CacheStats, Checkpoints, Engine, EngineBuilder, Hook, HookAnswer, HookCall, Secrets,
-};
+pub use engine::{CacheStats, Engine, EngineBuilder, Hook, HookAnswer, HookCall, Secrets};
 pub use error::{Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
-pub use host::{
-    BoxFuture, Change, Clock, Entry, Expect, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Host, HttpRequest, HttpResponse, Network, Note, OpenFile, Opener, Person,
-    ProcessEnd, ProcessRequest, Processes, Resolved, Stat, State, Visitor, Walk, WalkOptions,
-    WalkReport, Written,
+pub use history::{
+    Checkpoint, ContentHash, FileObject, FileState, History, HistoryError, MemoryHistory,
+    NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
 };
-pub use id::{CallId, IdSource, SequentialIds, SessionId, TurnId, id_number};
+pub use host::{
+    Access, Alteration, Altered, Attributes, BoxFuture, ChangedTo, Clock, Confinement, Entry,
+    Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Found, FoundBody, Host,
+    HttpRequest, HttpResponse, Level, Network, NetworkAccess, Note, OpenFile, Opener, Person,
+    Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program,
+    Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk,
+    WalkOptions, WalkReport,
+};
+pub use id::{CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
+pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{Journal, JournalError, MemoryOutputs, Outputs, Record, RecordKind};
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
+pub use plain::{Plain, plain};
 pub use policy::{
     Answer, ApprovalId, ApprovalRequest, Approvals, Approver, Decision, Grant, HardDenies, Mode,
     Policy, Resource, Rule, RuleError, Verdict,
 };
 pub use predicate::{Predicate, Role};
+pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
+pub use recover::{Recovered, recover};
+pub use scene::Scene;
 pub use session::{Session, Unseen};
+pub use snapshot::Snapshot;
 pub use tool::{AnyTool, CallResult, Handle, Overrides, Prepared, Spec, Tool, ToolCall};
-pub use toolbox::{Toolbox, ToolboxError, Toolset};
+pub use toolbox::{Loaded, Toolbox, ToolboxError, Toolset};
+pub use transcript::{Piece, Transcript};
+pub use undo::{Conflict, UndoPlan, Way};

@@ -35,6 +35,9 @@ pub struct Output {
     /// The same facts as data.
     #[serde(default)]
     pub metadata: Metadata,
+    /// How the call ended, where `is_error` does not say it: by its own time limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
 }
 
 /// One piece of an answer.

@@ -23,7 +23,7 @@ pub use grant::Grant;
 pub use hard_denies::HardDenies;
 pub use rule::{Resource, Rule, RuleError};
 
-use crate::{Effect, Effects};
+use crate::{CommandLine, Effect, Effects};
 
 /// What happens where no rule decides.
 ///
@@ -182,12 +182,19 @@ pub struct Policy {
     mode: Mode,
     rules: Vec<(Decision, Rule)>,
     hard_denies: Arc<HardDenies>,
+    /// Whether programs run in a sandbox.
+    confined: bool,
 }
 
 impl Policy {
     /// No rules, the usual hard denies.
     pub fn new(mode: Mode) -> Self {
-        Self { mode, rules: Vec::new(), hard_denies: Arc::new(HardDenies::default()) }
+        Self {
+            mode,
+            rules: Vec::new(),
+            hard_denies: Arc::new(HardDenies::default()),
+            confined: true,
+        }
     }
 
     /// With another mode.
@@ -220,6 +227,13 @@ impl Policy {
     #[must_use]
     pub fn with_hard_denies(mut self, hard_denies: HardDenies) -> Self {
         self.hard_denies = Arc::new(hard_denies);
+        self
+    }
+
+    /// Whether programs run in a sandbox: without one, a command asks where it would be allowed.
+    #[must_use]
+    pub fn with_confined_programs(mut self, confined: bool) -> Self {
+        self.confined = confined;
         self
     }
 
@@ -264,6 +278,42 @@ impl Policy {
         verdict
     }
 
+    /// Decides about what a program has changed on its stage. That it may change files was decided when it was started; rules that
+    /// deny bind what it did, what holds the leash asks, and so does everything where a person wants to see it first.
+    pub(crate) fn decide_changes(
+        &self,
+        effects: &Arc<Effects>,
+        workspace: &Path,
+        is_staged: bool,
+    ) -> Verdict {
+        let usual = if is_staged { Decision::Ask } else { Decision::Allow };
+        let mut verdict = Verdict {
+            decision: usual,
+            rule: if is_staged { "sandbox staged".to_owned() } else { "the command".to_owned() },
+            effect: None,
+            effects: effects.clone(),
+        };
+        for effect in effects.iter() {
+            let ruled = self.strictest(|rule| rule.matches(effect, workspace));
+            let (decision, rule) = match (ruled, protected::protected(effect)) {
+                (Some((Decision::Deny, rule)), _) => (Decision::Deny, rule),
+                (_, Some(reason)) => (Decision::Ask, format!("always asked: {reason}")),
+                _ => continue,
+            };
+            if decision > verdict.decision
+                || (decision == verdict.decision && verdict.effect.is_none())
+            {
+                verdict = Verdict {
+                    decision,
+                    rule,
+                    effect: Some(effect.clone()),
+                    effects: effects.clone(),
+                };
+            }
+        }
+        verdict
+    }
+
     /// The part of a decision that does not depend on single effects: rules about the tool itself, and the mode `deny` for a
     /// call without any.
     fn decide_tool(&self, tool: &str, effects: &Arc<Effects>) -> Verdict {
@@ -295,8 +345,22 @@ impl Policy {
             Some(reason) if decided.0 != Decision::Deny => {
                 (Decision::Ask, format!("always asked: {reason}"))
             }
-            _ => decided,
+            _ => match self.may_be_denied(effect) {
+                Some(rule) if decided.0 == Decision::Allow => {
+                    let reason = format!("the command is not understood, and `{rule}` may bind it");
+                    (Decision::Ask, format!("always asked: {reason}"))
+                }
+                _ => decided,
+            },
         }
+    }
+
+    /// The first rule that may deny a command that nobody has understood.
+    fn may_be_denied(&self, effect: &Effect) -> Option<String> {
+        let Effect::Exec(CommandLine { commands: None, .. }) = effect else { return None };
+        let mut denied = self.rules.iter().filter(|(decision, _)| *decision == Decision::Deny);
+        let found = denied.find(|(_, rule)| matches!(rule.resource(), Resource::Exec { .. }));
+        found.map(|(_, rule)| format!("deny {rule}"))
     }
 
     fn strictest(&self, applies: impl Fn(&Rule) -> bool) -> Option<(Decision, String)> {
@@ -325,6 +389,7 @@ impl Policy {
             Effect::Read(_) | Effect::Write(_) | Effect::Delete(_) | Effect::Secret(_) => {
                 [Ask, Ask, Deny]
             }
+            Effect::Exec(_) if !self.confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
             Effect::Net { .. } => [Ask, Allow, Ask],
         };
@@ -355,7 +420,7 @@ fn decision_word(decision: Decision) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CommandLine, PathPattern};
+    use crate::PathPattern;
 
     fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
         let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
@@ -415,6 +480,22 @@ mod tests {
             denied.decide("bash", Effects::none(), Path::new("/w")).decision(),
             Decision::Deny
         );
+    }
+
+    #[test]
+    fn what_is_not_understood_may_be_what_is_denied() {
+        let rule = |text: &str| text.parse::<Rule>().expect("a rule");
+        let opaque = Effect::Exec(CommandLine::opaque("ls; rm x"));
+        let asked = "always asked: the command is not understood, and `deny exec rm` may bind it";
+        for (policy, decision, by) in [
+            (Policy::new(Mode::Auto), Decision::Allow, "mode auto"),
+            (Policy::new(Mode::Auto).deny(rule("write a")), Decision::Allow, "mode auto"),
+            (Policy::new(Mode::Auto).deny(rule("exec rm")), Decision::Ask, asked),
+            (Policy::new(Mode::Yolo).deny(rule("exec rm")), Decision::Ask, asked),
+            (Policy::new(Mode::Deny).deny(rule("exec rm")), Decision::Deny, "mode deny"),
+        ] {
+            check(&policy, "bash", &opaque, decision, by);
+        }
     }
 
     #[test]

@@ -163,6 +163,43 @@ pub fn path_of_bytes(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
+/// Paths as they are stored: in the form of [`path()`], so that no byte of a name is lost.
+pub(crate) mod serde_path {
+    use std::path::{Path, PathBuf};
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&super::path(path))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        String::deserialize(from).map(|text| super::unpath(&text))
+    }
+}
+
+/// The same for a path that may be missing.
+pub(crate) mod serde_optional_path {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize as _, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]
+    pub(crate) fn serialize<S: Serializer>(
+        path: &Option<PathBuf>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        path.as_deref().map(super::path).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<PathBuf>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        Ok(text.as_deref().map(super::unpath))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

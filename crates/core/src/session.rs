@@ -1,14 +1,19 @@
 //! One conversation: its id, its rights, what it has seen of the files.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
-use crate::{Fingerprint, Overrides, Predicate, SessionId};
+use crate::{ContentHash, Fingerprint, Overrides, Predicate, Proposals, SessionId, Signal, quote};
 
 /// One conversation.
 ///
@@ -26,7 +31,9 @@ pub struct Session {
     overrides: Overrides,
     calls: AtomicU64,
     cancel: CancellationToken,
-    seen: Lock<HashMap<PathBuf, Seen>>,
+    seen: Lock<Tracker>,
+    proposals: Option<Arc<Proposals>>,
+    jobs: Jobs,
 }
 
 impl Session {
@@ -40,21 +47,23 @@ impl Session {
             calls: AtomicU64::new(0),
             cancel: CancellationToken::new(),
             seen: Lock::default(),
+            proposals: None,
+            jobs: Jobs::default(),
         }
     }
 
-    /// A session below this one: at most its rights, one deeper, cancelled with it.
+    /// A session below this one: at most its rights, one deeper, cancelled with it. What it proposes is proposed by this one.
     #[must_use]
     pub fn child(&self, id: SessionId, predicate: Predicate, overrides: &Overrides) -> Self {
         let mut overrides = overrides.over(&self.overrides);
         overrides.depth = Some(self.overrides.depth.unwrap_or(0) + 1);
-        Self {
-            parent: Some(self.id.clone()),
-            predicate: self.predicate.clone().and(predicate),
-            overrides,
-            cancel: self.cancel.child_token(),
-            ..Self::new(id)
-        }
+        let mut child = Self::new(id);
+        child.parent = Some(self.id.clone());
+        child.predicate = self.predicate.clone().and(predicate);
+        child.overrides = overrides;
+        child.cancel = self.cancel.child_token();
+        child.proposals.clone_from(&self.proposals);
+        child
     }
 
     /// With these tools only.
@@ -69,6 +78,18 @@ impl Session {
     pub fn with_overrides(mut self, overrides: Overrides) -> Self {
         self.overrides = overrides;
         self
+    }
+
+    /// With changes held as proposals instead of made.
+    #[must_use]
+    pub fn with_proposals(mut self, proposals: Arc<Proposals>) -> Self {
+        self.proposals = Some(proposals);
+        self
+    }
+
+    /// What it proposes, if its changes are held.
+    pub fn proposals(&self) -> Option<&Arc<Proposals>> {
+        self.proposals.as_ref()
     }
 
     /// Its id.
@@ -89,6 +110,23 @@ impl Session {
     /// Its limits and settings.
     pub fn overrides(&self) -> &Overrides {
         &self.overrides
+    }
+
+    /// The programs that go on behind its calls, and those that have ended.
+    pub fn all_jobs(&self) -> Vec<Arc<Job>> {
+        self.jobs.all()
+    }
+
+    /// Ends every program that goes on behind its calls, and waits for that.
+    pub async fn end_jobs(&self) {
+        let jobs = self.jobs.all();
+        let stopped =
+            jobs.iter().filter(|job| job.end().is_none()).map(|job| job.stop(Signal::TERM));
+        futures_util::future::join_all(stopped).await;
+    }
+
+    pub(crate) fn jobs(&self) -> &Jobs {
+        &self.jobs
     }
 
     /// Stops every call of this session and of those below it.
@@ -117,33 +155,84 @@ impl Session {
         fingerprint: Fingerprint,
         lines: Range<u64>,
         total: Option<u64>,
+        hash: Option<ContentHash>,
     ) {
-        let mut seen = self.seen.lock();
-        let entry = seen.entry(path.to_owned()).or_insert_with(|| Seen::new(fingerprint));
-        if entry.fingerprint != fingerprint {
+        let mut tracker = self.seen.lock();
+        let entry = tracker.change(path).or_insert_with(|| Seen::new(fingerprint));
+        if entry.fingerprint != fingerprint && (hash.is_none() || entry.hash != hash) {
             *entry = Seen::new(fingerprint);
         }
+        entry.fingerprint = fingerprint;
+        entry.hash = hash.or(entry.hash);
         entry.add(lines);
         entry.total = total.or(entry.total);
     }
 
     /// Remembers what the session wrote itself: it counts as seen.
     pub fn wrote(&self, path: &Path, fingerprint: Fingerprint) {
-        self.seen.lock().insert(path.to_owned(), Seen { total: Some(0), ..Seen::new(fingerprint) });
+        let mut tracker = self.seen.lock();
+        tracker.change(path).insert_entry(Seen { total: Some(0), ..Seen::new(fingerprint) });
     }
 
     /// Forgets what was seen of a file: it was changed by a call that had not seen all of it.
     pub fn forget(&self, path: &Path) {
-        self.seen.lock().remove(path);
+        let mut tracker = self.seen.lock();
+        if tracker.files.remove(path).is_some() {
+            tracker.news.insert(path.to_owned());
+        }
     }
 
-    /// Whether the session has seen all of what it is about to replace.
-    pub fn has_seen(&self, path: &Path, fingerprint: Fingerprint) -> Result<(), Unseen> {
-        match self.seen.lock().get(path) {
-            None => Err(Unseen::Never),
-            Some(seen) if seen.fingerprint != fingerprint => Err(Unseen::Changed),
-            Some(seen) => seen.missing().map_or(Ok(()), |lines| Err(Unseen::Lines(lines))),
+    /// What the session has learnt of files since this was last asked, for the record: with it, [`Session::recall`] makes another
+    /// process know what this one has seen. `None` if nothing.
+    pub fn take_news(&self) -> Option<Value> {
+        let mut tracker = self.seen.lock();
+        if tracker.news.is_empty() {
+            return None;
         }
+        let news = std::mem::take(&mut tracker.news);
+        let told = news.iter().map(|path| (quote::path(path), tracker.files.get(path)));
+        serde_json::to_value(told.collect::<BTreeMap<_, _>>()).ok()
+    }
+
+    /// Takes over what was recorded of an earlier part of this session. What cannot be understood was not seen.
+    pub fn recall(&self, news: &Value) {
+        let Some(news) = news.as_object() else { return };
+        let mut tracker = self.seen.lock();
+        for (path, seen) in news {
+            let path = quote::unpath(path);
+            match Option::<Seen>::deserialize(seen) {
+                Ok(Some(seen)) => drop(tracker.files.insert(path, seen)),
+                _ => drop(tracker.files.remove(&path)),
+            }
+        }
+    }
+
+    /// Whether the session has seen all of what it is about to replace: the object under this name, or the same object under
+    /// another. With the hash of what is there, a file that was only touched, or saved again as it was, counts as unchanged; and one
+    /// that changed within one tick of the clock as changed.
+    pub fn has_seen(
+        &self,
+        path: &Path,
+        fingerprint: Fingerprint,
+        hash: Option<ContentHash>,
+    ) -> Result<(), Unseen> {
+        let all = &self.seen.lock().files;
+        let same_object = |seen: &&Seen| seen.fingerprint.is_same_object(&fingerprint);
+        let mut unseen = Unseen::Never;
+        for seen in all.get(path).into_iter().chain(all.values().filter(same_object)) {
+            match seen.knows(fingerprint, hash) {
+                Ok(()) => return Ok(()),
+                Err(why) if unseen == Unseen::Never => unseen = why,
+                Err(_) => {}
+            }
+        }
+        Err(unseen)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.jobs.kill_all();
     }
 }
 
@@ -154,9 +243,9 @@ impl Session {
 /// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 12, modified: 1_000, changed: 1_000 };
 /// let session = Session::new(SessionId::new("s1"));
 /// let path = "/w/a.md".as_ref();
-/// assert_eq!(session.has_seen(path, fingerprint), Err(Unseen::Never));
-/// session.saw(path, fingerprint, 0..10, Some(30));
-/// assert_eq!(session.has_seen(path, fingerprint), Err(Unseen::Lines(10..30)));
+/// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Never));
+/// session.saw(path, fingerprint, 0..10, Some(30), None);
+/// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Lines(10..30)));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unseen {
@@ -168,10 +257,27 @@ pub enum Unseen {
     Lines(Range<u64>),
 }
 
+/// What a session has seen of files.
+#[derive(Debug, Default)]
+struct Tracker {
+    files: HashMap<PathBuf, Seen>,
+    /// The paths of which something is known that is not on record.
+    news: BTreeSet<PathBuf>,
+}
+
+impl Tracker {
+    fn change(&mut self, path: &Path) -> Entry<'_, PathBuf, Seen> {
+        self.news.insert(path.to_owned());
+        self.files.entry(path.to_owned())
+    }
+}
+
 /// Which lines of a file were shown, as of one state of it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Seen {
     fingerprint: Fingerprint,
+    /// Of all of its bytes, where whoever showed it had them at hand.
+    hash: Option<ContentHash>,
     /// Apart, in order.
     ranges: Vec<Range<u64>>,
     total: Option<u64>,
@@ -179,7 +285,7 @@ struct Seen {
 
 impl Seen {
     fn new(fingerprint: Fingerprint) -> Self {
-        Self { fingerprint, ranges: Vec::new(), total: None }
+        Self { fingerprint, hash: None, ranges: Vec::new(), total: None }
     }
 
     fn add(&mut self, lines: Range<u64>) {
@@ -196,6 +302,19 @@ impl Seen {
             }
         }
         self.ranges = merged;
+    }
+
+    /// Whether what is there now was shown, all of it.
+    fn knows(&self, fingerprint: Fingerprint, hash: Option<ContentHash>) -> Result<(), Unseen> {
+        let is_same = match self.hash.zip(hash) {
+            Some((seen, now)) => seen == now,
+            None => self.fingerprint == fingerprint,
+        };
+        match self.missing() {
+            _ if !is_same => Err(Unseen::Changed),
+            Some(lines) => Err(Unseen::Lines(lines)),
+            None => Ok(()),
+        }
     }
 
     /// The first lines that were not shown, if any.
@@ -224,17 +343,53 @@ mod tests {
     fn a_file_must_be_seen_whole_and_unchanged() {
         let session = Session::new(SessionId::new("s"));
         let path = Path::new("/w/a");
-        assert_eq!(session.has_seen(path, fingerprint(1)), Err(Unseen::Never));
-        session.saw(path, fingerprint(1), 0..10, None);
-        assert_eq!(session.has_seen(path, fingerprint(1)), Err(Unseen::Lines(10..u64::MAX)));
-        session.saw(path, fingerprint(1), 20..30, Some(30));
-        assert_eq!(session.has_seen(path, fingerprint(1)), Err(Unseen::Lines(10..20)));
-        session.saw(path, fingerprint(1), 5..20, None);
-        assert_eq!(session.has_seen(path, fingerprint(1)), Ok(()));
-        assert_eq!(session.has_seen(path, fingerprint(2)), Err(Unseen::Changed));
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Never));
+        session.saw(path, fingerprint(1), 0..10, None, None);
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(10..u64::MAX)));
+        session.saw(path, fingerprint(1), 20..30, Some(30), None);
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(10..20)));
+        session.saw(path, fingerprint(1), 5..20, None, None);
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Ok(()));
+        assert_eq!(session.has_seen(path, fingerprint(2), None), Err(Unseen::Changed));
         session.wrote(path, fingerprint(3));
-        assert_eq!(session.has_seen(path, fingerprint(3)), Ok(()));
+        assert_eq!(session.has_seen(path, fingerprint(3), None), Ok(()));
         session.forget(path);
-        assert_eq!(session.has_seen(path, fingerprint(3)), Err(Unseen::Never));
+        assert_eq!(session.has_seen(path, fingerprint(3), None), Err(Unseen::Never));
+    }
+
+    #[test]
+    fn content_says_more_than_times() {
+        let session = Session::new(SessionId::new("s"));
+        let path = Path::new("/w/a");
+        let (one, two) = (Some(ContentHash::of(b"one")), Some(ContentHash::of(b"two")));
+        session.saw(path, fingerprint(1), 0..1, Some(1), one);
+        assert_eq!(session.has_seen(path, fingerprint(2), one), Ok(()), "only touched");
+        assert_eq!(session.has_seen(path, fingerprint(1), two), Err(Unseen::Changed), "same tick");
+        assert_eq!(
+            session.has_seen(Path::new("/w/b"), fingerprint(2), one),
+            Ok(()),
+            "another name"
+        );
+        let other = Fingerprint { inode: 9, ..fingerprint(1) };
+        assert_eq!(session.has_seen(path, other, one), Ok(()), "saved again by a rename");
+        assert_eq!(session.has_seen(Path::new("/w/b"), other, one), Err(Unseen::Never));
+    }
+
+    #[test]
+    fn what_was_seen_can_be_recalled_elsewhere() {
+        let (here, there) = (Session::new(SessionId::new("s")), Session::new(SessionId::new("s")));
+        let path = Path::new("/w/caf\u{e9}\n");
+        assert_eq!(here.take_news(), None);
+        here.saw(path, fingerprint(1), 0..3, Some(3), Some(ContentHash::of(b"1")));
+        there.recall(&here.take_news().unwrap());
+        assert_eq!(there.has_seen(path, fingerprint(1), None), Ok(()));
+        assert_eq!(here.take_news(), None);
+        here.forget(path);
+        there.recall(&here.take_news().unwrap());
+        assert_eq!(there.has_seen(path, fingerprint(1), None), Err(Unseen::Never));
+        for nonsense in [Value::Null, serde_json::json!([1]), serde_json::json!({"/w/a": {"x": 1}})]
+        {
+            there.recall(&nonsense);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! For the tests of embedders and of this repository: a tool that does as it is told, a clock that stands still.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,9 +9,10 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::{
-    BoxFuture, Change, Clock, Context, DynamicTool, Effects, FileError, FileErrorKind, Files,
-    Fingerprint, Handle, Host, Journal, JournalError, Kinds, OpenFile, Output, Record, Resolved,
-    Spec, Stat, ToolError, Visitor, WalkOptions, WalkReport, Written, sync::Lock,
+    Alteration, Altered, BoxFuture, Clock, Confinement, Context, DynamicTool, Effects, FileError,
+    FileErrorKind, Files, Found, Handle, Host, Journal, JournalError, Kinds, OpenFile, Output,
+    Process, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Record, Resolved, Signal, Spec,
+    Stat, ToolError, Tracking, Visitor, WalkOptions, WalkReport, sync::Lock,
 };
 
 /// A clock that stands still until it is told to go on.
@@ -71,6 +73,79 @@ impl Host for EmptyHost {
     }
 }
 
+/// The same with programs: each prints its own words and ends.
+///
+/// ```
+/// use windlass_core::{Host, testing::EchoHost};
+/// assert!(EchoHost::default().processes().is_some());
+/// ```
+#[derive(Debug, Default)]
+pub struct EchoHost {
+    empty: EmptyHost,
+    confinement: Confinement,
+}
+
+impl Host for EchoHost {
+    fn files(&self) -> &dyn Files {
+        &self.empty
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.empty.clock()
+    }
+
+    fn processes(&self) -> Option<&dyn Processes> {
+        Some(self)
+    }
+}
+
+impl Processes for EchoHost {
+    fn confinement(&self) -> &Confinement {
+        &self.confinement
+    }
+
+    fn start(&self, request: &ProcessRequest) -> Result<Box<dyn Process>, ToolError> {
+        Ok(Box::new(Echo(Lock::new(request.program.to_string().into_bytes()))))
+    }
+
+    fn scratch(&self) -> io::Result<std::fs::File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A program that prints this.
+struct Echo(Lock<Vec<u8>>);
+
+impl Process for Echo {
+    fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
+        let printed = std::mem::take(&mut *self.0.lock());
+        into.extend_from_slice(&printed);
+        Box::pin(std::future::ready(Ok(printed.len())))
+    }
+
+    fn write<'a>(&'a self, _: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(std::future::ready(Err(io::ErrorKind::BrokenPipe.into())))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ProcessEnd> {
+        Box::pin(std::future::ready(ProcessEnd::Exited(0)))
+    }
+
+    fn signal(&self, _: Signal) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn kill(&self) {}
+
+    fn waits_for_input(&self) -> bool {
+        false
+    }
+
+    fn changes(&self) -> Result<ProcessChanges, ToolError> {
+        Ok(ProcessChanges::none(Tracking::Nothing))
+    }
+}
+
 impl EmptyHost {
     fn nothing<T>(doing: &'static str, path: &Resolved) -> Result<T, FileError> {
         Err(FileError::new(doing, &path.path, FileErrorKind::NotFound))
@@ -105,20 +180,12 @@ impl Files for EmptyHost {
         Self::nothing("list", root)
     }
 
-    fn change(&self, path: &Resolved, _: &Change<'_>) -> Result<Written, FileError> {
+    fn look(&self, _: &Resolved) -> Result<Option<Found>, FileError> {
+        Ok(None)
+    }
+
+    fn alter(&self, path: &Resolved, _: &Alteration<'_>) -> Result<Altered, FileError> {
         Self::nothing("write", path)
-    }
-
-    fn remove(&self, path: &Resolved, _: Fingerprint) -> Result<(), FileError> {
-        Self::nothing("remove", path)
-    }
-
-    fn rename(&self, from: &Resolved, _: Fingerprint, _: &Resolved) -> Result<Stat, FileError> {
-        Self::nothing("move", from)
-    }
-
-    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
-        Self::nothing("remove", path)
     }
 
     fn excluded_by(&self, _: &Resolved) -> Result<Option<PathBuf>, FileError> {

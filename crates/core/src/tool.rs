@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, CallId, Context, Effects, Kinds, Outcome, Output, SessionId, ToolError, TurnId,
-    schema,
+    BoxFuture, CallId, Context, Effects, Kinds, Outcome, Output, Scene, SessionId, ToolError,
+    TurnId, schema,
 };
 
 /// A tool as its author writes it. Everything else is derived from this.
@@ -67,12 +67,22 @@ pub trait Tool: Send + Sync + 'static {
     /// What this very call wants to do.
     fn effects(&self, args: &Self::Args) -> Effects;
 
+    /// The same where it depends on more than the arguments: on what was done before. An error ends the call.
+    fn effects_in(&self, args: &Self::Args, _: &Scene<'_>) -> Result<Effects, ToolError> {
+        Ok(self.effects(args))
+    }
+
     /// Does it. `cx` holds the only doors to the machine.
     fn call(
         &self,
         cx: &Context,
         args: Self::Args,
     ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+
+    /// How long a call may take, where its arguments say so; else what the engine is set to.
+    fn time_limit(&self, _: &Self::Args) -> Option<Duration> {
+        None
+    }
 
     /// A name for people.
     fn title(&self) -> Option<&'static str> {
@@ -161,6 +171,16 @@ pub trait Prepared: Send {
     /// What the call wants to do, paths as the model wrote them.
     fn effects(&self) -> Effects;
 
+    /// The same where it depends on more than the arguments.
+    fn effects_in(&self, _: &Scene<'_>) -> Result<Effects, ToolError> {
+        Ok(self.effects())
+    }
+
+    /// How long it may take, if the engine's own limit is not the right one.
+    fn time_limit(&self) -> Option<Duration> {
+        None
+    }
+
     /// Does it.
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
     where
@@ -200,6 +220,14 @@ struct TypedCall<'t, T: Tool> {
 impl<T: Tool> Prepared for TypedCall<'_, T> {
     fn effects(&self) -> Effects {
         self.tool.effects(&self.args)
+    }
+
+    fn effects_in(&self, scene: &Scene<'_>) -> Result<Effects, ToolError> {
+        self.tool.effects_in(&self.args, scene)
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.tool.time_limit(&self.args)
     }
 
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
@@ -304,6 +332,8 @@ pub struct Overrides {
     pub work_dir: Option<std::path::PathBuf>,
     /// The call is stopped after this time.
     pub timeout: Option<Duration>,
+    /// A command that runs for longer goes on as a job of the session instead of being waited for.
+    pub soft_limit: Option<Duration>,
     /// How many bytes of text the model gets; the rest is kept under `output:CALL`.
     pub output_bytes: Option<usize>,
     /// How many calls this session may make in all.
@@ -321,6 +351,7 @@ impl Overrides {
         Self {
             work_dir: self.work_dir.clone().or_else(|| below.work_dir.clone()),
             timeout: self.timeout.or(below.timeout),
+            soft_limit: self.soft_limit.or(below.soft_limit),
             output_bytes: self.output_bytes.or(below.output_bytes),
             max_calls: self.max_calls.or(below.max_calls),
             seed: self.seed.or(below.seed),

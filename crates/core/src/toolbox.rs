@@ -199,11 +199,34 @@ fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// Tools that are fetched when they are first needed: those of an MCP server or a plugin. One that fails is a warning.
+/// What a [`Toolset`] has fetched: the tools, and what is to be said of those that could not be.
+///
+/// ```
+/// use windlass_core::{Handle, Loaded, testing::MockTool};
+/// let mut loaded = Loaded::from(vec![Handle::from(MockTool::named("forecast"))]);
+/// loaded.warnings.push("the tide tables are not there this year".into());
+/// assert_eq!((loaded.tools.len(), loaded.warnings.len()), (1, 1));
+/// ```
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The tools, in their order.
+    pub tools: Vec<Handle>,
+    /// For a person to know, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl From<Vec<Handle>> for Loaded {
+    fn from(tools: Vec<Handle>) -> Self {
+        Self { tools, warnings: Vec::new() }
+    }
+}
+
+/// Tools that are fetched when they are first needed: those of an MCP server, a plugin or a directory of command files. One that
+/// fails is a warning.
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use windlass_core::{BoxFuture, Handle, ToolError, Toolset, testing::MockTool};
+/// use windlass_core::{BoxFuture, Handle, Loaded, ToolError, Toolset, testing::MockTool};
 /// # use windlass_core::{Engine, testing::EmptyHost};
 ///
 /// struct Weather;
@@ -212,8 +235,8 @@ fn is_name(name: &str) -> bool {
 ///     fn name(&self) -> &str {
 ///         "weather"
 ///     }
-///     fn load(&self) -> BoxFuture<'_, Result<Vec<Handle>, ToolError>> {
-///         Box::pin(async { Ok(vec![MockTool::named("forecast").into()]) })
+///     fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
+///         Box::pin(async { Ok(vec![Handle::from(MockTool::named("forecast"))].into()) })
 ///     }
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
@@ -229,5 +252,5 @@ pub trait Toolset: Send + Sync {
     /// Its name, for messages.
     fn name(&self) -> &str;
     /// Fetches the tools.
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Handle>, crate::ToolError>>;
+    fn load(&self) -> BoxFuture<'_, Result<Loaded, crate::ToolError>>;
 }

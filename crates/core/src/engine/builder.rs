@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Checkpoints, Engine, Hook, Secrets, Shared, cache, lookup, schedule};
+use super::{Engine, Hook, OnWarning, Secrets, Shared, cache, lookup, schedule};
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
-    Approvals, Approver, Host, IdSource, Journal, MemoryOutputs, Outputs, Policy, SequentialIds,
-    Toolbox, Toolset,
+    Approvals, Approver, History, Host, IdSource, Journal, MemoryHistory, MemoryOutputs, Outputs,
+    Policy, SequentialIds, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -33,12 +33,13 @@ pub struct EngineBuilder {
     policy: Policy,
     approvals: Approvals,
     hooks: Vec<Arc<dyn Hook>>,
-    checkpoints: Option<Arc<dyn Checkpoints>>,
+    history: Arc<dyn History>,
     cache: (usize, Duration),
     at_once: usize,
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
     secrets: Secrets,
+    on_warning: Option<OnWarning>,
     timeout: Duration,
     output_bytes: usize,
 }
@@ -59,12 +60,13 @@ impl EngineBuilder {
             policy: Policy::default(),
             approvals: Approvals::Nobody,
             hooks: Vec::new(),
-            checkpoints: None,
+            history: Arc::new(MemoryHistory::default()),
             cache: (100, Duration::from_mins(5)),
             at_once: 10,
             journal: None,
             outputs: Arc::new(MemoryOutputs::default()),
             secrets: Secrets::default(),
+            on_warning: None,
             timeout: Duration::from_mins(10),
             output_bytes: 50_000,
         }
@@ -105,9 +107,9 @@ impl EngineBuilder {
         self
     }
 
-    /// What saves the files that a call is about to change.
-    pub fn checkpoints(mut self, checkpoints: Arc<dyn Checkpoints>) -> Self {
-        self.checkpoints = Some(checkpoints);
+    /// What keeps the states of files before and after each change. Default: in memory, as long as the engine lives.
+    pub fn history(mut self, history: Arc<dyn History>) -> Self {
+        self.history = history;
         self
     }
 
@@ -141,6 +143,14 @@ impl EngineBuilder {
         self
     }
 
+    /// Who is told of what is not the fault of a call, besides those who listen to the events: a toolset that did not load.
+    ///
+    /// Unlike a listener, it costs nothing while nothing is to be told.
+    pub fn on_warning(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_warning = Some(Box::new(told));
+        self
+    }
+
     /// Where ids come from. Default: counting, which is unique in one process only.
     pub fn ids(mut self, ids: Arc<dyn IdSource>) -> Self {
         self.ids = ids;
@@ -167,9 +177,9 @@ impl EngineBuilder {
             toolbox: Lock::new(Arc::new(self.toolbox)),
             toolsets: self.toolsets.into_iter().map(lookup::Lazy::new).collect(),
             policy: Lock::new(Arc::new(self.policy)),
-            broker: Broker::new(self.approvals),
+            broker: Arc::new(Broker::new(self.approvals)),
             hooks: self.hooks,
-            checkpoints: self.checkpoints,
+            history: self.history,
             cache: cache::Cache::new(self.cache.0, self.cache.1),
             scheduler: schedule::Scheduler::default(),
             running: Semaphore::new(self.at_once.min(Semaphore::MAX_PERMITS)),
@@ -178,6 +188,7 @@ impl EngineBuilder {
             outputs: self.outputs,
             secrets: Arc::new(self.secrets),
             events: Arc::default(),
+            on_warning: self.on_warning,
             timeout: self.timeout,
             output_bytes: self.output_bytes,
         }))

@@ -71,7 +71,10 @@ impl Cache {
 
     /// Under which name the answer to this call is kept, if it may be.
     pub(super) fn key(&self, call: &Call, effects: &Effects) -> Option<Key> {
-        (self.most > 0 && effects.only_reads() && !effects.is_empty()).then(|| Key::of(call))
+        // What a session proposes is seen by that session alone, and is not what the fingerprints of the machine tell of.
+        let is_shared = call.session.proposals().is_none();
+        let is_worth = self.most > 0 && effects.only_reads() && !effects.is_empty();
+        (is_shared && is_worth).then(|| Key::of(call))
     }
 
     /// The answer that was given before, if it is still true.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{Call, Shared};
 use crate::toolbox::Slot;
-use crate::{Effects, PathPattern, Resolved, ToolError, context};
+use crate::{Effects, PathPattern, Reach, Resolved, ToolError, context};
 
 pub(super) fn resolve(
     engine: &Shared,
@@ -26,7 +26,11 @@ pub(super) fn resolve(
         {
             known.path.clone()
         } else {
-            let found = context::resolve(&*engine.host, &call.overrides, &pattern.path)?;
+            let resolve = match pattern.reach {
+                Reach::Entry => context::resolve_entry,
+                Reach::Exact | Reach::Tree => context::resolve,
+            };
+            let found = resolve(engine.host.files(), &call.overrides, &pattern.path)?;
             let path = found.path.clone();
             resolved.push((pattern.path, found));
             path

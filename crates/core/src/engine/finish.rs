@@ -26,7 +26,7 @@ pub(super) async fn finish(
 
 fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
     let (outcome, mut output, code) = match ending {
-        Ok(output) if output.is_error => (Outcome::Error, output, None),
+        Ok(output) if output.is_error => (output.outcome.unwrap_or(Outcome::Error), output, None),
         Ok(output) => (Outcome::Ok, output, None),
         Err(error) => {
             let outcome = match &error {

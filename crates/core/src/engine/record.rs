@@ -61,6 +61,9 @@ pub(super) async fn finished(
         "duration_us".into(),
         json!(u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX)),
     );
+    if let Some(news) = call.session.take_news() {
+        body.insert("seen".into(), news);
+    }
     let written =
         append(engine, call, RecordKind::Finished(result.outcome), Value::Object(body).to_string());
     safe(call).await?;

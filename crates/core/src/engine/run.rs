@@ -3,10 +3,10 @@
 use std::any::Any;
 
 use super::cache::Key;
-use super::{Call, Ready, Shared};
+use super::{Call, Ready, Shared, record};
 use crate::context::{Context, Inner};
 use crate::sync::Lock;
-use crate::{Grant, Output, Overrides, ToolError};
+use crate::{Content, Grant, Kinds, Output, Overrides, ToolError};
 
 pub(super) async fn run(
     engine: &Shared,
@@ -16,14 +16,22 @@ pub(super) async fn run(
     key: Option<Key>,
 ) -> Result<Output, ToolError> {
     let only_reads = ready.effects.only_reads();
+    let is_held = call.session.proposals().is_some()
+        && ready.effects.kinds().intersects(Kinds::WRITE.with(Kinds::DELETE));
     let began = engine.host.clock().now();
     let cx = Context::new(Inner {
         call: call.id.clone(),
+        turn: call.turn.clone(),
+        tool: call.name.clone(),
         session: call.session.clone(),
         grant,
         host: engine.host.clone(),
+        history: engine.history.clone(),
         outputs: engine.outputs.clone(),
         hard_denies: engine.policy().hard_denies().clone(),
+        policy: engine.policy(),
+        broker: engine.broker.clone(),
+        input: record::clean_input(engine, call),
         overrides: Overrides {
             // A tool that can stop at the right place is better at it than a cut afterwards.
             output_bytes: call.overrides.output_bytes.or(Some(engine.output_bytes)),
@@ -35,11 +43,13 @@ pub(super) async fn run(
         resolved: ready.resolved,
         observed: Lock::default(),
         said: Lock::default(),
+        waits_for: Lock::default(),
     });
     if call.cancel.is_cancelled() {
         return Err(ToolError::cancelled("the call was stopped before it began"));
     }
-    let limit = call.overrides.timeout.unwrap_or(engine.timeout);
+    let limit = call.overrides.timeout.or_else(|| ready.prepared.time_limit());
+    let limit = limit.unwrap_or(engine.timeout);
     let ending = tokio::select! {
         biased;
         done = ready.prepared.run(&cx) => done,
@@ -51,12 +61,22 @@ pub(super) async fn run(
         }
     };
     cx.end_output();
+    let ending = ending.map(|output| if is_held { held(output) } else { output });
     if !only_reads {
         engine.cache.clear();
     } else if let (Ok(output), Some(key)) = (&ending, key) {
         engine.cache.put(key, output, cx.take_observed(), began);
     }
     ending.map_err(|error| with_partial(error, &cx))
+}
+
+/// Who proposes must know that nothing has happened yet.
+fn held(mut output: Output) -> Output {
+    if output.is_error {
+        return output;
+    }
+    output.content.push(Content::text("[held as a proposal: the files change when it is applied]"));
+    output.with("proposed", true)
 }
 
 /// Puts what had come so far before the reason why nothing more came.

@@ -1,9 +1,11 @@
-//! The door to files: resolve, open, walk, change, remove.
+//! The door to files: resolve, open, walk, alter.
 //!
 //! All of it is blocking: file systems are, and a tool that walks a tree does so in [`Context::blocking`](crate::Context::blocking).
 
+use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::{borrow::Cow, io};
 
@@ -46,23 +48,12 @@ pub trait Files: Send + Sync {
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError>;
 
-    /// Replaces or creates a file: afterwards it holds all of the new bytes or all of the old ones.
-    fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError>;
+    /// All there is to know about what is at a place, following no link; `None` if nothing is. A regular file is open for
+    /// reading afterwards; nothing else is opened.
+    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError>;
 
-    /// Removes a regular file, if it is exactly what was seen before.
-    fn remove(&self, path: &Resolved, expect: Fingerprint) -> Result<(), FileError>;
-
-    /// Gives a regular file that is exactly what was seen before another place, where nothing may be; parents are created. It
-    /// stays the same object, with its mode and all else.
-    fn rename(
-        &self,
-        from: &Resolved,
-        expect: Fingerprint,
-        to: &Resolved,
-    ) -> Result<Stat, FileError>;
-
-    /// Removes a directory that nothing is in.
-    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError>;
+    /// Makes one object what it should be, if it still is what was seen: afterwards it is all of the new or all of the old.
+    fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;
 
     /// The `.aiexclude` file that hides this object, if one does.
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError>;
@@ -185,6 +176,13 @@ pub struct Fingerprint {
     pub modified: i64,
     /// Last change of anything, in nanoseconds since 1970.
     pub changed: i64,
+}
+
+impl Fingerprint {
+    /// Whether both are of one object, whatever happened to it in between.
+    pub fn is_same_object(&self, other: &Self) -> bool {
+        (self.device, self.inode) == (other.device, other.inode)
+    }
 }
 
 /// A regular file, open for reading.
@@ -422,25 +420,206 @@ pub struct Note {
     pub why: String,
 }
 
-/// A new content for a file.
+/// What one object should become.
 ///
 /// ```
-/// use windlass_core::{Change, Expect, Host, testing::EmptyHost};
+/// use windlass_core::{Alteration, Expect, Host, To, testing::EmptyHost};
 /// let host = EmptyHost::default();
 /// let path = host.files().resolve("hello.txt".as_ref())?;
-/// let change = Change { content: b"hello\n", expect: Expect::Absent };
-/// assert!(host.files().change(&path, &change).is_err(), "this machine takes no files");
+/// let hello = To::File { content: b"hello\n".as_slice().into(), attributes: None };
+/// let alteration = Alteration { expect: Expect::Absent, to: hello, temporary: None };
+/// assert!(host.files().alter(&path, &alteration).is_err(), "this machine takes no files");
 /// # Ok::<(), windlass_core::FileError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
-    /// All of the bytes.
-    pub content: &'a [u8],
-    /// What must be there for the change to be made; looked at again at the moment of the rename.
+pub struct Alteration<'a> {
+    /// What must be there for the change to be made; looked at again at the last moment.
     pub expect: Expect,
+    /// What will be there.
+    pub to: To<'a>,
+    /// The name that new content has beside its place before it gets there, if it needs one; a random one if none is given.
+    pub temporary: Option<&'a str>,
 }
 
-/// What must be at a path for a [`Change`] to be made.
+/// What will be at a path.
+///
+/// ```
+/// use windlass_core::To;
+///
+/// fn told(to: &To<'_>) -> &'static str {
+///     match to {
+///         To::File { .. } => "written",
+///         To::Attributes(_) => "changed in mode",
+///         To::Moved { .. } => "moved",
+///         To::Linked { .. } => "named once more",
+///         To::Symlink(_) => "linked",
+///         To::Directory { .. } => "made",
+///         To::Nothing => "removed",
+///     }
+/// }
+/// assert_eq!(told(&To::Nothing), "removed");
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub enum To<'a> {
+    /// A regular file; parents are created. One that exists keeps what `attributes` do not say.
+    File {
+        /// All of the bytes.
+        content: Source<'a>,
+        /// What it has besides.
+        attributes: Option<&'a Attributes>,
+    },
+    /// The same file or directory with other attributes.
+    Attributes(&'a Attributes),
+    /// The file that is at another place now and is exactly what was seen there; parents are created. It stays the same
+    /// object, with its mode and all else.
+    Moved {
+        /// Where it is now.
+        from: &'a Resolved,
+        /// What it is.
+        seen: Fingerprint,
+    },
+    /// One more name for the file at another place, which is exactly what was seen there.
+    Linked {
+        /// Its other name.
+        with: &'a Resolved,
+        /// What it is.
+        seen: Fingerprint,
+    },
+    /// A symbolic link that points there.
+    Symlink(&'a Path),
+    /// An empty directory.
+    Directory {
+        /// What it has besides; the usual if not given.
+        attributes: Option<&'a Attributes>,
+    },
+    /// Nothing. A directory is removed only if nothing is in it.
+    Nothing,
+}
+
+/// What was found at a place.
+///
+/// ```
+/// use windlass_core::{Attributes, Found, FoundBody};
+/// # use windlass_core::{FileKind, Fingerprint, Stat};
+/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 4, modified: 1_000, changed: 1_000 };
+/// # let stat = Stat { kind: FileKind::Symlink, len: 4, mode: 0o777, links: 1, fingerprint };
+/// let found = Found { stat, attributes: Attributes::default(), body: FoundBody::Symlink("../a".into()) };
+/// assert!(matches!(found.body, FoundBody::Symlink(target) if target.ends_with("a")));
+/// ```
+#[derive(Debug)]
+pub struct Found {
+    /// Facts.
+    pub stat: Stat,
+    /// What it has besides its content.
+    pub attributes: Attributes,
+    /// Its content.
+    pub body: FoundBody,
+}
+
+/// The content of what was found.
+///
+/// ```
+/// use windlass_core::FoundBody;
+/// let can_be_restored = |body: &FoundBody| !matches!(body, FoundBody::Other);
+/// assert!(can_be_restored(&FoundBody::Directory(Vec::new())));
+/// ```
+#[derive(Debug)]
+pub enum FoundBody {
+    /// A regular file, open for reading.
+    File(File),
+    /// Where a symbolic link points to, as it is written in it.
+    Symlink(PathBuf),
+    /// The names of all that is in a directory.
+    Directory(Vec<OsString>),
+    /// A FIFO, a socket or a device.
+    Other,
+}
+
+/// The bytes of a file: in memory, or all of another file that is open.
+///
+/// ```
+/// use windlass_core::Source;
+/// let content = Source::from(b"hello".as_slice());
+/// assert_eq!(content.read()?, b"hello".as_slice());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    /// In memory.
+    Bytes(&'a [u8]),
+    /// In an open file, from its beginning to its end.
+    File(&'a File),
+    /// In the file at this place, which is nobody's but ours.
+    At(&'a Path),
+}
+
+impl<'a> Source<'a> {
+    /// How many bytes there are.
+    pub fn length(self) -> io::Result<u64> {
+        match self {
+            Self::Bytes(bytes) => Ok(bytes.len() as u64),
+            Self::File(file) => Ok(file.metadata()?.len()),
+            Self::At(path) => Ok(std::fs::symlink_metadata(path)?.len()),
+        }
+    }
+
+    /// All of the bytes, in memory.
+    pub fn read(self) -> io::Result<Cow<'a, [u8]>> {
+        match self {
+            Self::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
+            Self::At(path) => Ok(Cow::Owned(Source::File(&File::open(path)?).read()?.into_owned())),
+            Self::File(file) => {
+                let mut bytes =
+                    Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
+                let mut at = 0;
+                let mut buffer = vec![0; 128 << 10];
+                loop {
+                    match file.read_at(&mut buffer, at) {
+                        Ok(0) => return Ok(Cow::Owned(bytes)),
+                        Ok(read) => {
+                            bytes.extend_from_slice(buffer.get(..read).unwrap_or_default());
+                            at += read as u64;
+                        }
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Source<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self::Bytes(bytes)
+    }
+}
+
+/// What an object has besides its content. What is `None`, or not there, is left as it is.
+///
+/// ```
+/// use windlass_core::Attributes;
+/// let script = Attributes { mode: Some(0o755), ..Attributes::default() };
+/// assert_eq!(script.owner, None, "whoever makes it owns it");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Attributes {
+    /// Permission bits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<u32>,
+    /// Last change of content, in nanoseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub modified: Option<i64>,
+    /// The numbers of user and group. Given as far as our rights go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<(u32, u32)>,
+    /// Extended attributes: access control lists, labels and what people attach to files. Given as far as our rights go.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extended: Vec<(String, Vec<u8>)>,
+}
+
+/// What must be at a path for an [`Alteration`] to be made.
 ///
 /// ```
 /// use windlass_core::{Expect, Fingerprint};
@@ -453,32 +632,25 @@ pub struct Change<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing: the file is created, with its parents.
+    /// Nothing.
     Absent,
     /// Exactly what was seen before.
     Same(Fingerprint),
 }
 
-/// What a change did.
+/// What became of an object.
 ///
 /// ```
-/// use windlass_core::Written;
-/// # use windlass_core::{FileKind, Fingerprint, Stat};
-///
-/// fn told(written: &Written) -> String {
-///     let what = if written.created { "created" } else { "replaced" };
-///     format!("{what}, {} bytes", written.stat.len)
-/// }
-/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 12, modified: 1_000, changed: 1_000 };
-/// # let stat = Stat { kind: FileKind::File, len: 12, mode: 0o644, links: 1, fingerprint };
-/// assert_eq!(told(&Written { created: true, stat }), "created, 12 bytes");
+/// use windlass_core::Altered;
+/// let removed = Altered { stat: None, in_place: false };
+/// assert!(removed.stat.is_none());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// Whether there was no file before.
-    pub created: bool,
-    /// The file as it is now.
-    pub stat: Stat,
+pub struct Altered {
+    /// What is there now; `None` if nothing is.
+    pub stat: Option<Stat>,
+    /// Whether the bytes were written into the old object, because it has other names or an owner who must keep it.
+    pub in_place: bool,
 }
 
 /// A file operation that did not work.
@@ -543,6 +715,9 @@ pub enum FileErrorKind {
     /// There is something already.
     #[error("it exists already")]
     Exists,
+    /// A directory cannot be removed because something is in it.
+    #[error("the directory is not empty")]
+    NotEmpty,
     /// Anything else that a kernel can answer.
     #[error("{0}")]
     Io(#[source] io::Error),

@@ -67,13 +67,6 @@ impl Grant {
             .any(|effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)))
     }
 
-    /// Whether a file that may be created or changed is, or would be, below this directory.
-    pub(crate) fn may_write_below(&self, directory: &Path) -> bool {
-        self.effects.iter().any(
-            |effect| matches!(effect, Effect::Write(at) if at.path != directory && at.path.starts_with(directory)),
-        )
-    }
-
     /// Whether this part of the session's state may be used.
     pub fn may_use_state(&self, key: &str) -> bool {
         self.effects.iter().any(|effect| matches!(effect, Effect::State(granted) if granted == key))

@@ -125,7 +125,7 @@ impl PathGlob {
             return subject == literal || subject.starts_with(literal);
         }
         match pattern.reach {
-            Reach::Exact => self.matcher.is_match(subject),
+            Reach::Exact | Reach::Entry => self.matcher.is_match(subject),
             // A tree is covered if anything in it would be.
             Reach::Tree => self.matcher.is_match(subject.join("\u{1}/\u{1}")),
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, Change, CommandLine, Context, Effect, Effects, Expect, Fingerprint, Kinds, Mode,
-    Outcome, Output, PathPattern, Policy, ToolError,
+    CallId, CommandLine, Context, Effect, Effects, Expect, Fingerprint, Kinds, Mode, Outcome,
+    Output, PathPattern, Policy, Step, To, ToolError,
 };
 
 use crate::support::{MapHost, Setup, assert_text, says};
@@ -87,8 +87,8 @@ async fn a_door_opens_only_for_what_was_declared() {
     };
     let write = |path: &'static str| {
         move |cx: &Context| {
-            let change = Change { content: b"x", expect: Expect::Absent };
-            cx.files().change(Path::new(path), &change).map(|_| "written".to_owned())
+            let written = cx.files().change(Path::new(path), b"x", Expect::Absent, None);
+            written.map(|_| "written".to_owned())
         }
     };
     let tried = |what: &str| format!("the tool tried to {what} without having declared it");
@@ -105,15 +105,12 @@ async fn a_door_opens_only_for_what_was_declared() {
     check(write("tree/d"), Outcome::Fault, &tried("write tree/d")).await;
     let host_says_no = "cannot open /w/b: the file system's permissions do not allow it";
     check(write("b"), Outcome::Error, host_says_no).await;
-    let remove = |path: &'static str| {
-        move |cx: &Context| {
-            cx.files().remove(Path::new(path), anything()).map(|()| "removed".to_owned())
-        }
-    };
+    let remove = |path: &'static str| move |cx: &Context| remove(cx, path);
     let rename = |from: &'static str, to: &'static str| {
         move |cx: &Context| {
-            let moved = cx.files().rename(Path::new(from), anything(), Path::new(to));
-            moved.map(|_| "moved".to_owned())
+            let (from, to) = (cx.files().resolve(from.as_ref())?, cx.files().resolve(to.as_ref())?);
+            let moved = To::Moved { from: &from, seen: anything() };
+            cx.files().commit(&[Step::new(to, Expect::Absent, moved)]).map(|_| "moved".to_owned())
         }
     };
     check(remove("gone"), Outcome::Ok, "removed").await;
@@ -130,61 +127,24 @@ async fn a_door_opens_only_for_what_was_declared() {
 }
 
 #[tokio::test]
-async fn what_was_granted_can_be_taken_back() {
-    let remove = |path: &'static str| {
-        move |cx: &Context| {
-            let door = cx.files().taking_back();
-            door.remove(Path::new(path), anything()).map(|()| "removed".to_owned())
-        }
-    };
-    let remove_directory = |path: &'static str| {
-        move |cx: &Context| {
-            cx.files().remove_directory(Path::new(path)).map(|()| "removed".to_owned())
-        }
-    };
-    let take_back_directory = |path: &'static str| {
-        move |cx: &Context| {
-            let door = cx.files().taking_back();
-            door.remove_directory(Path::new(path)).map(|()| "removed".to_owned())
-        }
-    };
-    let tried = |what: &str| format!("the tool tried to {what} without having declared it");
-    let host_says_no = |what: &str| {
-        format!("cannot open /w/{what}: the file system's permissions do not allow it")
-    };
-    check(remove("b"), Outcome::Ok, "removed").await;
-    check(remove("a"), Outcome::Fault, &tried("remove a")).await;
-    check(remove_directory("new"), Outcome::Fault, &tried("remove new")).await;
-    check(take_back_directory("new"), Outcome::Error, &host_says_no("new")).await;
-    check(take_back_directory("tree"), Outcome::Fault, &tried("remove tree")).await;
-    check(
-        |cx| {
-            let change = Change { content: b"x", expect: Expect::Absent };
-            let written = cx.files().taking_back().change(Path::new("gone"), &change);
-            written.map(|_| "written".to_owned())
-        },
-        Outcome::Error,
-        &host_says_no("gone"),
-    )
-    .await;
-}
-
-#[tokio::test]
-async fn a_stopped_call_begins_nothing_but_takes_back() {
+async fn a_stopped_call_begins_nothing() {
     check(
         |cx| {
             cx.session().cancel();
-            let begun = cx.files().remove(Path::new("gone"), anything());
-            let begun = begun.map_or_else(|error| error.code(), |()| "removed");
-            let back = cx.files().taking_back().remove(Path::new("gone"), anything());
-            let back = back.map_or_else(|error| error.code(), |()| "removed");
-            assert_eq!((begun, back), ("cancelled", "removed"));
+            let begun = remove(cx, "gone");
+            assert_eq!(begun.unwrap_or_else(|error| error.code().to_owned()), "cancelled");
             Ok("done".to_owned())
         },
         Outcome::Ok,
         "done",
     )
     .await;
+}
+
+fn remove(cx: &Context, path: &str) -> Result<String, ToolError> {
+    let path = cx.files().resolve(path.as_ref())?;
+    let step = Step::new(path, Expect::Same(anything()), To::Nothing);
+    cx.files().commit(&[step]).map(|_| "removed".to_owned())
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod journal;
 mod lookup;
 mod overrides;
 mod policy;
+mod printed;
 mod redaction;
 mod schedule;
 mod stages;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    ApprovalRequest, BoxFuture, CallId, Checkpoints, Effects, Hook, HookAnswer, HookCall, Journal,
-    JournalError, Kinds, Mode, Outcome, Output, Policy, Record, SessionId, ToolError,
+    ApprovalRequest, BoxFuture, Effects, Hook, HookAnswer, HookCall, Journal, JournalError, Kinds,
+    Mode, Outcome, Output, Policy, Record, ToolError,
 };
 
 use crate::support::{Log, MapHost, Setup};
@@ -30,18 +30,6 @@ impl Hook for Watcher {
         _: &'a mut Output,
     ) -> BoxFuture<'a, Result<(), ToolError>> {
         self.0.add("hook after");
-        Box::pin(async { Ok(()) })
-    }
-}
-
-impl Checkpoints for Watcher {
-    fn save<'a>(
-        &'a self,
-        _: &'a SessionId,
-        _: &'a CallId,
-        effects: &'a Effects,
-    ) -> BoxFuture<'a, Result<(), ToolError>> {
-        self.0.add(format!("checkpoint of {effects}"));
         Box::pin(async { Ok(()) })
     }
 }
@@ -77,15 +65,12 @@ fn watched(log: &Log) -> Setup {
         });
     let host = Arc::new(MapHost::with(["a"]).hiding("hidden"));
     let mut setup = Setup::on(host, [tool], |builder| {
-        builder
-            .policy(Policy::new(Mode::Ask))
-            .hook(watcher.clone())
-            .checkpoints(watcher.clone())
-            .journal(watcher)
-            .approver(move |request: &ApprovalRequest| {
+        builder.policy(Policy::new(Mode::Ask)).hook(watcher.clone()).journal(watcher).approver(
+            move |request: &ApprovalRequest| {
                 approve.add(format!("approval of {}", request.effects));
                 request.input["path"] != "no"
-            })
+            },
+        )
     });
     setup.told();
     setup
@@ -113,7 +98,6 @@ async fn a_call_that_changes_something_passes_all_stages_in_order() {
             "approval of write /w/out",
             "record started",
             "started is safe",
-            "checkpoint of write /w/out",
             "run",
             "hook after",
             "record finished",
@@ -124,7 +108,7 @@ async fn a_call_that_changes_something_passes_all_stages_in_order() {
 }
 
 #[tokio::test]
-async fn a_call_that_only_looks_needs_no_approval_and_no_checkpoint() {
+async fn a_call_that_only_looks_needs_no_approval() {
     check(
         json!({}),
         Outcome::Ok,

@@ -1,13 +1,13 @@
 //! Collections of tools: fixed order, valid names, nothing hidden by something else, some fetched only when needed.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Event, Handle, Outcome, Session, SessionId, ToolError, Toolbox, ToolboxError,
-    Toolset,
+    BoxFuture, Event, Handle, Loaded, Outcome, Session, SessionId, ToolError, Toolbox,
+    ToolboxError, Toolset,
 };
 
 use crate::support::{Setup, assert_text, call, says, toolbox};
@@ -113,12 +113,12 @@ impl Toolset for Remote {
         self.name
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Handle>, ToolError>> {
+    fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         let tools = self.tools.clone().map_err(ToolError::host_failed);
         Box::pin(async {
             tokio::task::yield_now().await;
-            tools
+            tools.map(Loaded::from)
         })
     }
 }
@@ -189,6 +189,33 @@ async fn a_toolset_cannot_replace_a_tool_that_is_there() {
     );
 }
 
+/// A toolset of which a part is missing.
+struct Half;
+
+impl Toolset for Half {
+    fn name(&self) -> &'static str {
+        "half"
+    }
+
+    fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
+        let tools = vec![says("one", "1").into()];
+        Box::pin(async { Ok(Loaded { tools, warnings: vec!["two is not there".into()] }) })
+    }
+}
+
+#[tokio::test]
+async fn what_a_toolset_leaves_out_is_told_to_listeners_and_to_whoever_was_named() {
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let mut setup = Setup::with([says("read", "local")], |builder| {
+        let heard = move |message: &str| heard.lock().unwrap().push(message.to_owned());
+        builder.toolset(Arc::new(Half)).on_warning(heard)
+    });
+    assert_text(&setup.call("one", json!({})).await, Outcome::Ok, "1");
+    assert_eq!(warnings(&mut setup), ["two is not there"]);
+    assert_eq!(*told.lock().unwrap(), ["two is not there"]);
+}
+
 /// A toolset whose server never answers.
 struct Stuck;
 
@@ -197,7 +224,7 @@ impl Toolset for Stuck {
         "stuck"
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Vec<Handle>, ToolError>> {
+    fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
         Box::pin(std::future::pending())
     }
 }

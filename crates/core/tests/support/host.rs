@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use windlass_core::testing::FixedClock;
 use windlass_core::{
-    Change, Clock, FileError, FileErrorKind, FileKind, Files, Fingerprint, Host, OpenFile,
-    Resolved, Stat, Visitor, WalkOptions, WalkReport, Written, normalize,
+    Alteration, Altered, Attributes, Clock, FileError, FileErrorKind, FileKind, Files, Fingerprint,
+    Found, FoundBody, Host, OpenFile, Resolved, Stat, To, Visitor, WalkOptions, WalkReport,
+    normalize,
 };
 
 /// Files in `/w` that have an age and nothing else. It is 1,000 s after 1970.
@@ -69,6 +70,7 @@ impl Files for MapHost {
 
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
         let modified = self.modified.lock().unwrap().get(&path.path).copied();
+        let modified = if path.path == Path::new("/w") { Some(1) } else { modified };
         let modified = modified
             .ok_or_else(|| FileError::new("look at", &path.path, FileErrorKind::NotFound))?;
         let fingerprint = Fingerprint { device: 1, inode: 1, len: 1, modified, changed: modified };
@@ -88,28 +90,29 @@ impl Files for MapHost {
         Self::no_door(root)
     }
 
-    fn change(&self, path: &Resolved, _: &Change<'_>) -> Result<Written, FileError> {
-        Self::no_door(path)
+    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+        let Ok(stat) = self.stat(path) else { return Ok(None) };
+        let body = FoundBody::Symlink(path.path.clone());
+        Ok(Some(Found { stat, attributes: Attributes::default(), body }))
     }
 
-    fn remove(&self, path: &Resolved, _: Fingerprint) -> Result<(), FileError> {
-        match self.modified.lock().unwrap().remove(&path.path) {
-            Some(_) => Ok(()),
-            None => Err(FileError::new("remove", &path.path, FileErrorKind::NotFound)),
+    /// Moves and removes; it has no content to change.
+    fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
+        let gone = || FileError::new("change", &path.path, FileErrorKind::NotFound);
+        match alteration.to {
+            To::Nothing => {
+                self.modified.lock().unwrap().remove(&path.path).ok_or_else(gone)?;
+                Ok(Altered { stat: None, in_place: false })
+            }
+            To::Moved { from, .. } => {
+                let mut modified = self.modified.lock().unwrap();
+                let age = modified.remove(&from.path).ok_or_else(gone)?;
+                modified.insert(path.path.clone(), age);
+                drop(modified);
+                Ok(Altered { stat: Some(self.stat(path)?), in_place: false })
+            }
+            _ => Self::no_door(path),
         }
-    }
-
-    fn rename(&self, from: &Resolved, _: Fingerprint, to: &Resolved) -> Result<Stat, FileError> {
-        let mut modified = self.modified.lock().unwrap();
-        let age = modified.remove(&from.path);
-        let age = age.ok_or_else(|| FileError::new("move", &from.path, FileErrorKind::NotFound))?;
-        modified.insert(to.path.clone(), age);
-        drop(modified);
-        self.stat(to)
-    }
-
-    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
-        Self::no_door(path)
     }
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {

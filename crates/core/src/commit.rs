@@ -1,0 +1,649 @@
+//! Changes files, several together: all of them or none.
+//!
+//! Every change of files goes this way, whoever makes it: a tool, an undo, the application of a proposal. First everything that is
+//! about to change is looked at and held against what was expected. Then the states before and after are written down. Only then is
+//! the first object touched. What fails in the middle is taken back at once; what is killed in the middle is put right by
+//! whoever starts next.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use crate::history::{NewCheckpoint, NewContent};
+use crate::names::{self, Object};
+use crate::rollback::{RolledBack, roll_back};
+use crate::state::{self, Seen};
+use crate::{
+    Alteration, Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind,
+    FileObject, FileState, Files, Fingerprint, History, Origin, RecordedChange, Resolved, Source,
+    Stat, To, ToolError, quote,
+};
+
+/// One change of a commit.
+///
+/// ```
+/// use windlass_core::{Expect, Host, Step, To, testing::EmptyHost};
+/// let host = EmptyHost::default();
+/// let path = host.files().resolve("notes.md".as_ref())?;
+/// let step = Step::new(path, Expect::Absent, To::Directory { attributes: None });
+/// assert!(step.rewrite.is_none());
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Step<'a> {
+    /// The place.
+    pub path: Resolved,
+    /// What must be there.
+    pub expect: Expect,
+    /// What will be there.
+    pub to: To<'a>,
+    /// For what was moved here: what it becomes then, a file of other content or attributes.
+    pub rewrite: Option<To<'a>>,
+    /// The bytes that are there, if they were read when `expect` was seen: they need not be read again.
+    pub before: Option<&'a [u8]>,
+    /// The object that was there once and for which a new one is put there.
+    pub stands_for: Option<FileObject>,
+    /// Whether what is there stays what it is under its other names.
+    pub is_apart: bool,
+}
+
+impl<'a> Step<'a> {
+    /// A change of what is at one place.
+    pub fn new(path: Resolved, expect: Expect, to: To<'a>) -> Self {
+        Self { path, expect, to, rewrite: None, before: None, stands_for: None, is_apart: false }
+    }
+}
+
+/// Why a commit was not made.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// What went wrong.
+    pub(crate) error: ToolError,
+    /// Whether it was about more than one place.
+    pub(crate) is_about_several: bool,
+    /// What had been done before and was taken back.
+    pub(crate) taken_back: Vec<PathBuf>,
+    /// What had been done before and could not be taken back, and why.
+    pub(crate) left: Vec<(PathBuf, String)>,
+}
+
+impl From<ToolError> for Refused {
+    fn from(error: ToolError) -> Self {
+        Self { error, is_about_several: false, taken_back: Vec::new(), left: Vec::new() }
+    }
+}
+
+impl From<FileError> for Refused {
+    fn from(error: FileError) -> Self {
+        ToolError::from(error).into()
+    }
+}
+
+impl Refused {
+    /// The error with what became of the other files.
+    pub(crate) fn into_error(self, workspace: &Path) -> ToolError {
+        if !self.is_about_several && self.left.is_empty() {
+            return self.error;
+        }
+        let mut words = vec![self.error.message().text.to_string()];
+        let name =
+            |path: &Path| quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned();
+        if self.left.is_empty() {
+            words.push("nothing is changed".into());
+        }
+        if !self.taken_back.is_empty() {
+            let names: Vec<String> = self.taken_back.iter().map(|path| name(path)).collect();
+            words.push(format!("taken back: {}", names.join(", ")));
+        }
+        for (path, why) in &self.left {
+            words.push(format!("NOT TAKEN BACK: {}: {why}", name(path)));
+        }
+        self.error.with_text(words.join("\n"))
+    }
+}
+
+/// Makes every change, or none; what became of each step's object, in their order. Somebody who stops the call in the middle was
+/// told that it is over: what was done by then is taken back.
+pub(crate) fn commit(
+    files: &dyn Files,
+    history: &dyn History,
+    origin: &Origin,
+    steps: &[Step<'_>],
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Vec<Altered>, Refused> {
+    let plan = Plan::of(files, origin, steps)?;
+    // An undo that finds everything as it was has still taken something back: the next one must not find the same again.
+    if plan.changes.is_empty() && !origin.is_undo() {
+        return Ok(Vec::new());
+    }
+    let contents = plan.contents(steps);
+    let new = NewCheckpoint { origin, changes: &plan.changes, contents: &contents };
+    let pending = history.record(&new).map_err(|error| {
+        ToolError::from(error)
+            .with_context("what is there could not be saved, so nothing is changed")
+    })?;
+    match plan.perform(files, steps, is_stopped) {
+        Ok(altered) => {
+            // The change is made and can be taken back; a mark that could not be set is set by whoever looks next.
+            drop(pending.finish());
+            Ok(altered)
+        }
+        Err(Stopped { error, done, begun }) => {
+            let content = |hash: &ContentHash| plan.content(steps, *hash);
+            let begun = plan.changes.get(..begun).unwrap_or(&plan.changes);
+            let RolledBack { taken_back, left, is_open } = roll_back(files, begun, done, &content);
+            match (is_open, left.is_empty()) {
+                (true, _) => pending.leave(),
+                (false, true) => drop(pending.abandon()),
+                // What is not as it was must stay in the history.
+                (false, false) => drop(pending.finish()),
+            }
+            Err(Refused { error, is_about_several: steps.len() > 1, taken_back, left })
+        }
+    }
+}
+
+/// All that is known before anything is touched.
+struct Plan {
+    /// What will be written down, in the order in which it is done: directories that are missing first.
+    changes: Vec<RecordedChange>,
+    /// Those directories.
+    parents: Vec<Resolved>,
+    /// Bytes that were there and are read from the files themselves, by their hash.
+    read: Vec<(ContentHash, Vec<u8>)>,
+    /// What is known of each step.
+    known: Vec<Known>,
+    /// Where among the changes files with several names are altered.
+    altered: HashMap<Object, usize>,
+}
+
+/// What is known of one step.
+struct Known {
+    /// The kind of what is there.
+    kind: Option<FileKind>,
+    /// The hash of the bytes that are there.
+    old: Option<ContentHash>,
+    /// The hash of the bytes that will be there.
+    new: Option<ContentHash>,
+    /// The name that they have until then.
+    temporary: Option<String>,
+    /// Where it is among the changes.
+    change: usize,
+}
+
+/// The places that are taken care of.
+type Planned<'s> = HashSet<&'s Path>;
+
+impl Plan {
+    fn of(files: &dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
+        let mut plan = Self {
+            changes: Vec::with_capacity(steps.len()),
+            parents: Vec::new(),
+            read: Vec::new(),
+            known: Vec::with_capacity(steps.len()),
+            altered: HashMap::new(),
+        };
+        let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
+        for step in steps {
+            plan.add_missing_parents(files, &mut planned, step)?;
+        }
+        for (number, step) in steps.iter().enumerate() {
+            plan.add(files, origin, number, step)?;
+        }
+        plan.settle(steps);
+        Ok(plan)
+    }
+
+    /// The directories above a new object that are not there and that no step makes.
+    fn add_missing_parents<'s>(
+        &mut self,
+        files: &dyn Files,
+        planned: &mut Planned<'s>,
+        step: &'s Step<'_>,
+    ) -> Result<(), FileError> {
+        if step.expect != Expect::Absent || matches!(step.to, To::Nothing) {
+            return Ok(());
+        }
+        let mut missing = Vec::new();
+        for above in step.path.path.ancestors().skip(1) {
+            if planned.contains(above) {
+                break;
+            }
+            let place = beside(files, above);
+            match files.stat(&place) {
+                Ok(_) => break,
+                Err(FileError { kind: FileErrorKind::NotFound, .. }) => {
+                    planned.insert(above);
+                    missing.push(place);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        for path in missing.into_iter().rev() {
+            let after = FileState::Directory { attributes: Attributes::default() };
+            self.changes.push(RecordedChange::new(&path.path, FileState::Absent, after));
+            self.parents.push(path);
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        files: &dyn Files,
+        origin: &Origin,
+        number: usize,
+        step: &Step<'_>,
+    ) -> Result<(), Refused> {
+        let seen = self.see(files, step)?;
+        let (before, kind) = (seen.state, seen.kind);
+        let moved = self.move_of(files, step)?;
+        let linked = self.link_of(files, step)?;
+        let written = written(step);
+        let new = written.map(ContentHash::of_source).transpose().map_err(unreadable)?;
+        let after = match linked {
+            Some(linked) => linked,
+            None => after(step, &before, moved.as_ref(), new, written)?,
+        };
+        if is_altered(step) {
+            self.note_alteration(files, step, &after)?;
+        }
+        let is_link = matches!(step.to, To::Symlink(_) | To::Linked { .. });
+        let temporary = (written.is_some() || is_link).then(|| temporary(origin, number));
+        self.known.push(Known {
+            kind,
+            old: before.hash(),
+            new,
+            temporary: temporary.clone(),
+            change: self.changes.len(),
+        });
+        self.changes.push(RecordedChange {
+            path: step.path.path.clone(),
+            before,
+            after,
+            moved_from: moved.map(|(from, _)| from),
+            temporary,
+        });
+        Ok(())
+    }
+
+    /// A file becomes one thing, under whichever of its names that is said.
+    fn note_alteration(
+        &mut self,
+        files: &dyn Files,
+        step: &Step<'_>,
+        after: &FileState,
+    ) -> Result<(), ToolError> {
+        let Some(object) = names::shared_object(after) else { return Ok(()) };
+        let at = *self.altered.entry(object).or_insert(self.changes.len());
+        let Some(earlier) = self.changes.get(at).filter(|earlier| !earlier.after.is_like(after))
+        else {
+            return Ok(());
+        };
+        let inside = |path: &Path| {
+            quote::path(path.strip_prefix(files.workspace()).unwrap_or(path)).into_owned()
+        };
+        let (name, other) = (inside(&step.path.path), inside(&earlier.path));
+        Err(ToolError::failed(format!("{name} and {other} are names of one file"))
+            .hint("change it under one of them; nothing is changed"))
+    }
+
+    /// What a file becomes under one name it is under those to which it is moved, too; and what is restored stands for what was
+    /// there.
+    fn settle(&mut self, steps: &[Step<'_>]) {
+        for (step, known) in steps.iter().zip(&self.known) {
+            let altered = self.changes.get(known.change).and_then(|change| {
+                let at = self.altered.get(&names::shared_object(&change.after)?)?;
+                self.changes.get(*at).map(|altered| altered.after.clone())
+            });
+            let Some(change) = self.changes.get_mut(known.change) else { continue };
+            if let Some(altered) = altered {
+                change.after = altered;
+            }
+            if let FileState::File { object, .. } = &mut change.after {
+                *object = step.stands_for.or(*object);
+            }
+        }
+    }
+
+    /// What is there, which must be what was expected.
+    fn see(&mut self, files: &dyn Files, step: &Step<'_>) -> Result<Seen, Refused> {
+        let seen = match step.expect {
+            // The change itself makes sure of it.
+            Expect::Absent => return Ok(Seen::nothing()),
+            Expect::Same(expected) => {
+                let known = step.before.map(|bytes| (expected, bytes));
+                let mut seen = state::see(files, &step.path, known)?;
+                if seen.fingerprint != Some(expected) {
+                    let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
+                    return Err(FileError::new("change", name, FileErrorKind::Stale).into());
+                }
+                if let (Some(hash), Some(bytes)) = (seen.state.hash(), seen.bytes.take()) {
+                    self.read.push((hash, bytes));
+                }
+                seen
+            }
+        };
+        match seen.state {
+            FileState::Other => {
+                let kind = seen.kind.unwrap_or(FileKind::Device);
+                Err(FileError::new("change", &step.path.path, FileErrorKind::NotRegular(kind))
+                    .into())
+            }
+            _ => Ok(seen),
+        }
+    }
+
+    /// For what is moved here: from where, and what it is.
+    fn move_of(
+        &mut self,
+        files: &dyn Files,
+        step: &Step<'_>,
+    ) -> Result<Option<(PathBuf, FileState)>, Refused> {
+        let To::Moved { from, .. } = step.to else { return Ok(None) };
+        let mut seen = state::see(files, from, None)?;
+        if let (Some(hash), Some(bytes)) = (seen.state.hash(), seen.bytes.take()) {
+            self.read.push((hash, bytes));
+        }
+        let gone = RecordedChange::new(&from.path, seen.state.clone(), FileState::Absent);
+        self.changes.push(gone);
+        Ok(Some((from.path.clone(), seen.state)))
+    }
+
+    /// For what gets one more name: what it is.
+    fn link_of(
+        &mut self,
+        files: &dyn Files,
+        step: &Step<'_>,
+    ) -> Result<Option<FileState>, Refused> {
+        let To::Linked { with, .. } = step.to else { return Ok(None) };
+        if let Some(made) = self.changes.iter().rfind(|change| change.path == with.path) {
+            return Ok(Some(made.after.clone()));
+        }
+        let seen = state::see(files, with, None)?;
+        let FileState::File { hash, len, attributes, object } = seen.state else {
+            return Err(FileError::new("link", &with.path, FileErrorKind::Changed).into());
+        };
+        if let Some(bytes) = seen.bytes {
+            self.read.push((hash, bytes));
+        }
+        let object = object.map(|object| FileObject { links: object.links + 1, ..object });
+        Ok(Some(FileState::File { hash, len, attributes, object }))
+    }
+
+    /// Everything that the states name.
+    fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
+        let mut contents: Vec<NewContent<'a>> = Vec::new();
+        let mut known = HashSet::new();
+        let mut add = |content: NewContent<'a>| {
+            if known.insert(content.hash) {
+                contents.push(content);
+            }
+        };
+        for (hash, bytes) in &self.read {
+            add(NewContent { hash: *hash, source: Source::Bytes(bytes), base: None });
+        }
+        for (step, known) in steps.iter().zip(&self.known) {
+            if let (Some(hash), Some(bytes)) = (known.old, step.before) {
+                add(NewContent { hash, source: Source::Bytes(bytes), base: None });
+            }
+            if let (Some(hash), Some(source)) = (known.new, written(step)) {
+                add(NewContent { hash, source, base: known.old });
+            }
+        }
+        contents
+    }
+
+    /// Bytes that were there or should be, for taking back.
+    fn content(&self, steps: &[Step<'_>], wanted: ContentHash) -> Result<Vec<u8>, ToolError> {
+        let contents = self.contents(steps);
+        let content = contents.iter().find(|content| content.hash == wanted);
+        let content = content.ok_or_else(|| ToolError::internal("the old content was not kept"))?;
+        let read = content.source.read().map_err(|error| {
+            ToolError::host_failed(format!("the content could not be read: {error}"))
+        })?;
+        Ok(read.into_owned())
+    }
+
+    fn perform(
+        &self,
+        files: &dyn Files,
+        steps: &[Step<'_>],
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<Vec<Altered>, Stopped> {
+        let mut done = 0;
+        for directory in &self.parents {
+            make_directory(files, directory).map_err(|error| Stopped {
+                error: error.into(),
+                done,
+                begun: done + 1,
+            })?;
+            done += 1;
+        }
+        let mut altered = Vec::with_capacity(steps.len());
+        // What stands alone meets nothing that others did.
+        let mut touched = (steps.len() > 1).then(Touched::default);
+        for (step, known) in steps.iter().zip(&self.known) {
+            if is_stopped() {
+                let error = ToolError::cancelled("the call was stopped while files were changed");
+                return Err(Stopped { error, done, begun: done });
+            }
+            let begun = done + if matches!(step.to, To::Moved { .. }) { 2 } else { 1 };
+            let stopped = |error: FileError| Stopped { error: error.into(), done, begun };
+            let renewed = touched.as_ref().map(|touched| touched.renew(files, step));
+            let renewed = renewed.transpose().map_err(stopped)?;
+            let step = renewed.as_ref().unwrap_or(step);
+            let made = perform(files, step, known.kind, known.temporary.as_deref());
+            let made = made.map_err(stopped)?;
+            if let Some(touched) = &mut touched {
+                touched.add(step, &made);
+            }
+            altered.push(made);
+            done = begun;
+        }
+        Ok(altered)
+    }
+}
+
+/// Stands for what is not there before an earlier step of the same commit has made it.
+pub(crate) const NOT_YET: Fingerprint =
+    Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
+
+/// What the earlier steps of a commit made of objects. A name that is added or taken away is a change of what has other names.
+#[derive(Default)]
+struct Touched {
+    /// By device and number.
+    objects: HashMap<(u64, u64), Option<Fingerprint>>,
+    places: HashMap<PathBuf, Fingerprint>,
+}
+
+impl Touched {
+    fn add(&mut self, step: &Step<'_>, altered: &Altered) {
+        let now = altered.stat.map(|stat| stat.fingerprint);
+        let mut touched = |seen: Fingerprint| {
+            let made = now.filter(|now| now.is_same_object(&seen));
+            let known = self.objects.entry((seen.device, seen.inode)).or_default();
+            *known = made.or(*known);
+        };
+        if let Expect::Same(seen) = step.expect {
+            touched(seen);
+        }
+        if let To::Moved { seen, .. } | To::Linked { seen, .. } = step.to {
+            touched(seen);
+        }
+        if let Some(stat) = altered.stat {
+            self.places.insert(step.path.path.clone(), stat.fingerprint);
+        }
+    }
+
+    /// The step with what it is about as it is now.
+    fn renew<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
+        let mut step = step.clone();
+        // Who takes a name away need not care what the name is of by now, if it is our doing.
+        let is_content = matches!(step.to, To::File { .. } | To::Attributes(_)) && !step.is_apart;
+        if let Expect::Same(seen) = &mut step.expect {
+            *seen = self.current(files, &step.path, *seen, !is_content)?;
+        }
+        match &mut step.to {
+            To::Moved { from, seen } => {
+                let is_written = matches!(step.rewrite, Some(To::File { .. }));
+                *seen = self.current(files, from, *seen, !is_written)?;
+            }
+            To::Linked { with, seen } => {
+                let made = self.places.get(&with.path).copied();
+                *seen = self.current(files, with, made.unwrap_or(*seen), true)?;
+            }
+            _ => {}
+        }
+        Ok(step)
+    }
+
+    /// What an object that was touched is now. Its content must be what was seen, or, if that will do, what we made of it: new
+    /// content was decided on for what was seen.
+    fn current(
+        &self,
+        files: &dyn Files,
+        path: &Resolved,
+        seen: Fingerprint,
+        may_be_ours: bool,
+    ) -> Result<Fingerprint, FileError> {
+        let Some(made) = self.objects.get(&(seen.device, seen.inode)) else { return Ok(seen) };
+        let Some(found) = files.look(path)? else { return Ok(seen) };
+        let now = found.stat.fingerprint;
+        let has_content = |of: &Fingerprint| (of.len, of.modified) == (now.len, now.modified);
+        let is_ours = may_be_ours && made.as_ref().is_some_and(has_content);
+        let is_it = now.is_same_object(&seen) && (has_content(&seen) || is_ours);
+        Ok(if is_it { now } else { seen })
+    }
+}
+
+/// Why a commit stopped in the middle.
+struct Stopped {
+    error: ToolError,
+    /// How many of its changes had been made by then.
+    done: usize,
+    /// How many had been begun: the last of them may be half-made.
+    begun: usize,
+}
+
+/// The bytes that a step puts in place.
+fn written<'a>(step: &Step<'a>) -> Option<Source<'a>> {
+    match (&step.rewrite, &step.to) {
+        (Some(To::File { content, .. }), _) | (None, To::File { content, .. }) => Some(*content),
+        _ => None,
+    }
+}
+
+/// Whether a step changes a file itself, not only where it is.
+fn is_altered(step: &Step<'_>) -> bool {
+    matches!(step.rewrite.as_ref().unwrap_or(&step.to), To::File { .. } | To::Attributes(_))
+}
+
+/// What will be at the place of a step.
+fn after(
+    step: &Step<'_>,
+    before: &FileState,
+    moved: Option<&(PathBuf, FileState)>,
+    new_hash: Option<ContentHash>,
+    written: Option<Source<'_>>,
+) -> Result<FileState, Refused> {
+    let origin = moved.map_or(before, |(_, state)| state);
+    Ok(match (step.rewrite.as_ref().unwrap_or(&step.to), new_hash) {
+        (To::Nothing, _) => FileState::Absent,
+        (To::Symlink(target), _) => FileState::Symlink { target: (*target).to_owned() },
+        (To::Directory { attributes }, _) => {
+            FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
+        }
+        (To::File { attributes, .. }, Some(hash)) => FileState::File {
+            hash,
+            len: written.map_or(Ok(0), Source::length).map_err(unreadable)?,
+            attributes: state::over(*attributes, state::file_attributes(origin)),
+            object: names::after_writing(origin).filter(|_| !step.is_apart),
+        },
+        (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
+        _ => origin.clone(),
+    })
+}
+
+/// Where a directory is made that others need: there may be one by now.
+fn make_directory(files: &dyn Files, path: &Resolved) -> Result<(), FileError> {
+    let to = To::Directory { attributes: None };
+    let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
+    match made {
+        Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
+            Stat { kind: FileKind::Directory, .. } => Ok(()),
+            _ => Err(FileError::new("make", &path.path, FileErrorKind::NotADirectory)),
+        },
+        made => made.map(drop),
+    }
+}
+
+/// Does what one step says.
+pub(crate) fn perform(
+    files: &dyn Files,
+    step: &Step<'_>,
+    found: Option<FileKind>,
+    temporary: Option<&str>,
+) -> Result<Altered, FileError> {
+    if let (true, Some(temporary)) = (step.is_apart, temporary) {
+        return put_apart(files, step, temporary);
+    }
+    let mut expect = step.expect;
+    let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
+    if step.is_apart || found.is_some_and(is_of_another) {
+        // What would not be replaced is in the way.
+        files.alter(&step.path, &Alteration { expect, to: To::Nothing, temporary: None })?;
+        expect = Expect::Absent;
+    }
+    let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary })?;
+    match (step.rewrite, altered.stat) {
+        (Some(to), Some(stat)) => {
+            let expect = Expect::Same(stat.fingerprint);
+            files.alter(&step.path, &Alteration { expect, to, temporary })
+        }
+        _ => Ok(altered),
+    }
+}
+
+/// Puts another file where a name of one with several is. Written there, it would be changed under all of them: so it is made
+/// beside it, and moved over the name.
+fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Altered, FileError> {
+    let made = beside(files, &step.path.path.with_file_name(temporary));
+    let early = early_name(temporary);
+    let new = Alteration { expect: Expect::Absent, to: step.to, temporary: Some(&early) };
+    let altered = files.alter(&made, &new)?;
+    let Some(Stat { fingerprint: seen, .. }) = altered.stat else { return Ok(altered) };
+    let to = To::Moved { from: &made, seen };
+    files.alter(&step.path, &Alteration { expect: step.expect, to, temporary: None })
+}
+
+/// What a file is called that is to have a temporary name, as long as it is not whole.
+pub(crate) fn early_name(temporary: &str) -> String {
+    format!("{temporary}.new")
+}
+
+fn kind_of(to: &To<'_>) -> Option<FileKind> {
+    match to {
+        To::File { .. } | To::Moved { .. } | To::Linked { .. } => Some(FileKind::File),
+        To::Symlink(_) => Some(FileKind::Symlink),
+        To::Directory { .. } => Some(FileKind::Directory),
+        To::Attributes(_) | To::Nothing => None,
+    }
+}
+
+/// A place as it is recorded: real already, so it need not be resolved.
+pub(crate) fn beside(files: &dyn Files, path: &Path) -> Resolved {
+    let inside = path.strip_prefix(files.workspace()).ok().map(Path::to_owned);
+    Resolved { path: path.to_owned(), inside, exists: true }
+}
+
+/// The name that the content of a step has before it gets its place. Call ids are random, so nobody can foresee it.
+fn temporary(origin: &Origin, number: usize) -> String {
+    format!("{TEMPORARY_PREFIX}{}-{number}.tmp", origin.call)
+}
+
+/// How the names of files begin that are there for a moment only.
+pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-";
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn unreadable(error: std::io::Error) -> Refused {
+    ToolError::host_failed(format!("the new content could not be read: {error}")).into()
+}

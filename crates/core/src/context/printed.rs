@@ -1,0 +1,159 @@
+//! What a program printed, as it may be shown and kept: plain text without secrets, piece by piece, however much it is.
+
+use std::ops::Range;
+
+use super::Context;
+use crate::engine::Stream;
+use crate::jobs::Job;
+use crate::plain::Plain;
+
+/// How much is taken at once.
+const PIECE: u64 = 1 << 20;
+/// A line that is longer is not held back until it is clear that it will not be written over.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// What a program printed, piece by piece. Blocking: the pieces may come from a file.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{CommandLine, Effect, Kinds, Output, ProcessRequest, Program, testing::MockTool};
+/// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EchoHost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// let tool = MockTool::named("make")
+///     .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
+///     .answering(|cx, _| async move {
+///         let directory = cx.files().resolve(".".as_ref())?;
+///         let request = ProcessRequest::new(Program::words(["make", "all"]), directory);
+///         let (job, end) = cx.processes()?.run(request, None, None).await?;
+///         drop(end);
+///         let text: String = cx.printed(&job, 0..job.printed()).map(|piece| piece.text).collect();
+///         Ok(Output::text(text))
+///     });
+/// # let mut tools = Toolbox::new();
+/// # tools.add(tool)?;
+/// # let engine = Engine::builder(Arc::new(EchoHost::default())).toolbox(tools).policy(Policy::new(Mode::Yolo)).build();
+/// // On this machine every program prints its own words.
+/// let result = engine.call(&engine.new_session(), ToolCall::new("make", json!({}))).await;
+/// assert_eq!(result.output.to_text(), "make all");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Printed<'a> {
+    cx: &'a Context,
+    job: &'a Job,
+    range: Range<u64>,
+    plain: Plain,
+    /// A line that has not ended: what comes may write over it.
+    line: String,
+    stream: Stream,
+    is_done: bool,
+}
+
+/// A part of what a program printed.
+///
+/// ```
+/// use windlass_core::PrintedPiece;
+/// let piece = PrintedPiece { missed: 10, text: "the end\n".into() };
+/// assert_eq!(format!("[{} bytes] {}", piece.missed, piece.text), "[10 bytes] the end\n");
+/// ```
+#[derive(Debug, PartialEq, Eq)]
+pub struct PrintedPiece {
+    /// How many bytes should come first and are not kept any more.
+    pub missed: u64,
+    /// What there is.
+    pub text: String,
+}
+
+impl Context {
+    /// What a program printed between two places.
+    pub fn printed<'a>(&'a self, job: &'a Job, range: Range<u64>) -> Printed<'a> {
+        Printed {
+            cx: self,
+            job,
+            range,
+            plain: Plain::default(),
+            line: String::new(),
+            stream: Stream::default(),
+            is_done: false,
+        }
+    }
+
+    /// Keeps all that a program printed under `output:CALL`, as far as there is room; whether that was possible.
+    pub fn keep_transcript(&self, job: &Job) -> bool {
+        self.keep_printed(job, 0..job.printed())
+    }
+
+    /// The same for what it printed between two places.
+    pub fn keep_printed(&self, job: &Job, range: Range<u64>) -> bool {
+        let mut pieces = self.printed(job, range);
+        let mut next = || {
+            let PrintedPiece { missed, text } = pieces.next()?;
+            Some(match missed {
+                0 => text,
+                missed => format!("\n[… {missed} bytes were not kept …]\n{text}"),
+            })
+        };
+        self.0.outputs.keep_pieces(self.0.session.id(), &self.0.call, &mut next).is_ok()
+    }
+
+    /// A text without the secrets that are in it: for what is cut afterwards, so that no part of one is left.
+    pub fn redact<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        self.0.secrets.redact(text)
+    }
+}
+
+impl Iterator for Printed<'_> {
+    type Item = PrintedPiece;
+
+    fn next(&mut self) -> Option<PrintedPiece> {
+        if self.is_done {
+            return None;
+        }
+        let left = self.range.end.saturating_sub(self.range.start);
+        let limit = usize::try_from(left.min(PIECE)).unwrap_or(0);
+        let mut piece = self.job.since(self.range.start, limit);
+        let missed = piece.missed.min(left);
+        if missed > 0 {
+            // What was held back comes before the gap; the next look finds the gap again.
+            let text = self.end();
+            if !text.is_empty() {
+                return Some(PrintedPiece { missed: 0, text });
+            }
+        }
+        // Behind a gap there may be more than was asked for.
+        piece.bytes.truncate(usize::try_from(left - missed).unwrap_or(usize::MAX));
+        if piece.bytes.is_empty() {
+            self.is_done = true;
+            let text = self.end();
+            return (missed > 0 || !text.is_empty()).then_some(PrintedPiece { missed, text });
+        }
+        self.range.start = piece.next;
+        self.plain.push(&piece.bytes, &mut self.line);
+        let rest = self.line.split_off(self.settled());
+        let settled = std::mem::replace(&mut self.line, rest);
+        let text = self.stream.push(&self.cx.0.secrets, &settled).into_owned();
+        Some(PrintedPiece { missed, text })
+    }
+}
+
+impl Printed<'_> {
+    /// How much of the line, and of those before it, can not be written over any more.
+    fn settled(&self) -> usize {
+        let whole = self.line.rfind('\n').map_or(0, |at| at + 1);
+        if self.line.len() - whole > LONGEST_LINE { self.line.len() } else { whole }
+    }
+
+    /// What was held back, now that nothing follows it.
+    fn end(&mut self) -> String {
+        self.plain.end(&mut self.line);
+        self.plain = Plain::default();
+        let line = std::mem::take(&mut self.line);
+        let mut text = self.stream.push(&self.cx.0.secrets, &line).into_owned();
+        text.push_str(&self.stream.end(&self.cx.0.secrets));
+        text
+    }
+}

@@ -1,0 +1,409 @@
+//! The door to programs: each held against the grant, and what it changed taken over like every other change.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+
+use super::Context;
+use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
+use crate::plain::Plain;
+use crate::sync::Lock;
+use crate::transcript::Transcript;
+use crate::{
+    Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
+    JobId, Level, PathPattern, ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved,
+    Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit,
+};
+
+/// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
+/// by a program that can do no more.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{CommandLine, Effect, Kinds, Output, ProcessRequest, Program, testing::MockTool};
+/// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EchoHost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// let tool = MockTool::named("make")
+///     .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make", "all"])).into())
+///     .answering(|cx, _| async move {
+///         let directory = cx.files().resolve(".".as_ref())?;
+///         let request = ProcessRequest::new(Program::words(["make", "all"]), directory);
+///         let (job, end) = cx.processes()?.run(request, None, None).await?;
+///         assert!(end.is_some_and(|end| !end.timed_out));
+///         assert_eq!(job.command(), "make all");
+///         Ok(Output::text(String::from_utf8_lossy(&job.since(0, 100).bytes)))
+///     });
+/// # let mut tools = Toolbox::new();
+/// # tools.add(tool)?;
+/// # let engine = Engine::builder(Arc::new(EchoHost::default())).toolbox(tools).policy(Policy::new(Mode::Yolo)).build();
+/// // On this machine every program prints its own words.
+/// let result = engine.call(&engine.new_session(), ToolCall::new("make", json!({}))).await;
+/// assert_eq!(result.output.to_text(), "make all");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy)]
+pub struct ProcessDoor<'a> {
+    pub(super) cx: &'a Context,
+    pub(super) processes: &'a dyn Processes,
+}
+
+impl std::fmt::Debug for ProcessDoor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ProcessDoor").finish_non_exhaustive()
+    }
+}
+
+/// A program that a call waits for: it ends with the call, unless it is left to the session.
+struct Foreground(Option<Arc<Job>>);
+
+impl Drop for Foreground {
+    fn drop(&mut self) {
+        if let Some(job) = &self.0 {
+            job.process.kill();
+        }
+    }
+}
+
+impl ProcessDoor<'_> {
+    /// How programs are confined.
+    pub fn confinement(&self) -> &Confinement {
+        self.processes.confinement()
+    }
+
+    /// Runs a program to its end, or for `patience`: then it is left to the session as a job. Whoever listens hears what it prints.
+    pub async fn run(
+        &self,
+        request: ProcessRequest,
+        limit: Option<Duration>,
+        patience: Option<Duration>,
+    ) -> Result<(Arc<Job>, Option<Arc<JobEnd>>), ToolError> {
+        let job = self.start(request, limit, true).await?;
+        let mut waiting = Foreground(Some(job.clone()));
+        *self.cx.0.waits_for.lock() = Some(job.clone());
+        let end = match patience {
+            None => Some(job.wait().await),
+            Some(patience) => tokio::time::timeout(patience, job.wait()).await.ok(),
+        };
+        if end.is_none() {
+            self.cx.0.session.jobs().add(job.clone());
+        }
+        waiting.0 = None;
+        *self.cx.0.waits_for.lock() = None;
+        Ok((job, end))
+    }
+
+    /// Starts a program that goes on when the call has ended.
+    pub async fn start_job(
+        &self,
+        request: ProcessRequest,
+        limit: Option<Duration>,
+    ) -> Result<Arc<Job>, ToolError> {
+        self.cx.0.session.jobs().has_room()?;
+        let job = self.start(request, limit, false).await?;
+        self.cx.0.session.jobs().add(job.clone());
+        Ok(job)
+    }
+
+    async fn start(
+        &self,
+        mut request: ProcessRequest,
+        limit: Option<Duration>,
+        is_waited_for: bool,
+    ) -> Result<Arc<Job>, ToolError> {
+        self.check(&request)?;
+        self.check_proposals(&request)?;
+        // What a program looks at is not known, so its answer is good for this once.
+        self.cx.0.observed.lock().0 = None;
+        let typed = typed(&mut request);
+        let cx = self.cx.clone();
+        let job = self
+            .cx
+            .blocking(move |cx| {
+                let processes = cx.machine_processes()?;
+                let process = processes.start(&request)?;
+                let transcript = Transcript::new(processes.scratch().ok());
+                Ok::<_, ToolError>(Job {
+                    id: JobId::of_call(cx.call()),
+                    call: cx.call().clone(),
+                    command: request.program.to_string(),
+                    terminal: request.terminal,
+                    limit,
+                    started: cx.now(),
+                    began: Instant::now(),
+                    process,
+                    transcript: Lock::new(transcript),
+                    seen: Lock::default(),
+                    printed: Notify::new(),
+                    stopped_by: Lock::default(),
+                    end: watch::Sender::new(None),
+                })
+            })
+            .await??;
+        let job = Arc::new(job);
+        tokio::spawn(attend(job.clone(), cx, is_waited_for, typed));
+        Ok(job)
+    }
+
+    /// A program works on what is there, so it would not see what is only proposed.
+    fn check_proposals(self, request: &ProcessRequest) -> Result<(), ToolError> {
+        let proposals = self.cx.0.session.proposals();
+        let held = proposals.map_or(0, |proposals| proposals.list().len());
+        if held == 0 || request.access == Access::Read {
+            return Ok(());
+        }
+        Err(ToolError::failed(format!(
+            "the command was not run: {held} changes of this session are only proposed, and a command would not see them"
+        ))
+        .hint("a person can apply or drop them: windlass proposals apply|drop"))
+    }
+
+    /// Holds a program against the grant.
+    fn check(self, request: &ProcessRequest) -> Result<(), ToolError> {
+        let grant = &self.cx.0.grant;
+        let text = request.program.to_string();
+        let is_granted = grant
+            .effects()
+            .iter()
+            .any(|effect| matches!(effect, Effect::Exec(command) if command.text == text));
+        let workspace = self.cx.0.host.files().workspace();
+        if is_granted || (request.access == Access::Read && grant.may_read(workspace)) {
+            return Ok(());
+        }
+        Err(ToolError::undeclared_effect(format!(
+            "the tool tried to run `{text}` without having declared it"
+        )))
+    }
+}
+
+/// What is to be typed into a terminal: it stays open, and is not given all at once, since programs throw away what was typed
+/// before they asked.
+fn typed(request: &mut ProcessRequest) -> Vec<u8> {
+    request.terminal.map_or_else(Vec::new, |_| {
+        match std::mem::replace(&mut request.stdin, Stdin::Open) {
+            Stdin::Bytes(bytes) => bytes,
+            Stdin::Closed | Stdin::Open => Vec::new(),
+        }
+    })
+}
+
+/// Goes with a program to its end: types, takes what it prints and then what it changed.
+async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
+    let mut plain = Plain::default();
+    let told = |bytes: &[u8]| {
+        if is_waited_for && cx.0.events.is_heard() {
+            let mut text = String::new();
+            plain.push(bytes, &mut text);
+            cx.output(&text);
+        }
+    };
+    let stopped = cx.0.session.cancel_token().clone();
+    let Drained { how, timed_out, waited_for_input } = {
+        let typing = async {
+            job.type_in(&typed).await;
+            std::future::pending().await
+        };
+        let drained = async {
+            tokio::select! {
+                ended = job.drain(told) => ended,
+                never = typing => never,
+            }
+        };
+        let mut drained = std::pin::pin!(drained);
+        tokio::select! {
+            ended = &mut drained => ended,
+            () = stopped.cancelled() => {
+                job.process.kill();
+                drained.await
+            }
+        }
+    };
+    let duration = job.began.elapsed();
+    let owner = job.clone();
+    let changes = cx.blocking(move |_| owner.process.changes()).await.and_then(|changes| changes);
+    let changed = match changes {
+        // Whoever stopped the call was told that it is over.
+        Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {
+            Err(dropped(ToolError::cancelled("the call was stopped")))
+        }
+        Ok(changes) => cx.take_over(changes).await,
+        Err(error) => Err(error),
+    };
+    let stopped_by = *job.stopped_by.lock();
+    let end = JobEnd { how, timed_out, waited_for_input, stopped_by, duration, changed };
+    job.end.send_replace(Some(Arc::new(end)));
+    job.printed.notify_waiters();
+}
+
+impl Context {
+    pub(super) fn machine_processes(&self) -> Result<&dyn Processes, ToolError> {
+        self.0.host.processes().ok_or_else(|| {
+            ToolError::host_failed("programs cannot be run here: this machine has no door to them")
+        })
+    }
+
+    /// Makes what a program changed on its stage real, if the rules let it and, where a person is to be asked, they say yes.
+    async fn take_over(&self, changes: ProcessChanges) -> Result<Changed, ToolError> {
+        let mut changed = Changed {
+            tracking: Some(changes.tracking).filter(|tracking| *tracking != Tracking::Nothing),
+            paths: changes.changes.iter().map(kind_of).collect(),
+            passed_through: changes.passed_through.clone(),
+            notes: changes.notes.clone(),
+        };
+        if changes.tracking != Tracking::Staged {
+            for change in &changes.changes {
+                self.0.session.forget(&change.path);
+            }
+            return Ok(changed);
+        }
+        if !changes.changes.is_empty() {
+            self.settle(&changes.changes).await?;
+        }
+        let left = self.blocking(move |cx| {
+            if !changes.changes.is_empty() {
+                cx.commit_changes(&changes)?;
+            }
+            Ok::<_, ToolError>(changes.stage.map_or_else(Vec::new, |stage| stage.settle()))
+        });
+        let left = left.await??;
+        changed.passed_through.retain(|path| left.iter().all(|note| note.path != *path));
+        Ok(changed)
+    }
+
+    /// What a command does is decided on once more, by what it did: rules about files bind it, and what holds the leash asks.
+    async fn settle(&self, changes: &[ProcessChange]) -> Result<(), ToolError> {
+        let inner = &self.0;
+        let effects = Arc::new(effects_of(changes));
+        let level = self.machine_processes()?.confinement().level;
+        let workspace = inner.host.files().workspace();
+        let verdict = inner.policy.decide_changes(&effects, workspace, level == Level::Staged);
+        match verdict.decision() {
+            Decision::Allow => Ok(()),
+            Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
+            Decision::Ask => self.ask(&verdict).await.map_err(|error| {
+                let listed = listed(changes, workspace);
+                let text = format!("{}\nit would have\n{listed}", error.message().text);
+                dropped(error.with_text(text))
+            }),
+        }
+    }
+
+    async fn ask(&self, verdict: &Verdict) -> Result<(), ToolError> {
+        let inner = &self.0;
+        let request = ApprovalRequest {
+            id: inner.broker.next_id(),
+            call: inner.call.clone(),
+            session: inner.session.id().clone(),
+            tool: inner.tool.clone(),
+            input: inner.input.clone(),
+            effects: inner.secrets.redact_effects(verdict.effects()),
+            rule: verdict.rule().to_owned(),
+        };
+        let announce = |request: &ApprovalRequest| {
+            inner.events.publish(&Event::Approval(request.clone().into()))
+        };
+        tokio::select! {
+            biased;
+            () = inner.session.cancel_token().cancelled() => {
+                Err(ToolError::cancelled("the session was stopped before anybody answered"))
+            }
+            answer = inner.broker.ask(verdict, request, announce) => answer.map(drop),
+        }
+    }
+
+    fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+        let inner = &self.0;
+        let files = inner.files();
+        let others: Vec<Option<Resolved>> = changes
+            .changes
+            .iter()
+            .map(|change| match &change.to {
+                ChangedTo::Linked(with) => Some(commit::beside(&*files, with)),
+                _ => None,
+            })
+            .collect();
+        let steps: Vec<Step<'_>> = changes
+            .changes
+            .iter()
+            .zip(&others)
+            .map(|(change, other)| {
+                step_of(commit::beside(&*files, &change.path), change, other.as_ref())
+            })
+            .collect();
+        let is_stopped = || inner.session.is_cancelled();
+        let origin = self.files().origin(Vec::new());
+        let made = commit::commit(&*files, inner.history(), &origin, &steps, &is_stopped);
+        made.map_err(|refused| dropped(refused.into_error(files.workspace())))?;
+        for change in &changes.changes {
+            inner.session.forget(&change.path);
+        }
+        Ok(())
+    }
+}
+
+/// What a program would have changed, a line for each object, as far as anybody reads.
+fn listed(changes: &[ProcessChange], workspace: &Path) -> String {
+    const MOST: usize = 100;
+    let line = |change: &ProcessChange| {
+        let (path, kind) = kind_of(change);
+        let name = path.strip_prefix(workspace).unwrap_or(&path);
+        format!("  {} {}", kind.word(), crate::quote::path(name))
+    };
+    let mut lines: Vec<String> = changes.iter().take(MOST).map(line).collect();
+    if changes.len() > MOST {
+        lines.push(format!("  and changed {} more", changes.len() - MOST));
+    }
+    lines.join("\n")
+}
+
+/// Says that what a program did has not happened.
+fn dropped(error: ToolError) -> ToolError {
+    error.with_context("the command ran, but what it changed was dropped")
+}
+
+fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
+    let kind = match (&change.to, change.before) {
+        (ChangedTo::Nothing, _) => ChangeKind::Removed,
+        (_, None) => ChangeKind::Created,
+        (ChangedTo::Attributes(_), _) => ChangeKind::Attributes,
+        _ => ChangeKind::Changed,
+    };
+    (change.path.clone(), kind)
+}
+
+/// What was changed, as effects: of a directory that is gone, the directory is enough.
+fn effects_of(changes: &[ProcessChange]) -> Effects {
+    let gone: HashSet<&Path> = changes
+        .iter()
+        .filter(|change| matches!(change.to, ChangedTo::Nothing))
+        .map(|change| change.path.as_path())
+        .collect();
+    let is_gone = |path: &Path| gone.contains(path);
+    let effect = |change: &ProcessChange| match change.to {
+        ChangedTo::Nothing if change.path.parent().is_some_and(is_gone) => None,
+        ChangedTo::Nothing => Some(Effect::Delete(PathPattern::tree(&change.path))),
+        _ => Some(Effect::Write(PathPattern::entry(&change.path))),
+    };
+    changes.iter().filter_map(effect).collect()
+}
+
+fn step_of<'s>(path: Resolved, change: &'s ProcessChange, other: Option<&'s Resolved>) -> Step<'s> {
+    let expect = change.before.map_or(Expect::Absent, Expect::Same);
+    let to = match (&change.to, other) {
+        (ChangedTo::Linked(_), Some(with)) => To::Linked { with, seen: commit::NOT_YET },
+        (ChangedTo::File(content, attributes), _) => {
+            To::File { content: Source::At(content), attributes: Some(attributes) }
+        }
+        (ChangedTo::Attributes(attributes), _) => To::Attributes(attributes),
+        (ChangedTo::Symlink(target), _) => To::Symlink(target),
+        (ChangedTo::Directory(attributes), _) => To::Directory { attributes: Some(attributes) },
+        (ChangedTo::Nothing | ChangedTo::Linked(_), _) => To::Nothing,
+    };
+    Step::new(path, expect, to)
+}

@@ -1,0 +1,90 @@
+//! The door to what was changed before.
+
+use std::path::{Path, PathBuf};
+
+use super::Inner;
+use super::files::{FilesDoor, undeclared};
+use crate::{ContentHash, FileState, Query, ToolError, UndoPlan, Way, commit, state, undo};
+
+/// The door to what was changed before.
+///
+/// ```
+/// use windlass_core::{Context, Output, Query, ToolError};
+///
+/// fn take_back_last(cx: &Context) -> Result<Output, ToolError> {
+///     let undo = cx.undo()?;
+///     let plan = undo.plan(&Query::LastOfSession(cx.session().id().clone()))?;
+///     let restored = undo.perform(&plan)?;
+///     Ok(Output::text(format!("restored {} paths", restored.len())))
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct UndoDoor<'a> {
+    pub(super) cx: &'a Inner,
+}
+
+impl std::fmt::Debug for UndoDoor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UndoDoor").finish_non_exhaustive()
+    }
+}
+
+impl UndoDoor<'_> {
+    /// What taking back these changes would do.
+    pub fn plan(&self, query: &Query) -> Result<UndoPlan, ToolError> {
+        UndoPlan::make(&*self.cx.files(), self.cx.history(), query)
+    }
+
+    /// Takes back what the plan says, all of it or nothing; the places that were touched. Every place must have been granted, or
+    /// be one that no tool may see. A plan with conflicts is refused.
+    ///
+    /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
+    pub fn perform(&self, plan: &UndoPlan) -> Result<Vec<PathBuf>, ToolError> {
+        if !plan.conflicts.is_empty() {
+            return Err(ToolError::failed("files were changed since; nothing was undone"));
+        }
+        let files = FilesDoor { cx: self.cx };
+        for way in &plan.ways {
+            self.check(way)?;
+        }
+        files.go_on()?;
+        let origin = files.origin(plan.calls());
+        let done = undo::perform(&*self.cx.files(), self.cx.history(), &origin, plan)?;
+        for (path, _) in &done {
+            // What the session had seen is not what is there now.
+            self.cx.session.forget(path);
+        }
+        Ok(done.into_iter().map(|(path, _)| path).collect())
+    }
+
+    /// Earlier bytes of a file.
+    pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, ToolError> {
+        Ok(self.cx.history.content(hash)?)
+    }
+
+    /// Bytes of a file that a plan is about, as they are now; `None` if it is no regular file, or none that tools may see.
+    pub fn present(&self, path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
+        if self.is_hidden(path) {
+            return Ok(None);
+        }
+        let files = self.cx.files();
+        Ok(state::see(&*files, &commit::beside(&*files, path), None)?.bytes)
+    }
+
+    /// Whether no tool may see what is in this file.
+    pub fn is_hidden(&self, path: &Path) -> bool {
+        FilesDoor { cx: self.cx }.is_hidden(path)
+    }
+
+    fn check(self, way: &Way) -> Result<(), ToolError> {
+        let grant = &self.cx.grant;
+        let may = match way.then {
+            FileState::Absent => grant.may_delete(&way.path),
+            _ => grant.may_write(&way.path),
+        };
+        if may || self.is_hidden(&way.path) {
+            return Ok(());
+        }
+        Err(undeclared("restore", &commit::beside(self.cx.host.files(), &way.path)))
+    }
+}

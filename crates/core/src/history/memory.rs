@@ -1,0 +1,136 @@
+//! A history that forgets with the process: for embedders that keep no state, and for tests.
+
+use std::collections::HashMap;
+
+use super::{
+    Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Pending, Query, RecordedChange,
+};
+use crate::Origin;
+use crate::sync::Lock;
+
+/// A history in memory. The oldest checkpoints make room when there is more than [`MemoryHistory::MAX_BYTES`] of contents.
+///
+/// ```
+/// use windlass_core::{History, MemoryHistory, Query};
+/// let history = MemoryHistory::default();
+/// assert!(history.checkpoints(&Query::LastOfWorkspace("/w".into()))?.is_empty());
+/// # Ok::<(), windlass_core::HistoryError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct MemoryHistory(Lock<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    checkpoints: Vec<(Origin, Vec<RecordedChange>)>,
+    contents: HashMap<ContentHash, Vec<u8>>,
+    bytes: usize,
+}
+
+impl MemoryHistory {
+    /// How much is kept.
+    pub const MAX_BYTES: usize = 256 << 20;
+}
+
+impl History for MemoryHistory {
+    fn record<'h>(
+        &'h self,
+        new: &NewCheckpoint<'_>,
+    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+        let mut contents = Vec::with_capacity(new.contents.len());
+        for content in new.contents {
+            let bytes = content.source.read();
+            let bytes = bytes.map_err(|error| HistoryError::Failed(error.to_string()))?;
+            contents.push((content.hash, bytes.into_owned()));
+        }
+        Ok(Box::new(Recorded {
+            history: self,
+            origin: new.origin.clone(),
+            changes: new.changes.to_vec(),
+            contents,
+        }))
+    }
+
+    fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
+        let kept = self.0.lock();
+        let mut found = Vec::new();
+        for (origin, changes) in kept.checkpoints.iter().rev() {
+            let checkpoint = Checkpoint {
+                origin: origin.clone(),
+                changes: changes.clone(),
+                undone_by: kept.undone_by(origin),
+            };
+            if query.includes(&checkpoint) {
+                found.push(checkpoint);
+            }
+        }
+        if let (true, Some(newest)) = (query.is_last(), found.first()) {
+            let call = newest.origin.call.clone();
+            found.retain(|checkpoint| checkpoint.origin.call == call);
+        }
+        Ok(found)
+    }
+
+    fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
+        self.0.lock().contents.get(hash).cloned().ok_or(HistoryError::Dropped(*hash))
+    }
+}
+
+impl Kept {
+    /// The undo of a call that is in effect: the newest that covers it, if nothing undid that.
+    fn undone_by(&self, origin: &Origin) -> Option<crate::CallId> {
+        let covers = |undo: &&(Origin, _)| undo.0.undoes.contains(&origin.call);
+        let (undo, _) = self.checkpoints.iter().rev().find(covers)?;
+        self.undone_by(undo).is_none().then(|| undo.call.clone())
+    }
+
+    fn keep(&mut self, hash: ContentHash, bytes: Vec<u8>) {
+        let length = bytes.len();
+        if self.contents.insert(hash, bytes).is_none() {
+            self.bytes += length;
+        }
+    }
+
+    /// Drops the oldest checkpoints until the rest fits.
+    fn make_room(&mut self) {
+        while self.bytes > MemoryHistory::MAX_BYTES && self.checkpoints.len() > 1 {
+            self.checkpoints.remove(0);
+            let named: std::collections::HashSet<ContentHash> = self
+                .checkpoints
+                .iter()
+                .flat_map(|(_, changes)| changes)
+                .flat_map(|change| [change.before.hash(), change.after.hash()])
+                .flatten()
+                .collect();
+            self.contents.retain(|hash, _| named.contains(hash));
+            self.bytes = self.contents.values().map(Vec::len).sum();
+        }
+    }
+}
+
+struct Recorded<'h> {
+    history: &'h MemoryHistory,
+    origin: Origin,
+    changes: Vec<RecordedChange>,
+    contents: Vec<(ContentHash, Vec<u8>)>,
+}
+
+impl Pending for Recorded<'_> {
+    fn finish(self: Box<Self>) -> Result<(), HistoryError> {
+        let mut kept = self.history.0.lock();
+        for (hash, bytes) in self.contents {
+            kept.keep(hash, bytes);
+        }
+        kept.checkpoints.push((self.origin, self.changes));
+        kept.make_room();
+        Ok(())
+    }
+
+    fn abandon(self: Box<Self>) -> Result<(), HistoryError> {
+        Ok(())
+    }
+
+    /// Nobody starts next; so it is at least known.
+    fn leave(self: Box<Self>) {
+        drop(self.finish());
+    }
+}

@@ -1,0 +1,526 @@
+//! The door to programs: start one, read what it prints, end all of it, learn what it changed.
+//!
+//! How a program is confined is the machine's business and is decided by people, when the machine is set up; a request says only
+//! what it needs of that. A program that is dropped is dead, with everything that it started.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Attributes, BoxFuture, Fingerprint, Note, Resolved};
+use crate::ToolError;
+
+/// Starts programs: the one way in which a child of ours comes to life.
+///
+/// ```
+/// use windlass_core::{Host, Processes, Process, ProcessEnd, ProcessRequest, Program, testing::EchoHost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolError> {
+/// // On this machine every program prints its own words.
+/// let host = EchoHost::default();
+/// let request = ProcessRequest::new(Program::words(["make", "all"]), host.files().resolve(".".as_ref())?);
+/// let process = host.processes().expect("it has programs").start(&request)?;
+/// let mut printed = Vec::new();
+/// while process.read(&mut printed).await.is_ok_and(|read| read > 0) {}
+/// assert_eq!((printed.as_slice(), process.ended().await), (b"make all".as_slice(), ProcessEnd::Exited(0)));
+/// # Ok(())
+/// # }
+/// ```
+pub trait Processes: Send + Sync {
+    /// How programs are confined.
+    fn confinement(&self) -> &Confinement;
+
+    /// Starts a program. Blocking, for some milliseconds; must be called inside a runtime.
+    fn start(&self, request: &ProcessRequest) -> Result<Box<dyn Process>, ToolError>;
+
+    /// A file without a name, for output that is too long to be held in memory.
+    fn scratch(&self) -> io::Result<std::fs::File>;
+}
+
+/// How programs are confined.
+///
+/// ```
+/// use windlass_core::{Confinement, Level, NetworkAccess};
+/// let usual = Confinement::default();
+/// assert_eq!((usual.level, &usual.network), (Level::Workspace, &NetworkAccess::None));
+/// assert_eq!(usual.to_string(), "sandbox workspace, network none");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Confinement {
+    /// What they may change.
+    pub level: Level,
+    /// Whom they may talk to.
+    pub network: NetworkAccess,
+}
+
+impl fmt::Display for Confinement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sandbox {}, network {}", self.level, self.network)
+    }
+}
+
+/// What a program may change.
+///
+/// ```
+/// use windlass_core::Level;
+/// assert_eq!("staged".parse(), Ok(Level::Staged));
+/// assert_eq!(Level::ReadOnly.to_string(), "read-only");
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// All that the person may.
+    Off,
+    /// Nothing but temporary files of its own.
+    ReadOnly,
+    /// The workspace; what it changed is written down when it ends, and can be undone.
+    #[default]
+    Workspace,
+    /// The same, once a person has seen what it would change and said yes.
+    Staged,
+}
+
+impl Level {
+    /// Every level, by the name that options and configuration use.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("off", Self::Off),
+        ("read-only", Self::ReadOnly),
+        ("workspace", Self::Workspace),
+        ("staged", Self::Staged),
+    ];
+}
+
+impl FromStr for Level {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, level)| *level).ok_or_else(|| {
+            format!("unknown sandbox `{text}`: it is one of off, read-only, workspace, staged")
+        })
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, level)| level == self);
+        f.write_str(name.map_or("workspace", |(name, _)| name))
+    }
+}
+
+/// Whom a program may talk to.
+///
+/// ```
+/// use windlass_core::NetworkAccess;
+/// let two: NetworkAccess = "docs.rs,*.example.org".parse().unwrap();
+/// assert_eq!(two, NetworkAccess::Hosts(vec!["docs.rs".into(), "*.example.org".into()]));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum NetworkAccess {
+    /// Nobody.
+    #[default]
+    None,
+    /// Everybody.
+    Full,
+    /// These hosts, by way of a proxy that lets nothing else through.
+    Hosts(Vec<String>),
+}
+
+impl FromStr for NetworkAccess {
+    type Err = std::convert::Infallible;
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(match text {
+            "none" | "" => Self::None,
+            "full" => Self::Full,
+            hosts => Self::Hosts(hosts.split(',').map(|host| host.trim().to_owned()).collect()),
+        })
+    }
+}
+
+impl fmt::Display for NetworkAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::Full => f.write_str("full"),
+            Self::Hosts(hosts) => f.write_str(&hosts.join(",")),
+        }
+    }
+}
+
+/// A program to start.
+///
+/// ```
+/// use windlass_core::{Host, ProcessRequest, Program, testing::EmptyHost};
+/// let host = EmptyHost::default();
+/// let directory = host.files().resolve("data".as_ref())?;
+/// let request = ProcessRequest::new(Program::words(["sort", "-u"]), directory);
+/// assert_eq!(request.program.to_string(), "sort -u");
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ProcessRequest {
+    /// What to run.
+    pub program: Program,
+    /// Where.
+    pub directory: Resolved,
+    /// Variables besides those that every program gets.
+    pub environment: Vec<(String, String)>,
+    /// What it reads.
+    pub stdin: Stdin,
+    /// A terminal of this size instead of pipes.
+    pub terminal: Option<TerminalSize>,
+    /// What it needs of the workspace.
+    pub access: Access,
+}
+
+impl ProcessRequest {
+    /// A program that reads nothing and may change the workspace as far as the confinement lets it.
+    pub fn new(program: Program, directory: Resolved) -> Self {
+        Self {
+            program,
+            directory,
+            environment: Vec::new(),
+            stdin: Stdin::Closed,
+            terminal: None,
+            access: Access::Staged,
+        }
+    }
+}
+
+/// What to run.
+///
+/// ```
+/// use windlass_core::Program;
+/// assert_eq!(Program::words(["git", "status"]).to_string(), "git status");
+/// assert_eq!(Program::Shell("make | tail".into()).to_string(), "make | tail");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A text for the shell.
+    Shell(String),
+    /// A program, by name or path, and its arguments.
+    Words(Vec<OsString>),
+}
+
+impl Program {
+    /// A program and its arguments.
+    pub fn words<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Self {
+        Self::Words(words.into_iter().map(Into::into).collect())
+    }
+}
+
+impl fmt::Display for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shell(text) => f.write_str(text),
+            Self::Words(words) => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                f.write_str(&words.join(" "))
+            }
+        }
+    }
+}
+
+/// What a program reads from its standard input.
+///
+/// ```
+/// use windlass_core::Stdin;
+/// assert!(matches!(Stdin::default(), Stdin::Closed));
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Stdin {
+    /// Nothing: it is at its end.
+    #[default]
+    Closed,
+    /// These bytes, and then it is at its end.
+    Bytes(Vec<u8>),
+    /// What is [written](Process::write) while it runs.
+    Open,
+}
+
+/// How large a terminal is.
+///
+/// ```
+/// use windlass_core::TerminalSize;
+/// assert_eq!(TerminalSize::default(), TerminalSize { columns: 120, rows: 40 });
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TerminalSize {
+    /// Characters in a line.
+    pub columns: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
+impl Default for TerminalSize {
+    fn default() -> Self {
+        Self { columns: 120, rows: 40 }
+    }
+}
+
+/// What a program needs of the workspace. The confinement can only make it less.
+///
+/// ```
+/// use windlass_core::Access;
+/// assert_ne!(Access::Staged, Access::Direct, "only one of the two can be undone");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To look at it.
+    Read,
+    /// To change it: on a stage, where the machine has one, from which the changes are taken when it ends.
+    Staged,
+    /// To change it while others look on: servers, watchers, whatever runs for long.
+    Direct,
+}
+
+/// A program that was started. Dropped, it is ended.
+///
+/// ```
+/// use windlass_core::{Host, Processes, Process, ProcessEnd, ProcessRequest, Program, testing::EchoHost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolError> {
+/// // On this machine every program prints its own words.
+/// let host = EchoHost::default();
+/// let request = ProcessRequest::new(Program::words(["make", "all"]), host.files().resolve(".".as_ref())?);
+/// let process = host.processes().expect("it has programs").start(&request)?;
+/// let mut printed = Vec::new();
+/// while process.read(&mut printed).await.is_ok_and(|read| read > 0) {}
+/// assert_eq!((printed.as_slice(), process.ended().await), (b"make all".as_slice(), ProcessEnd::Exited(0)));
+/// # Ok(())
+/// # }
+/// ```
+pub trait Process: Send + Sync {
+    /// Waits for output and appends it; 0 when nobody is left who could write. May be dropped without loss.
+    fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>>;
+
+    /// Writes to its standard input, which must be [open](Stdin::Open) or a terminal.
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
+
+    /// Waits until the program itself has ended; what it left running is ended then too.
+    fn ended(&self) -> BoxFuture<'_, ProcessEnd>;
+
+    /// Tells everything that belongs to it.
+    fn signal(&self, signal: Signal) -> io::Result<()>;
+
+    /// Ends everything that belongs to it, at once.
+    fn kill(&self);
+
+    /// Whether it does nothing but wait for somebody to type.
+    fn waits_for_input(&self) -> bool;
+
+    /// What it changed, when it has ended. Blocking; asked once.
+    fn changes(&self) -> Result<ProcessChanges, ToolError>;
+}
+
+/// How a program ended.
+///
+/// ```
+/// use windlass_core::ProcessEnd;
+/// assert_eq!(ProcessEnd::Exited(2).to_string(), "exit code 2");
+/// assert_eq!(ProcessEnd::Signalled(11).to_string(), "ended by signal 11 (SEGV)");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProcessEnd {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// It and what it started used more memory than they may: this many bytes.
+    OutOfMemory(u64),
+    /// It started more processes than it may: this many.
+    TooManyProcesses(u64),
+}
+
+impl fmt::Display for ProcessEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "exit code {code}"),
+            Self::Signalled(number) => match Signal::name(*number) {
+                Some(name) => write!(f, "ended by signal {number} ({name})"),
+                None => write!(f, "ended by signal {number}"),
+            },
+            Self::OutOfMemory(limit) => {
+                write!(f, "ended because it used more than {} MiB of memory", limit >> 20)
+            }
+            Self::TooManyProcesses(limit) => {
+                write!(f, "ended because it started more than {limit} processes")
+            }
+        }
+    }
+}
+
+/// What a process can be told.
+///
+/// ```
+/// use windlass_core::Signal;
+/// assert_eq!("SIGTERM".parse::<Signal>().unwrap().number(), 15);
+/// assert!("FOO".parse::<Signal>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal(i32);
+
+impl Signal {
+    /// To end.
+    pub const TERM: Self = Self(15);
+    /// To end without a word.
+    pub const KILL: Self = Self(9);
+    /// As if somebody had pressed Ctrl-C.
+    pub const INT: Self = Self(2);
+
+    const NAMES: [(&'static str, i32); 15] = [
+        ("HUP", 1),
+        ("INT", 2),
+        ("QUIT", 3),
+        ("ILL", 4),
+        ("ABRT", 6),
+        ("BUS", 7),
+        ("FPE", 8),
+        ("KILL", 9),
+        ("USR1", 10),
+        ("SEGV", 11),
+        ("USR2", 12),
+        ("PIPE", 13),
+        ("TERM", 15),
+        ("CONT", 18),
+        ("STOP", 19),
+    ];
+
+    /// Its number.
+    pub fn number(self) -> i32 {
+        self.0
+    }
+
+    /// The name of a signal by its number.
+    pub fn name(number: i32) -> Option<&'static str> {
+        Self::NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
+    }
+}
+
+impl FromStr for Signal {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let upper = text.to_ascii_uppercase();
+        let name = upper.strip_prefix("SIG").unwrap_or(&upper);
+        let known =
+            Self::NAMES.iter().find(|(known, number)| *known == name || number.to_string() == name);
+        known.map(|(_, number)| Self(*number)).ok_or_else(|| {
+            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
+            format!("unknown signal `{text}`: it is one of {}", names.join(", "))
+        })
+    }
+}
+
+/// What a program changed.
+///
+/// ```
+/// use windlass_core::{ProcessChanges, Tracking};
+/// let nothing = ProcessChanges::none(Tracking::Nothing);
+/// assert!(nothing.changes.is_empty() && nothing.stage.is_none());
+/// ```
+#[derive(Debug)]
+pub struct ProcessChanges {
+    /// How that is known.
+    pub tracking: Tracking,
+    /// Each object, parents before what is in them; what is removed, the other way round.
+    pub changes: Vec<ProcessChange>,
+    /// Directories that it wrote to without a stage, because what is in them can be made again.
+    pub passed_through: Vec<PathBuf>,
+    /// What else is worth knowing.
+    pub notes: Vec<String>,
+    /// What holds the new content for as long as it is needed.
+    pub stage: Option<Box<dyn Stage>>,
+}
+
+impl ProcessChanges {
+    /// No changes.
+    pub fn none(tracking: Tracking) -> Self {
+        Self {
+            tracking,
+            changes: Vec::new(),
+            passed_through: Vec::new(),
+            notes: Vec::new(),
+            stage: None,
+        }
+    }
+}
+
+/// Where new content waits; dropped, it is removed.
+///
+/// ```
+/// use windlass_core::Stage;
+/// #[derive(Debug)]
+/// struct Directory(std::path::PathBuf);
+/// impl Stage for Directory {}
+/// assert!(Directory("/state/stages/1".into()).settle().is_empty(), "nothing is left to bring over");
+/// ```
+pub trait Stage: fmt::Debug + Send + Sync {
+    /// The changes are made: brings over what is not on the record, and tells what could not be. Blocking; asked once.
+    fn settle(&self) -> Vec<Note> {
+        Vec::new()
+    }
+}
+
+/// How it is known what a program changed.
+///
+/// ```
+/// use windlass_core::Tracking;
+/// let can_be_undone = |tracking| tracking == Tracking::Staged;
+/// assert!(!can_be_undone(Tracking::Scanned));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tracking {
+    /// It worked on a stage; the changes are not made yet.
+    Staged,
+    /// The workspace was looked at before and after; the changes are made, and cannot be undone.
+    Scanned,
+    /// It could change nothing.
+    Nothing,
+    /// It is not known.
+    Unknown,
+}
+
+/// What a program changed about one object.
+///
+/// ```
+/// use windlass_core::{ChangedTo, ProcessChange};
+/// let removal = ProcessChange { path: "/w/old.txt".into(), before: None, to: ChangedTo::Nothing };
+/// assert!(matches!(removal.to, ChangedTo::Nothing));
+/// ```
+#[derive(Debug)]
+pub struct ProcessChange {
+    /// The place, absolute.
+    pub path: PathBuf,
+    /// What was there when the program began; `None` if nothing was.
+    pub before: Option<Fingerprint>,
+    /// What there is now.
+    pub to: ChangedTo,
+}
+
+/// What a program made of an object.
+///
+/// ```
+/// use windlass_core::ChangedTo;
+/// let is_there = |to: &ChangedTo| !matches!(to, ChangedTo::Nothing);
+/// assert!(is_there(&ChangedTo::Symlink("target".into())));
+/// ```
+#[derive(Debug)]
+pub enum ChangedTo {
+    /// A file whose bytes are in another one, on the stage; empty where nothing is staged.
+    File(PathBuf, Attributes),
+    /// The same with other attributes.
+    Attributes(Attributes),
+    /// One more name for the file at another place.
+    Linked(PathBuf),
+    /// A symbolic link that points there.
+    Symlink(PathBuf),
+    /// A directory.
+    Directory(Attributes),
+    /// Nothing.
+    Nothing,
+}

@@ -1,0 +1,342 @@
+//! The files of a machine as they would be with some proposals applied.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::{Proposal, Proposals, ProposedBy};
+use crate::commit::beside;
+use crate::state;
+use crate::{
+    Alteration, Altered, Attributes, ContentHash, Entry, Expect, FileError, FileErrorKind,
+    FileKind, FileState, Files, Fingerprint, Found, FoundBody, HistoryError, OpenFile, Opener,
+    Resolved, Stat, To, Visitor, Walk, WalkOptions, WalkReport,
+};
+
+/// The files of a machine with proposals over them. Changes become proposals.
+pub(crate) struct Overlay<'a> {
+    pub(crate) inner: &'a dyn Files,
+    pub(crate) proposals: &'a Proposals,
+    pub(crate) by: ProposedBy,
+}
+
+impl Overlay<'_> {
+    /// What is proposed for a path, or that nothing would be there because a directory above it would not.
+    fn held(&self, path: &Path) -> Option<FileState> {
+        let held = &self.proposals.held.lock().by_path;
+        if let Some(proposal) = held.get(path) {
+            return Some(proposal.then.clone());
+        }
+        let is_gone = |above: &Path| held.get(above).is_some_and(|one| !is_directory(&one.then));
+        path.ancestors().skip(1).any(is_gone).then_some(FileState::Absent)
+    }
+
+    fn found(&self, path: &Path, state: FileState) -> Result<Option<Found>, FileError> {
+        let cannot = |error: HistoryError| failed("look at", path, error);
+        let (kind, body, attributes) = match state {
+            FileState::Absent => return Ok(None),
+            FileState::File { hash, attributes, .. } => {
+                let file = self.proposals.shelf.open(&hash).map_err(cannot)?;
+                (FileKind::File, FoundBody::File(file), attributes)
+            }
+            FileState::Symlink { target } => {
+                (FileKind::Symlink, FoundBody::Symlink(target), Attributes::default())
+            }
+            FileState::Directory { attributes } => {
+                (FileKind::Directory, FoundBody::Directory(Vec::new()), attributes)
+            }
+            FileState::Other => (FileKind::Device, FoundBody::Other, Attributes::default()),
+        };
+        let fingerprint = fingerprint(path, &body, attributes.mode);
+        let len = fingerprint.len;
+        let mode = attributes.mode.unwrap_or(0o644);
+        let stat = Stat { kind, len, mode, links: 1, fingerprint };
+        Ok(Some(Found { stat, attributes, body }))
+    }
+
+    fn open_held(&self, path: &Resolved, state: FileState) -> Result<OpenFile, FileError> {
+        match self.found(&path.path, state)? {
+            Some(Found { stat, body: FoundBody::File(file), .. }) => Ok(OpenFile { file, stat }),
+            Some(found) => Err(refused("read", path, FileErrorKind::NotRegular(found.stat.kind))),
+            None => Err(refused("read", path, FileErrorKind::NotFound)),
+        }
+    }
+
+    /// Makes sure that what is there, proposals included, is what was expected.
+    fn check(&self, path: &Resolved, expect: Expect) -> Result<(), FileError> {
+        let now = self.look(path)?.map(|found| found.stat.fingerprint);
+        match (expect, now) {
+            (Expect::Absent, None) => Ok(()),
+            (Expect::Absent, Some(_)) => Err(refused("write", path, FileErrorKind::Exists)),
+            (Expect::Same(seen), Some(now)) if seen == now => Ok(()),
+            (Expect::Same(_), _) => Err(refused("write", path, FileErrorKind::Stale)),
+        }
+    }
+
+    /// What will be there.
+    fn then(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
+        Ok(match to {
+            To::Nothing => FileState::Absent,
+            To::Symlink(target) => FileState::Symlink { target: target.to_owned() },
+            To::Directory { attributes } => {
+                FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
+            }
+            To::File { content, attributes } => {
+                let bytes = content.read();
+                let bytes = bytes.map_err(|why| refused("read", path, FileErrorKind::Io(why)))?;
+                let old = self.look(path)?.map(|found| found.attributes);
+                let attributes = state::over(attributes, old.as_ref());
+                let (hash, len) = (self.keep(path, &bytes)?, bytes.len() as u64);
+                FileState::File { hash, len, attributes, object: None }
+            }
+            To::Attributes(attributes) => state::with_attributes(&self.see(path)?, attributes),
+            To::Moved { from, .. } | To::Linked { with: from, .. } => self.see(from)?,
+        })
+    }
+
+    /// What is at a path, its bytes kept.
+    fn see(&self, path: &Resolved) -> Result<FileState, FileError> {
+        let seen = state::see(self, path, None)?;
+        if let Some(bytes) = &seen.bytes {
+            self.keep(path, bytes)?;
+        }
+        Ok(seen.state)
+    }
+
+    fn keep(&self, path: &Resolved, bytes: &[u8]) -> Result<ContentHash, FileError> {
+        let hash = ContentHash::of(bytes);
+        let kept = self.proposals.shelf.keep(&hash, bytes);
+        kept.map_err(|error| failed("hold a change of", &path.path, error))?;
+        Ok(hash)
+    }
+
+    /// Holds what will be at a path.
+    fn hold(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
+        let known = self.proposals.held.lock().by_path.get(&path.path).map(|one| one.base.clone());
+        let base = match known {
+            Some(base) => base,
+            None => self.base(path)?,
+        };
+        let mut held = self.proposals.held.lock();
+        if then.is_like(&base) {
+            held.by_path.remove(&path.path);
+        } else {
+            let entry = held.by_path.entry(path.path.clone()).or_insert_with(|| Proposal {
+                path: path.path.clone(),
+                base,
+                then: FileState::Absent,
+                by: Vec::new(),
+            });
+            entry.then = then;
+            if entry.by.last().is_none_or(|last| last.call != self.by.call) {
+                entry.by.push(self.by.clone());
+            }
+        }
+        let saved = self.proposals.save(&mut held);
+        saved.map_err(|error| failed("hold a change of", &path.path, error))
+    }
+
+    /// What is really there, its bytes kept so that the difference can be shown.
+    fn base(&self, path: &Resolved) -> Result<FileState, FileError> {
+        let seen = state::see(self.inner, path, None)?;
+        if let Some(bytes) = &seen.bytes {
+            self.keep(path, bytes)?;
+        }
+        Ok(seen.state)
+    }
+
+    /// What is held below a directory, by absolute path.
+    fn below(&self, root: &Path) -> Vec<Proposal> {
+        let held = &self.proposals.held.lock().by_path;
+        held.values().filter(|one| one.path.starts_with(root)).cloned().collect()
+    }
+}
+
+impl Files for Overlay<'_> {
+    fn workspace(&self) -> &Path {
+        self.inner.workspace()
+    }
+
+    fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
+        let mut resolved = self.inner.resolve(path)?;
+        if let Some(state) = self.held(&resolved.path) {
+            resolved.exists = state != FileState::Absent;
+        }
+        Ok(resolved)
+    }
+
+    fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
+        let Some(state) = self.held(&path.path) else { return self.inner.stat(path) };
+        match self.found(&path.path, state)? {
+            Some(found) => Ok(found.stat),
+            None => Err(refused("look at", path, FileErrorKind::NotFound)),
+        }
+    }
+
+    fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
+        match self.held(&path.path) {
+            Some(state) => self.open_held(path, state),
+            None => self.inner.open(path),
+        }
+    }
+
+    fn walk<'a>(
+        &self,
+        root: &Resolved,
+        options: &WalkOptions<'a>,
+        visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
+    ) -> Result<WalkReport, FileError> {
+        let below = self.below(&root.path);
+        let exists = self.held(&root.path) != Some(FileState::Absent);
+        if !exists {
+            return Err(refused("list", root, FileErrorKind::NotFound));
+        }
+        let over = || -> Box<dyn Visitor + '_> {
+            Box::new(Over { overlay: self, root: &root.path, inner: visitors() })
+        };
+        let walked = self.inner.walk(root, options, &over);
+        let mut report = match walked {
+            // The root itself is only proposed.
+            Err(FileError { kind: FileErrorKind::NotFound, .. }) if !below.is_empty() => {
+                WalkReport::default()
+            }
+            walked => walked?,
+        };
+        report.observed = None;
+        let mut visitor = visitors();
+        for proposal in below.iter().filter(|one| one.base == FileState::Absent) {
+            if self.show(root, options, proposal, &mut *visitor) == Walk::Stop {
+                break;
+            }
+        }
+        Ok(report)
+    }
+
+    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+        match self.held(&path.path) {
+            Some(state) => self.found(&path.path, state),
+            None => self.inner.look(path),
+        }
+    }
+
+    fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
+        self.check(path, alteration.expect)?;
+        let then = self.then(path, alteration.to)?;
+        if let To::Moved { from, seen } = alteration.to {
+            self.check(from, Expect::Same(seen))?;
+            self.hold(from, FileState::Absent)?;
+        }
+        self.hold(path, then)?;
+        let stat = self.look(path)?.map(|found| found.stat);
+        Ok(Altered { stat, in_place: false })
+    }
+
+    fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {
+        self.inner.excluded_by(path)
+    }
+
+    fn nearest(&self, path: &Path) -> Option<PathBuf> {
+        self.inner.nearest(path)
+    }
+}
+
+impl Overlay<'_> {
+    /// Shows a visitor something that is not there yet.
+    fn show(
+        &self,
+        root: &Resolved,
+        options: &WalkOptions<'_>,
+        proposal: &Proposal,
+        visitor: &mut dyn Visitor,
+    ) -> Walk {
+        let Ok(path) = proposal.path.strip_prefix(&root.path) else { return Walk::Continue };
+        let depth = path.components().count();
+        let kind = match proposal.then {
+            FileState::File { .. } => FileKind::File,
+            FileState::Symlink { .. } => FileKind::Symlink,
+            FileState::Directory { .. } => FileKind::Directory,
+            _ => return Walk::Continue,
+        };
+        if depth > options.max_depth || (options.hidden)(&proposal.path) {
+            return Walk::Continue;
+        }
+        let opener = HeldOpener { overlay: self, path: beside(self.inner, &proposal.path) };
+        visitor.visit(&Entry { path, kind, depth, opener: &opener })
+    }
+}
+
+/// Shows a visitor what is proposed instead of what is there.
+struct Over<'o, 'v> {
+    overlay: &'o Overlay<'o>,
+    root: &'o Path,
+    inner: Box<dyn Visitor + 'v>,
+}
+
+impl Visitor for Over<'_, '_> {
+    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+        let path = if entry.path.as_os_str().is_empty() {
+            self.root.to_owned()
+        } else {
+            self.root.join(entry.path)
+        };
+        let kind = match self.overlay.held(&path) {
+            None => return self.inner.visit(entry),
+            Some(FileState::Absent | FileState::Other) => return Walk::Skip,
+            Some(FileState::File { .. }) => FileKind::File,
+            Some(FileState::Symlink { .. }) => FileKind::Symlink,
+            Some(FileState::Directory { .. }) => FileKind::Directory,
+        };
+        let opener = HeldOpener { overlay: self.overlay, path: beside(self.overlay.inner, &path) };
+        self.inner.visit(&Entry { kind, opener: &opener, ..*entry })
+    }
+}
+
+struct HeldOpener<'o> {
+    overlay: &'o Overlay<'o>,
+    path: Resolved,
+}
+
+impl Opener for HeldOpener<'_> {
+    fn open(&self) -> Result<OpenFile, FileError> {
+        self.overlay.open(&self.path)
+    }
+
+    fn stat(&self) -> Result<Stat, FileError> {
+        self.overlay.stat(&self.path)
+    }
+}
+
+fn is_directory(state: &FileState) -> bool {
+    matches!(state, FileState::Directory { .. })
+}
+
+/// Which object is proposed: contents are kept by their hash, so the same file stands for the same bytes; the path makes it another
+/// object than an equal one elsewhere.
+fn fingerprint(path: &Path, body: &FoundBody, mode: Option<u32>) -> Fingerprint {
+    let name = ContentHash::of(path.as_os_str().as_encoded_bytes());
+    let (prefix, _) = name.as_bytes().split_at(8);
+    let device = prefix.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+    let metadata = match body {
+        FoundBody::File(file) => file.metadata().ok(),
+        _ => None,
+    };
+    let changed = i64::from(mode.unwrap_or(0));
+    match metadata {
+        Some(file) => Fingerprint {
+            device,
+            inode: file.ino(),
+            len: file.len(),
+            modified: file.mtime().saturating_mul(1_000_000_000).saturating_add(file.mtime_nsec()),
+            changed,
+        },
+        None => Fingerprint { device, inode: 0, len: 0, modified: 0, changed },
+    }
+}
+
+fn refused(doing: &'static str, path: &Resolved, kind: FileErrorKind) -> FileError {
+    FileError::new(doing, path.inside.as_ref().unwrap_or(&path.path), kind)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+fn failed(doing: &'static str, path: &Path, error: HistoryError) -> FileError {
+    FileError::new(doing, path, FileErrorKind::Io(std::io::Error::other(error.to_string())))
+}

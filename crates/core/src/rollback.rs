@@ -1,0 +1,122 @@
+//! Brings back what was there before changes that were begun: those of a call that failed in the middle, or of a program that was
+//! killed there.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use crate::commit::{self, Step, beside};
+use crate::names::{self, Object};
+use crate::recover;
+use crate::state::{self, Seen};
+use crate::{ContentHash, FileError, FileState, Files, RecordedChange, Resolved, To, ToolError};
+
+/// What has been taken back, and what could not be.
+pub(crate) struct RolledBack {
+    pub(crate) taken_back: Vec<PathBuf>,
+    pub(crate) left: Vec<(PathBuf, String)>,
+    /// Whether something is still half-done that could be put right another time: when the disk has space again, say.
+    pub(crate) is_open: bool,
+}
+
+/// Brings back what was there before changes that were begun, the last one first. What is neither as it was nor as it should have
+/// become was changed by somebody else and is left alone; that is worth telling of the first `done` changes only, which had really
+/// been made.
+pub(crate) fn roll_back(
+    files: &dyn Files,
+    changes: &[RecordedChange],
+    done: usize,
+    content: &dyn Fn(&ContentHash) -> Result<Vec<u8>, ToolError>,
+) -> RolledBack {
+    let mut rolled = RolledBack { taken_back: Vec::new(), left: Vec::new(), is_open: false };
+    for change in changes {
+        rolled.is_open |= recover::remove_temporary(files, change).is_err();
+    }
+    // What is still elsewhere must not be made a second time.
+    let mut elsewhere: HashSet<&Path> = HashSet::new();
+    for (at, change) in changes.iter().enumerate().rev() {
+        if elsewhere.contains(change.path.as_path()) {
+            continue;
+        }
+        match state::back(files, change, &state::Move::of(change, changes), content) {
+            Ok(state::Back::AsBefore) => {}
+            Ok(state::Back::Restored) if is_made_for_others(change) => {}
+            Ok(state::Back::Restored) => rolled.taken_back.push(change.path.clone()),
+            Ok(state::Back::NotOurs) if at >= done => {}
+            Ok(state::Back::NotOurs) => {
+                let why = "somebody else changed it in the meantime".to_owned();
+                rolled.left.push((change.path.clone(), why));
+            }
+            Err(error) => {
+                rolled.is_open = true;
+                elsewhere.extend(change.moved_from.as_deref());
+                rolled.left.push((change.path.clone(), error.message().text.to_string()));
+            }
+        }
+    }
+    if let Err(error) = rejoin(files, changes) {
+        rolled.is_open = true;
+        rolled.left.push((error.path.clone(), error.to_string()));
+    }
+    rolled
+}
+
+/// A directory that was made because something was to be in it is not worth telling.
+fn is_made_for_others(change: &RecordedChange) -> bool {
+    matches!((&change.before, &change.after), (FileState::Absent, FileState::Directory { .. }))
+}
+
+/// What was brought back under several names is one file again. Where its number is gone, nobody could find it by that before all of
+/// its names were as they had been.
+fn rejoin(files: &dyn Files, changes: &[RecordedChange]) -> Result<(), FileError> {
+    let mut groups: BTreeMap<Object, Vec<&RecordedChange>> = BTreeMap::new();
+    for change in changes {
+        if let Some(object) = names::shared_object(&change.before) {
+            groups.entry(object).or_default().push(change);
+        }
+    }
+    groups.into_iter().try_for_each(|(object, changes)| rejoin_one(files, object, &changes))
+}
+
+/// The same for one file.
+fn rejoin_one(
+    files: &dyn Files,
+    object: Object,
+    changes: &[&RecordedChange],
+) -> Result<(), FileError> {
+    let mut names: Vec<Name<'_>> = Vec::with_capacity(changes.len());
+    for change in changes {
+        let path = beside(files, &change.path);
+        let seen = state::see(files, &path, None)?;
+        if seen.state.is_like(&change.before) {
+            names.push(Name { path, seen, temporary: change.temporary.as_deref() });
+        }
+    }
+    let Some(before) = changes.first().map(|change| &change.before) else { return Ok(()) };
+    let is_apart = |name: &Name<'_>| names::object_of(&name.seen.state) != Some(object);
+    if !names.iter().any(is_apart) {
+        return Ok(());
+    }
+    let found = names::find(files, object, before, &|_| false)?;
+    let most_names = || names.iter().max_by_key(|name| names::links(&name.seen.state));
+    let (with, carrier) = match (&found, most_names()) {
+        (Some((with, carrier)), _) => (with, carrier),
+        (None, Some(name)) => (&name.path, &name.seen),
+        (None, None) => return Ok(()),
+    };
+    let Some(mut seen) = carrier.fingerprint else { return Ok(()) };
+    let joined = names::object_of(&carrier.state);
+    for name in names.iter().filter(|name| names::object_of(&name.seen.state) != joined) {
+        let step = Step::new(name.path.clone(), name.seen.expect(), To::Linked { with, seen });
+        let altered = commit::perform(files, &step, name.seen.kind, name.temporary)?;
+        // One more name changes what it is seen as.
+        seen = altered.stat.map_or(seen, |stat| stat.fingerprint);
+    }
+    Ok(())
+}
+
+/// A name that a file had, and what is there.
+struct Name<'a> {
+    path: Resolved,
+    seen: Seen,
+    temporary: Option<&'a str>,
+}

@@ -1,0 +1,137 @@
+//! What is known before a call is decided on, for tools whose effects depend on it.
+
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::path::Path;
+
+use crate::commit::beside;
+use crate::snapshot::Return;
+use crate::sync::Lock;
+use crate::{
+    Effect, Effects, Entry, FileKind, HardDenies, History, Host, Overrides, PathPattern, Query,
+    Resolved, Session, SessionId, Shelf, Snapshot, Step, To, ToolError, UndoPlan, Visitor, Walk,
+    WalkOptions, context,
+};
+
+/// What a tool may look at to say what a call would do.
+///
+/// ```
+/// use windlass_core::{Effects, Query, Scene, ToolError};
+///
+/// /// What taking back the last change of this session would do.
+/// fn effects(scene: &Scene<'_>) -> Result<Effects, ToolError> {
+///     let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
+///     Ok(plan.ways.iter().flat_map(|way| Effects::write(&way.path).iter().cloned().collect::<Vec<_>>()).collect())
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Scene<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) host: &'a dyn Host,
+    pub(crate) history: &'a dyn History,
+    pub(crate) hard_denies: &'a HardDenies,
+    pub(crate) overrides: &'a Overrides,
+}
+
+impl std::fmt::Debug for Scene<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scene").field("session", self.session.id()).finish_non_exhaustive()
+    }
+}
+
+impl Scene<'_> {
+    /// The session that the call belongs to.
+    pub fn session(&self) -> &SessionId {
+        self.session.id()
+    }
+
+    /// Where it works.
+    pub fn workspace(&self) -> &Path {
+        self.host.files().workspace()
+    }
+
+    /// Where a path of the call really leads.
+    pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
+        Ok(context::resolve(self.host.files(), self.overrides, path)?)
+    }
+
+    /// What kind of thing has this name; `None` if there is nothing.
+    pub fn kind(&self, path: &Path) -> Option<FileKind> {
+        let files = self.host.files();
+        let resolved = context::resolve(files, self.overrides, path).ok()?;
+        files.stat(&resolved).ok().map(|stat| stat.kind)
+    }
+
+    /// The beginning of a file of the workspace that tools may see: for what must be known before anything is decided.
+    pub fn peek(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
+        let files = self.host.files();
+        let resolved = context::resolve(files, self.overrides, path).ok()?;
+        if resolved.inside.is_none() || self.is_hidden(&resolved.path) {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        files.open(&resolved).ok()?.file.take(most).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    /// What a directory of the workspace has in it, but for what tools may not see.
+    pub fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)> {
+        let files = self.host.files();
+        let Ok(root) = context::resolve(files, self.overrides, directory) else {
+            return Vec::new();
+        };
+        if root.inside.is_none() {
+            return Vec::new();
+        }
+        let names = Lock::default();
+        let hidden = |path: &Path| self.hard_denies.hidden_entry(path);
+        let options = WalkOptions {
+            max_depth: 1,
+            ignore_files: false,
+            threads: 1,
+            hidden: &hidden,
+            cancelled: &|| false,
+        };
+        // Of a directory that cannot be listed nothing is known; whoever works in it will hear why.
+        drop(files.walk(&root, &options, &|| Box::new(Names(&names))));
+        let mut names = std::mem::take(&mut *names.lock());
+        names.sort_by(|(a, _), (b, _)| a.cmp(b));
+        names
+    }
+
+    /// What taking back these changes would do.
+    pub fn undo_plan(&self, query: &Query) -> Result<UndoPlan, ToolError> {
+        UndoPlan::make(self.host.files(), self.history, query)
+    }
+
+    /// What going back to a snapshot would do.
+    pub fn restoring(&self, snapshot: &Snapshot, shelf: &dyn Shelf) -> Result<Effects, ToolError> {
+        let files = self.host.files();
+        let back = Return::load(files, shelf, snapshot)?;
+        let effect = |step: &Step<'_>| {
+            let path = PathPattern::entry(&step.path.path);
+            match step.to {
+                To::Nothing => Effect::Delete(path),
+                _ => Effect::Write(path),
+            }
+        };
+        Ok(back.steps(files).iter().map(effect).collect())
+    }
+
+    /// Whether no tool may see this file. What a process did to it can still be taken back.
+    pub fn is_hidden(&self, path: &Path) -> bool {
+        let files = self.host.files();
+        self.hard_denies.hidden(path).is_some()
+            || !matches!(files.excluded_by(&beside(files, path)), Ok(None))
+    }
+}
+
+/// Notes the names in a directory.
+struct Names<'a>(&'a Lock<Vec<(OsString, FileKind)>>);
+
+impl Visitor for Names<'_> {
+    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+        self.0.lock().push((entry.path.as_os_str().to_owned(), entry.kind));
+        Walk::Skip
+    }
+}

@@ -1,0 +1,383 @@
+//! What is at a place, and how to bring it back to what was there before.
+
+use std::ffi::OsString;
+
+use crate::commit::{self, Step, beside};
+use crate::names;
+use crate::{
+    Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject, FileState,
+    Files, Fingerprint, Found, FoundBody, RecordedChange, Resolved, Source, To, ToolError,
+};
+
+/// What a look at a place saw.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) state: FileState,
+    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) kind: Option<FileKind>,
+    /// The bytes of a file, unless they were known.
+    pub(crate) bytes: Option<Vec<u8>>,
+    /// The names of what is in a directory.
+    pub(crate) entries: Vec<OsString>,
+}
+
+impl Seen {
+    pub(crate) fn nothing() -> Self {
+        Self {
+            state: FileState::Absent,
+            fingerprint: None,
+            kind: None,
+            bytes: None,
+            entries: Vec::new(),
+        }
+    }
+
+    pub(crate) fn expect(&self) -> Expect {
+        self.fingerprint.map_or(Expect::Absent, Expect::Same)
+    }
+}
+
+/// Looks at a place. `known` are bytes that were read from it when it had that fingerprint.
+pub(crate) fn see(
+    files: &dyn Files,
+    path: &Resolved,
+    known: Option<(Fingerprint, &[u8])>,
+) -> Result<Seen, FileError> {
+    let Some(Found { stat, attributes, body }) = files.look(path)? else {
+        return Ok(Seen::nothing());
+    };
+    let (mut bytes, mut entries) = (None, Vec::new());
+    let state = match body {
+        FoundBody::File(file) => {
+            let hash = match known {
+                Some((fingerprint, known)) if fingerprint == stat.fingerprint => {
+                    ContentHash::of(known)
+                }
+                _ => {
+                    let read = Source::File(&file).read();
+                    let read = read.map_err(|error| unreadable(path, error))?.into_owned();
+                    let hash = ContentHash::of(&read);
+                    bytes = Some(read);
+                    hash
+                }
+            };
+            let Fingerprint { device, inode, .. } = stat.fingerprint;
+            let object = Some(FileObject { device, inode, born: born(&file), links: stat.links });
+            FileState::File { hash, len: stat.len, attributes, object }
+        }
+        FoundBody::Symlink(target) => FileState::Symlink { target },
+        FoundBody::Directory(names) => {
+            entries = names;
+            FileState::Directory { attributes }
+        }
+        FoundBody::Other => FileState::Other,
+    };
+    Ok(Seen { state, fingerprint: Some(stat.fingerprint), kind: Some(stat.kind), bytes, entries })
+}
+
+/// When a file was made, in nanoseconds since 1970; zero where that is not known.
+fn born(file: &std::fs::File) -> i64 {
+    let made = file.metadata().and_then(|facts| facts.created()).ok();
+    let since = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+}
+
+fn unreadable(path: &Resolved, error: std::io::Error) -> FileError {
+    FileError::new("read", &path.path, FileErrorKind::Io(error))
+}
+
+/// What an object has besides its content.
+pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
+    match state {
+        FileState::File { attributes, .. } | FileState::Directory { attributes } => {
+            Some(attributes)
+        }
+        _ => None,
+    }
+}
+
+/// What a file has besides its content. A directory in whose place a file is put leaves nothing to it.
+pub(crate) fn file_attributes(state: &FileState) -> Option<&Attributes> {
+    match state {
+        FileState::File { attributes, .. } => Some(attributes),
+        _ => None,
+    }
+}
+
+/// New attributes of a file whose content is new: what is not said stays, but for the time of the last change.
+pub(crate) fn over(new: Option<&Attributes>, old: Option<&Attributes>) -> Attributes {
+    let kept = Attributes { modified: None, ..old.cloned().unwrap_or_default() };
+    match new {
+        Some(new) => merge(new, &kept),
+        None => kept,
+    }
+}
+
+/// The same object with other attributes.
+pub(crate) fn with_attributes(state: &FileState, new: &Attributes) -> FileState {
+    let mut state = state.clone();
+    if let FileState::File { attributes, .. } | FileState::Directory { attributes } = &mut state {
+        *attributes = merge(new, attributes);
+    }
+    state
+}
+
+fn merge(new: &Attributes, old: &Attributes) -> Attributes {
+    Attributes {
+        mode: new.mode.or(old.mode),
+        modified: new.modified.or(old.modified),
+        owner: new.owner.or(old.owner),
+        extended: if new.extended.is_empty() { &old.extended } else { &new.extended }.clone(),
+    }
+}
+
+/// The step that makes what is at a place what it was; `None` if it is that already. `content` must hold the bytes of a file
+/// whose content differs.
+pub(crate) fn step_to<'a>(
+    path: Resolved,
+    now: &Seen,
+    target: &'a FileState,
+    content: Option<&'a [u8]>,
+) -> Option<Step<'a>> {
+    let to = match (&now.state, target) {
+        (FileState::Absent, FileState::Absent) | (_, FileState::Other) => return None,
+        (_, FileState::Absent) => To::Nothing,
+        (
+            FileState::File { hash: a, attributes: have, .. },
+            FileState::File { hash: b, attributes, .. },
+        ) if a == b => {
+            if have == attributes {
+                return None;
+            }
+            To::Attributes(attributes)
+        }
+        (_, FileState::File { attributes, .. }) => {
+            To::File { content: Source::Bytes(content?), attributes: Some(attributes) }
+        }
+        (FileState::Symlink { target: a }, FileState::Symlink { target: b }) if a == b => {
+            return None;
+        }
+        (_, FileState::Symlink { target }) => To::Symlink(target),
+        (FileState::Directory { attributes: have }, FileState::Directory { attributes }) => {
+            if have.mode == attributes.mode || attributes.mode.is_none() {
+                return None;
+            }
+            To::Attributes(attributes)
+        }
+        (_, FileState::Directory { attributes }) => To::Directory { attributes: Some(attributes) },
+    };
+    Some(Step { stands_for: object(target), ..Step::new(path, now.expect(), to) })
+}
+
+/// The step that puts a file where a name of another one is, which stays what it is under its other names.
+pub(crate) fn apart<'a>(
+    path: Resolved,
+    now: &Seen,
+    target: &'a FileState,
+    content: Option<&'a [u8]>,
+) -> Option<Step<'a>> {
+    let attributes = attributes_of(target);
+    let to = To::File { content: Source::Bytes(content?), attributes };
+    let stands_for = object(target);
+    Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect(), to) })
+}
+
+/// Which object a state was of.
+pub(crate) fn object(state: &FileState) -> Option<FileObject> {
+    match state {
+        FileState::File { object, .. } => *object,
+        _ => None,
+    }
+}
+
+/// What became of an attempt to bring something back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Back {
+    /// It was as before.
+    AsBefore,
+    /// It is as before now.
+    Restored,
+    /// It is neither as before nor what the change would have made of it.
+    NotOurs,
+}
+
+/// The other side of a move.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Move<'a> {
+    /// Nothing was moved.
+    None,
+    /// The object was moved here from there.
+    From(&'a RecordedChange),
+    /// The object was moved there.
+    To(&'a RecordedChange),
+}
+
+impl<'a> Move<'a> {
+    /// How a change takes part in a move.
+    pub(crate) fn of(change: &RecordedChange, all: &'a [RecordedChange]) -> Self {
+        let is_origin = |other: &&RecordedChange| {
+            Some(&other.path) == change.moved_from.as_ref() && other.after == FileState::Absent
+        };
+        let is_destination = |other: &&RecordedChange| {
+            other.moved_from.as_ref() == Some(&change.path) && change.after == FileState::Absent
+        };
+        match (all.iter().find(is_origin), all.iter().find(is_destination)) {
+            (Some(origin), _) => Self::From(origin),
+            (None, Some(destination)) => Self::To(destination),
+            (None, None) => Self::None,
+        }
+    }
+}
+
+/// Loads the bytes of a file as it was or should have become.
+type Content<'a> = &'a dyn Fn(&ContentHash) -> Result<Vec<u8>, ToolError>;
+
+/// Brings one object of a change that was cut off back to what it was.
+pub(crate) fn back(
+    files: &dyn Files,
+    change: &RecordedChange,
+    moved: &Move<'_>,
+    content: Content<'_>,
+) -> Result<Back, ToolError> {
+    let path = beside(files, &change.path);
+    let now = see(files, &path, None)?;
+    if now.state.is_like(&change.before) {
+        return Ok(Back::AsBefore);
+    }
+    if let Move::From(origin) = moved {
+        return move_back(files, &path, &now, change, origin, content);
+    }
+    if !is_ours(&now, change, moved, content)? {
+        return Ok(Back::NotOurs);
+    }
+    restore(files, path, &now, change, content)
+}
+
+/// Makes what is at the place of a change what it was.
+fn restore(
+    files: &dyn Files,
+    path: Resolved,
+    now: &Seen,
+    change: &RecordedChange,
+    content: Content<'_>,
+) -> Result<Back, ToolError> {
+    // What was to stay the file that it was is that file, also where it got another number: the workspace may have been copied.
+    let stays = names::object_of(&change.before) == names::object_of(&change.after);
+    let is_apart = !stays && names::are_apart(&now.state, &change.before);
+    let bytes = match &change.before {
+        FileState::File { hash, .. } if is_apart || now.state.hash() != Some(*hash) => {
+            Some(content(hash)?)
+        }
+        _ => None,
+    };
+    let name = match names::shared_object(&change.before) {
+        Some(object) if !stays && names::object_of(&now.state) != Some(object) => {
+            names::find(files, object, &change.before, &|_| false)?
+        }
+        _ => None,
+    };
+    let step = match &name {
+        Some((with, Seen { fingerprint: Some(seen), .. })) => {
+            Some(Step::new(path, now.expect(), To::Linked { with, seen: *seen }))
+        }
+        _ if is_apart => apart(path, now, &change.before, bytes.as_deref()),
+        _ => step_to(path, now, &change.before, bytes.as_deref()),
+    };
+    let Some(step) = step else { return Ok(Back::AsBefore) };
+    match commit::perform(files, &step, now.kind, change.temporary.as_deref()) {
+        Ok(_) => Ok(Back::Restored),
+        // A directory that we made and somebody put something into stays.
+        Err(FileError { kind: FileErrorKind::NotEmpty, .. }) => Ok(Back::AsBefore),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Whether what is there is what the change makes, or a part of it.
+fn is_ours(
+    now: &Seen,
+    change: &RecordedChange,
+    moved: &Move<'_>,
+    content: Content<'_>,
+) -> Result<bool, ToolError> {
+    if now.state.is_like(&change.after) {
+        return Ok(true);
+    }
+    if now.state == FileState::Absent {
+        // Something of another kind was in the way and is gone already.
+        return Ok(true);
+    }
+    if let FileState::Directory { .. } = now.state {
+        // It is made first and gets its permissions then.
+        let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+        return Ok(is_directory(&change.before) || is_directory(&change.after));
+    }
+    let after = match moved {
+        // It was moved back already, but not everything that was written to it meanwhile.
+        Move::To(destination) => &destination.after,
+        Move::From(_) | Move::None => &change.after,
+    };
+    match (change.before.hash(), after.hash()) {
+        (Some(old), Some(new)) => is_between(now, old, new, content),
+        _ => Ok(false),
+    }
+}
+
+/// Whether a file has the bytes of one of two states, whatever its attributes, or of both: one that is written in place has that
+/// for a moment.
+fn is_between(
+    now: &Seen,
+    old: ContentHash,
+    new: ContentHash,
+    content: Content<'_>,
+) -> Result<bool, ToolError> {
+    let Some(hash) = now.state.hash() else { return Ok(false) };
+    if hash == old || hash == new {
+        return Ok(true);
+    }
+    let Some(bytes) = &now.bytes else { return Ok(false) };
+    Ok(is_mixture(bytes, &content(&old)?, &content(&new)?))
+}
+
+/// Whether every byte is one of two texts' at the same place.
+fn is_mixture(bytes: &[u8], old: &[u8], new: &[u8]) -> bool {
+    let fits = bytes.len() <= old.len().max(new.len());
+    fits && bytes
+        .iter()
+        .enumerate()
+        .all(|(at, byte)| old.get(at) == Some(byte) || new.get(at) == Some(byte))
+}
+
+/// Takes back a move, and what was written to the object afterwards.
+fn move_back(
+    files: &dyn Files,
+    path: &Resolved,
+    now: &Seen,
+    change: &RecordedChange,
+    origin: &RecordedChange,
+    content: Content<'_>,
+) -> Result<Back, ToolError> {
+    let (Some(seen), Some(new), Some(old)) =
+        (now.fingerprint, change.after.hash(), origin.before.hash())
+    else {
+        return Ok(Back::NotOurs);
+    };
+    if !is_between(now, old, new, content)? {
+        return Ok(Back::NotOurs);
+    }
+    let home = beside(files, &origin.path);
+    if see(files, &home, None)?.state.is_like(&origin.before) {
+        // An earlier attempt could not reach it here and brought it back from the history.
+        return restore(files, path.clone(), now, change, content);
+    }
+    let bytes = if now.state.hash() == Some(old) { None } else { Some(content(&old)?) };
+    let attributes = attributes_of(&origin.before);
+    let rewrite =
+        bytes.as_deref().map(|bytes| To::File { content: Source::Bytes(bytes), attributes });
+    let moved = To::Moved { from: path, seen };
+    let step = Step { rewrite, ..Step::new(home, Expect::Absent, moved) };
+    commit::perform(files, &step, None, change.temporary.as_deref())?;
+    if change.before == FileState::Absent {
+        return Ok(Back::Restored);
+    }
+    restore(files, path.clone(), &Seen::nothing(), change, content)
+}

@@ -1,0 +1,511 @@
+//! Takes back what calls did to files: one call, a turn, a session.
+//!
+//! The changes that are meant are gone through from the newest to the oldest, in thought: each must find what it left behind, and
+//! then leaves what it found. Where one does not (somebody changed the file since), nothing at all is done, and the conflict is
+//! shown. What remains is, for each path, one way from what is there now to what was there before, and is committed like every
+//! other change. So an undo can be undone.
+
+mod shared;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use self::shared::{Machine, Shared, find_names};
+use crate::commit::{self, Step, beside};
+use crate::names::{self, Identities, Object};
+use crate::state::{self, Seen};
+use crate::{
+    Altered, CallId, Checkpoint, ContentHash, FileKind, FileState, Files, Fingerprint, History,
+    Query, RecordedChange, Resolved, To, ToolError,
+};
+
+/// What an undo would do, or why it cannot.
+///
+/// ```
+/// use windlass_core::{Host, MemoryHistory, Query, UndoPlan, testing::EmptyHost};
+/// let (host, history) = (EmptyHost::default(), MemoryHistory::default());
+/// let nothing = UndoPlan::make(host.files(), &history, &Query::LastOfWorkspace("/w".into()));
+/// assert_eq!(nothing.unwrap_err().message().text, "there is nothing to undo");
+/// ```
+#[derive(Debug)]
+pub struct UndoPlan {
+    /// The checkpoints that are taken back, the newest first.
+    pub checkpoints: Vec<Checkpoint>,
+    /// What happens to each path, in the order in which it is done.
+    pub ways: Vec<Way>,
+    /// Where somebody changed something since.
+    pub conflicts: Vec<Conflict>,
+}
+
+/// What happens to what is at one path.
+///
+/// ```
+/// use windlass_core::{FileState, Way};
+/// let way = Way {
+///     path: "/w/made.txt".into(),
+///     now: FileState::Absent,
+///     then: FileState::Absent,
+///     moved_from: None,
+///     linked_with: None,
+///     is_apart: false,
+/// };
+/// assert!(way.now.is_like(&way.then), "nothing is left to do");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Way {
+    /// The place.
+    pub path: PathBuf,
+    /// What is there.
+    pub now: FileState,
+    /// What will be there.
+    pub then: FileState,
+    /// Where the object is that will be there, if it is moved back.
+    pub moved_from: Option<PathBuf>,
+    /// Another name of the file that will be there, if it becomes one of its names again.
+    pub linked_with: Option<PathBuf>,
+    /// Whether what is there stays what it is under its other names, and another file is put here.
+    pub is_apart: bool,
+}
+
+/// A path that was changed by somebody else since.
+///
+/// ```
+/// use windlass_core::{CallId, Conflict, FileState};
+/// let conflict = Conflict {
+///     path: "/w/a.txt".into(),
+///     call: CallId::new("c1"),
+///     left: FileState::Other,
+///     now: FileState::Absent,
+///     wanted: FileState::Other,
+/// };
+/// assert_eq!(conflict.why(), "somebody removed it since");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict {
+    /// The place.
+    pub path: PathBuf,
+    /// The call whose change cannot be taken back.
+    pub call: CallId,
+    /// What it left there.
+    pub left: FileState,
+    /// What is there.
+    pub now: FileState,
+    /// What the undo would have put there.
+    pub wanted: FileState,
+}
+
+impl Conflict {
+    /// What happened, in words.
+    pub fn why(&self) -> &'static str {
+        match (&self.left, &self.now) {
+            (_, FileState::Absent) => "somebody removed it since",
+            (FileState::Absent, _) => "somebody put something there since",
+            (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
+                "its permissions were changed since"
+            }
+            _ => "it was changed since",
+        }
+    }
+}
+
+impl UndoPlan {
+    /// Looks at what is there and finds the way back.
+    pub fn make(
+        files: &dyn Files,
+        history: &dyn History,
+        query: &Query,
+    ) -> Result<Self, ToolError> {
+        let checkpoints = select(history, query)?;
+        let record = shared::record(files, history, &checkpoints)?;
+        let machine = Machine { files, record: &record };
+        let mut walked = Walked {
+            machine,
+            paths: Vec::new(),
+            places: HashMap::new(),
+            shared: HashMap::new(),
+            identities: Identities::on_record(&record),
+            conflicts: Vec::new(),
+        };
+        for checkpoint in &checkpoints {
+            walked.take_back(checkpoint)?;
+        }
+        walked.settle_shared();
+        let ways = ways(machine, &walked.paths, &walked.identities, &checkpoints);
+        Ok(Self { checkpoints, ways, conflicts: walked.conflicts })
+    }
+
+    /// The calls that are taken back, the newest first.
+    pub fn calls(&self) -> Vec<CallId> {
+        let mut calls: Vec<CallId> = Vec::new();
+        for checkpoint in &self.checkpoints {
+            if calls.last() != Some(&checkpoint.origin.call) {
+                calls.push(checkpoint.origin.call.clone());
+            }
+        }
+        calls
+    }
+}
+
+/// The checkpoints that are meant and in effect, the newest first. Undos count only if nothing else is left, or if they are named.
+fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
+    let mut all = history.checkpoints(query)?;
+    if let (Query::Call(call), true) = (query, all.is_empty()) {
+        return Err(ToolError::failed(format!("no change of the call {call} is known"))
+            .hint("`windlass undo --list` shows the changes that can be undone"));
+    }
+    if let (Query::Call(call), Some(undo)) =
+        (query, all.first().and_then(|checkpoint| checkpoint.undone_by.as_ref()))
+    {
+        return Err(ToolError::failed(format!("the changes of {call} are undone already"))
+            .hint(format!("undo {undo} to have them back")));
+    }
+    all.retain(Checkpoint::can_be_undone);
+    if !matches!(query, Query::Call(_)) && all.iter().any(|one| !one.origin.is_undo()) {
+        all.retain(|one| !one.origin.is_undo());
+    }
+    if all.is_empty() {
+        return Err(ToolError::failed("there is nothing to undo"));
+    }
+    Ok(all)
+}
+
+/// A path in thought: what is really there, and what would be after the changes gone through so far.
+struct Thought {
+    path: PathBuf,
+    now: Seen,
+    then: FileState,
+    /// Whether nothing was thought of it yet: `then` is what is there.
+    is_fresh: bool,
+    /// A conflict was found: what is older cannot be judged.
+    is_stuck: bool,
+}
+
+impl Thought {
+    /// Whether it is a name of this file, and remains one.
+    fn stays(&self, file: Object, identities: &Identities) -> bool {
+        let is_it = |state| identities.file_of(state) == Some(file);
+        is_it(&self.now.state) && is_it(&self.then)
+    }
+
+    /// Whether it is a name of one file that has others, and would be one of another file.
+    fn is_apart(&self, identities: &Identities) -> bool {
+        let now = identities.shared_file_of(&self.now.state);
+        now.zip(identities.file_of(&self.then)).is_some_and(|(now, then)| now != then)
+    }
+}
+
+struct Walked<'a> {
+    machine: Machine<'a>,
+    paths: Vec<Thought>,
+    /// Where each path is among them.
+    places: HashMap<PathBuf, usize>,
+    /// What would become of files with several names that were changed under one of them.
+    shared: HashMap<Object, Shared>,
+    identities: Identities,
+    conflicts: Vec<Conflict>,
+}
+
+impl Walked<'_> {
+    /// A file is in one state under all its names before a checkpoint, and in one after it: what became of it is thought of last.
+    fn take_back(&mut self, checkpoint: &Checkpoint) -> Result<(), ToolError> {
+        for change in checkpoint.changes.iter().rev() {
+            self.take_back_change(checkpoint, change)?;
+        }
+        for change in &checkpoint.changes {
+            self.take_back_shared(checkpoint, change);
+        }
+        Ok(())
+    }
+
+    fn take_back_change(
+        &mut self,
+        checkpoint: &Checkpoint,
+        change: &RecordedChange,
+    ) -> Result<(), ToolError> {
+        let at = self.find(&change.path)?;
+        let Some(thought) = self.paths.get_mut(at).filter(|thought| !thought.is_stuck) else {
+            return Ok(());
+        };
+        shared::identify(&mut self.identities, &self.shared, thought, change);
+        let shared = Shared::of(&self.shared, &self.identities, thought);
+        let then = shared.unwrap_or(&thought.then);
+        if then.is_like(&change.after) || is_kept_directory(then, change) {
+            thought.then = change.before.clone();
+            thought.is_fresh = false;
+            return Ok(());
+        }
+        thought.is_stuck = true;
+        self.conflicts.push(Conflict {
+            path: change.path.clone(),
+            call: checkpoint.origin.call.clone(),
+            left: change.after.clone(),
+            now: then.clone(),
+            wanted: change.before.clone(),
+        });
+        Ok(())
+    }
+
+    fn find(&mut self, path: &Path) -> Result<usize, ToolError> {
+        if let Some(at) = self.places.get(path) {
+            return Ok(*at);
+        }
+        let files = self.machine.files;
+        let now = state::see(files, &beside(files, path), None)?;
+        let then = now.state.clone();
+        self.paths.push(Thought {
+            path: path.to_owned(),
+            now,
+            then,
+            is_fresh: true,
+            is_stuck: false,
+        });
+        self.places.insert(path.to_owned(), self.paths.len() - 1);
+        Ok(self.paths.len() - 1)
+    }
+}
+
+/// A directory that a call made and that is gone, or has other permissions, is no conflict: what was in it decides.
+fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
+    matches!(
+        (now, &change.before, &change.after),
+        (
+            FileState::Absent | FileState::Directory { .. },
+            FileState::Absent,
+            FileState::Directory { .. }
+        )
+    )
+}
+
+/// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; last
+/// the directories out of which something was moved.
+fn ways(
+    machine: Machine<'_>,
+    paths: &[Thought],
+    identities: &Identities,
+    checkpoints: &[Checkpoint],
+) -> Vec<Way> {
+    let mut ways: Vec<Way> = paths
+        .iter()
+        .filter(|thought| !same(&thought.now.state, &thought.then) || thought.is_apart(identities))
+        .map(|thought| Way {
+            path: thought.path.clone(),
+            now: thought.now.state.clone(),
+            then: identities.as_first(&thought.then),
+            moved_from: None,
+            linked_with: None,
+            is_apart: thought.is_apart(identities),
+        })
+        .collect();
+    find_moves(&mut ways, checkpoints);
+    find_names(machine, &mut ways, paths, identities);
+    keep_used_directories(&mut ways, paths);
+    let (mut gone, mut made): (Vec<Way>, Vec<Way>) =
+        ways.into_iter().partition(|way| way.then == FileState::Absent);
+    gone.sort_by(|a, b| b.path.cmp(&a.path));
+    // A name is added to what is in its place by then.
+    made.sort_by(|a, b| {
+        (a.linked_with.is_some(), &a.path).cmp(&(b.linked_with.is_some(), &b.path))
+    });
+    let is_left = |directory: &Path| {
+        made.iter()
+            .filter_map(|way| way.moved_from.as_ref())
+            .any(|from| from.starts_with(directory))
+    };
+    let is_directory = |way: &Way| matches!(way.now, FileState::Directory { .. });
+    let (last, mut first): (Vec<Way>, Vec<Way>) =
+        gone.into_iter().partition(|way| is_directory(way) && is_left(&way.path));
+    first.sort_by_key(is_directory);
+    first.append(&mut made);
+    first.extend(last);
+    first
+}
+
+/// A directory that a call made stays if something is in it that does not go.
+fn keep_used_directories(ways: &mut Vec<Way>, paths: &[Thought]) {
+    let mut going: HashSet<PathBuf> = ways
+        .iter()
+        .filter(|way| way.then == FileState::Absent)
+        .map(|way| way.path.clone())
+        .collect();
+    let mut directories: Vec<&Thought> = paths
+        .iter()
+        .filter(|thought| {
+            going.contains(&thought.path) && thought.now.kind == Some(FileKind::Directory)
+        })
+        .collect();
+    // The inner ones decide for the outer ones.
+    directories.sort_by(|a, b| b.path.cmp(&a.path));
+    for directory in directories {
+        let stays = |name| !going.contains(&directory.path.join(name));
+        if directory.now.entries.iter().any(stays) {
+            going.remove(&directory.path);
+        }
+    }
+    ways.retain(|way| way.then != FileState::Absent || going.contains(&way.path));
+}
+
+/// Whether there is nothing to do, the times included.
+fn same(now: &FileState, then: &FileState) -> bool {
+    match (now, then) {
+        (FileState::File { attributes: a, .. }, FileState::File { attributes: b, .. }) => {
+            now.is_like(then) && (b.modified.is_none() || a.modified == b.modified)
+        }
+        _ => now.is_like(then),
+    }
+}
+
+/// Where an object was moved away and is to come back, it is moved back: it stays the same object.
+fn find_moves(ways: &mut [Way], checkpoints: &[Checkpoint]) {
+    let moves = checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes);
+    for change in moves {
+        let Some(home) = &change.moved_from else { continue };
+        let is_back = |way: &Way| {
+            way.path == *home && way.now == FileState::Absent && way.then.hash().is_some()
+        };
+        let leaves = |way: &Way| {
+            way.path == change.path && way.then == FileState::Absent && way.now.hash().is_some()
+        };
+        if ways.iter().any(leaves)
+            && let Some(way) = ways.iter_mut().find(|way| is_back(way))
+        {
+            way.moved_from = Some(change.path.clone());
+        }
+    }
+}
+
+/// Everything that it takes to make the steps of a plan.
+pub(crate) struct Restoring<'a> {
+    files: &'a dyn Files,
+    history: &'a dyn History,
+    ways: &'a [Way],
+    /// Fresh looks at every path.
+    seen: Vec<Seen>,
+    contents: Vec<Option<Vec<u8>>>,
+    /// Other names of files that had several.
+    names: Vec<Option<(Resolved, Fingerprint)>>,
+    sources: Vec<Option<(Resolved, Fingerprint, Option<ContentHash>)>>,
+}
+
+impl<'a> Restoring<'a> {
+    /// Loads what is needed. The files are looked at once more; if something changed since the plan was made, the commit refuses.
+    pub(crate) fn load(
+        files: &'a dyn Files,
+        history: &'a dyn History,
+        ways: &'a [Way],
+    ) -> Result<Self, ToolError> {
+        let mut restoring = Self {
+            files,
+            history,
+            ways,
+            seen: Vec::with_capacity(ways.len()),
+            contents: Vec::with_capacity(ways.len()),
+            names: Vec::with_capacity(ways.len()),
+            sources: Vec::with_capacity(ways.len()),
+        };
+        for way in ways {
+            restoring.add(way)?;
+        }
+        Ok(restoring)
+    }
+
+    fn add(&mut self, way: &Way) -> Result<(), ToolError> {
+        let seen = state::see(self.files, &beside(self.files, &way.path), None)?;
+        if !seen.state.is_like(&way.now) {
+            let name = crate::quote::path(&way.path).into_owned();
+            return Err(ToolError::failed(format!("stale: {name} changed just now"))
+                .hint("undo again; nothing was changed"));
+        }
+        let source = self.source(way)?;
+        let have = source.as_ref().map_or(seen.state.hash(), |(_, _, hash)| *hash);
+        let name = self.name(way)?;
+        let content = match way.then.hash() {
+            Some(hash) if (have != Some(hash) || way.is_apart) && name.is_none() => {
+                Some(self.history.content(&hash)?)
+            }
+            _ => None,
+        };
+        self.seen.push(seen);
+        self.contents.push(content);
+        self.names.push(name);
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// The other name that a file is to have. Where it is made only now, what it is will be known then.
+    fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
+        let Some(with) = &way.linked_with else { return Ok(None) };
+        let with = beside(self.files, with);
+        let seen = state::see(self.files, &with, None)?;
+        Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
+    }
+
+    fn source(
+        &self,
+        way: &Way,
+    ) -> Result<Option<(Resolved, Fingerprint, Option<ContentHash>)>, ToolError> {
+        let Some(from) = &way.moved_from else { return Ok(None) };
+        let from = beside(self.files, from);
+        let seen = state::see(self.files, &from, None)?;
+        Ok(seen.fingerprint.map(|fingerprint| (from, fingerprint, seen.state.hash())))
+    }
+
+    /// The steps, in their order. What is moved needs no step at its old place.
+    pub(crate) fn steps(&self) -> Vec<Step<'_>> {
+        let moved =
+            |path: &Path| self.sources.iter().flatten().any(|(from, ..)| from.path == *path);
+        let mut steps = Vec::with_capacity(self.ways.len());
+        let mut written = HashSet::new();
+        for (at, way) in self.ways.iter().enumerate() {
+            if moved(&way.path) {
+                continue;
+            }
+            let Some(mut step) = self.step(at, way) else { continue };
+            let object = names::shared_object(&way.then);
+            if let (To::Moved { .. }, Some(object)) = (step.to, object)
+                && !written.insert((object, way.then.hash()))
+            {
+                // It is written when the first of its names is moved.
+                step.rewrite = None;
+            }
+            steps.push(step);
+        }
+        steps
+    }
+
+    fn step(&self, at: usize, way: &'a Way) -> Option<Step<'_>> {
+        let path = beside(self.files, &way.path);
+        let seen = self.seen.get(at)?;
+        let content = self.contents.get(at)?.as_deref();
+        let stands_for = state::object(&way.then);
+        if let Some((with, fingerprint)) = self.names.get(at)? {
+            let to = To::Linked { with, seen: *fingerprint };
+            return Some(Step { stands_for, ..Step::new(path, seen.expect(), to) });
+        }
+        let Some((from, fingerprint, _)) = self.sources.get(at)? else {
+            let to = if way.is_apart { state::apart } else { state::step_to };
+            let step = to(path, seen, &way.then, content)?;
+            return Some(Step { before: seen.bytes.as_deref(), ..step });
+        };
+        let attributes = state::attributes_of(&way.then);
+        let rewrite = match content {
+            Some(bytes) => Some(To::File { content: bytes.into(), attributes }),
+            None => attributes.map(To::Attributes),
+        };
+        let moved = To::Moved { from, seen: *fingerprint };
+        Some(Step { rewrite, stands_for, ..Step::new(path, seen.expect(), moved) })
+    }
+}
+
+/// Takes back what a plan says, as a change of its own.
+pub(crate) fn perform(
+    files: &dyn Files,
+    history: &dyn History,
+    origin: &crate::Origin,
+    plan: &UndoPlan,
+) -> Result<Vec<(PathBuf, Altered)>, ToolError> {
+    let restoring = Restoring::load(files, history, &plan.ways)?;
+    let steps = restoring.steps();
+    let altered = commit::commit(files, history, origin, &steps, &|| false)
+        .map_err(|refused| refused.into_error(files.workspace()))?;
+    Ok(steps.iter().map(|step| step.path.path.clone()).zip(altered).collect())
+}

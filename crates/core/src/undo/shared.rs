@@ -1,0 +1,240 @@
+//! Files with several names, on the way back: a change under one name is a change under all, and what is taken back becomes one file
+//! again.
+//!
+//! Objects are known by the numbers that they had when a change was recorded. What an undo puts in the place of one has another
+//! number, and the record of the undo says for which it stands; which numbers were of one file is told by the whole record.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use super::{Thought, Walked, Way, same};
+use crate::commit::beside;
+use crate::names::{self, Identities, Object};
+use crate::state::{self, Seen};
+use crate::{Checkpoint, ContentHash, FileState, Files, History, Query, RecordedChange, ToolError};
+
+/// Where names are looked for: among the files, and in what is on record about them.
+#[derive(Clone, Copy)]
+pub(super) struct Machine<'a> {
+    pub(super) files: &'a dyn Files,
+    /// The newest first.
+    pub(super) record: &'a [Checkpoint],
+}
+
+/// All that is on record of the workspace, if there are files with several names among what is taken back: without it nobody can
+/// say which file a number was of. Empty otherwise.
+pub(super) fn record(
+    files: &dyn Files,
+    history: &dyn History,
+    checkpoints: &[Checkpoint],
+) -> Result<Vec<Checkpoint>, ToolError> {
+    let is_shared = |change: &RecordedChange| {
+        [&change.before, &change.after].into_iter().any(|state| names::links(state) > 1)
+    };
+    if !checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes).any(is_shared) {
+        return Ok(Vec::new());
+    }
+    Ok(history.checkpoints(&Query::Workspace(files.workspace().to_owned()))?)
+}
+
+/// Another name of a file.
+struct Name {
+    path: PathBuf,
+    /// What is there, if nothing else happens to it. Otherwise it is known what would be there: the same, as another object that
+    /// stands for it.
+    seen: Option<Seen>,
+}
+
+impl Machine<'_> {
+    /// A name that a file has. What is there, or would be, must be like `left`.
+    fn find_name(
+        self,
+        identities: &Identities,
+        paths: &[Thought],
+        file: Object,
+        left: &FileState,
+    ) -> Option<Name> {
+        let is_known = |path: &Path| paths.iter().any(|thought| thought.path == path);
+        let found = names::find(self.files, identities.real(file), left, &is_known).ok()?;
+        found
+            .map(|(name, seen)| Name { path: name.path, seen: Some(seen) })
+            .or_else(|| self.find_recorded(identities, paths, file, left))
+    }
+
+    fn find_recorded(
+        self,
+        identities: &Identities,
+        paths: &[Thought],
+        file: Object,
+        left: &FileState,
+    ) -> Option<Name> {
+        let is_it = |state: &FileState| identities.file_of(state) == Some(file);
+        let changes = self.record.iter().flat_map(|checkpoint| checkpoint.changes.iter().rev());
+        changes.filter(|change| is_it(&change.after)).find_map(|change| {
+            if let Some(thought) = paths.iter().find(|thought| thought.path == change.path) {
+                let is_like_it = !is_it(&thought.then) && thought.then.is_like(left);
+                return is_like_it.then(|| Name { path: change.path.clone(), seen: None });
+            }
+            let name = beside(self.files, &change.path);
+            let seen = state::see(self.files, &name, None).ok()?;
+            seen.state.is_like(left).then_some(Name { path: name.path, seen: Some(seen) })
+        })
+    }
+}
+
+/// A file with several names.
+pub(super) struct Shared {
+    /// What the newest change left of it.
+    left: FileState,
+    /// What would be there.
+    then: FileState,
+}
+
+impl Shared {
+    /// What would become of a file under whichever name. Numbers are used again: what is not like it is another file.
+    pub(super) fn of<'s>(
+        all: &'s HashMap<Object, Self>,
+        identities: &Identities,
+        thought: &Thought,
+    ) -> Option<&'s FileState> {
+        let shared = all.get(&identities.file_of(&thought.then)?)?;
+        let is_it = names::links(&thought.then) > 1 || thought.then.is_like(&shared.left);
+        is_it.then_some(&shared.then)
+    }
+}
+
+/// Notes which object is there for the one that a change left, if it is: it was not changed since but by what is taken back.
+pub(super) fn identify(
+    identities: &mut Identities,
+    shared: &HashMap<Object, Shared>,
+    thought: &Thought,
+    change: &RecordedChange,
+) {
+    let Some(file) = identities.file_of(&change.after).filter(|_| thought.is_fresh) else { return };
+    let left = shared.get(&file).map_or(&change.after, |shared| &shared.left);
+    if thought.then.is_like(left) {
+        identities.note_real(&change.after, &thought.now.state);
+    }
+}
+
+impl Walked<'_> {
+    /// What was changed under one name was changed under all.
+    pub(super) fn take_back_shared(&mut self, checkpoint: &Checkpoint, change: &RecordedChange) {
+        let home = change.moved_from.as_ref();
+        let origin = home.and_then(|home| checkpoint.changes.iter().find(|one| one.path == *home));
+        let before = origin.map_or(&change.before, |origin| &origin.before);
+        let Some(file) = self.identities.shared_file_of(before) else { return };
+        if self.identities.file_of(&change.after) == Some(file) {
+            let left = || Shared { left: change.after.clone(), then: FileState::Absent };
+            self.shared.entry(file).or_insert_with(left).then = before.clone();
+        }
+    }
+
+    /// Where a file with several names was changed and none of its names that are known stays, it is changed under another.
+    pub(super) fn settle_shared(&mut self) {
+        for thought in &mut self.paths {
+            let shared = Shared::of(&self.shared, &self.identities, thought);
+            if let Some(then) = shared {
+                thought.then = then.clone();
+                thought.is_fresh = false;
+            }
+        }
+        for (file, Shared { left, then }) in &self.shared {
+            let stays = |thought: &Thought| thought.stays(*file, &self.identities);
+            if same(left, then) || self.paths.iter().any(stays) {
+                continue;
+            }
+            let found = self.machine.find_name(&self.identities, &self.paths, *file, left);
+            let Some(Name { path, seen }) = found else { continue };
+            if let Some(now) = seen {
+                let (then, is_fresh, is_stuck) = (then.clone(), false, false);
+                self.paths.push(Thought { path, now, then, is_fresh, is_stuck });
+            } else if let Some(known) = self.paths.iter_mut().find(|known| known.path == path) {
+                known.then = then.clone();
+            }
+        }
+    }
+}
+
+/// Files that had several names become one file again, and are written once.
+pub(super) fn find_names(
+    machine: Machine<'_>,
+    ways: &mut Vec<Way>,
+    paths: &[Thought],
+    identities: &Identities,
+) {
+    let mut groups: BTreeMap<(Object, Option<ContentHash>), Vec<&Way>> = BTreeMap::new();
+    for way in &*ways {
+        if let Some(file) = names::object_of(&way.then) {
+            groups.entry((file, way.then.hash())).or_default().push(way);
+        }
+    }
+    let mut needless: HashSet<PathBuf> = HashSet::new();
+    let mut names: HashMap<PathBuf, PathBuf> = HashMap::new();
+    for ((file, _), members) in groups {
+        let group = Group { file, members: &members, paths, identities };
+        let Some(carrier) = group.carrier(machine) else { continue };
+        for way in &members {
+            if way.path == carrier || way.moved_from.is_some() {
+                continue;
+            }
+            if group.stays(&way.path) {
+                needless.insert(way.path.clone());
+            } else {
+                names.insert(way.path.clone(), carrier.clone());
+            }
+        }
+    }
+    ways.retain(|way| !needless.contains(&way.path));
+    for way in ways {
+        way.linked_with = names.remove(&way.path);
+    }
+}
+
+/// The names of one file, as far as something happens to them.
+struct Group<'g> {
+    file: Object,
+    members: &'g [&'g Way],
+    paths: &'g [Thought],
+    identities: &'g Identities,
+}
+
+impl Group<'_> {
+    fn stays(&self, path: &Path) -> bool {
+        self.staying().any(|thought| thought.path == path)
+    }
+
+    fn staying(&self) -> impl Iterator<Item = &Thought> {
+        self.paths.iter().filter(|thought| thought.stays(self.file, self.identities))
+    }
+
+    /// The name that the others are added to; `None` if the file had one name only.
+    fn carrier(&self, machine: Machine<'_>) -> Option<PathBuf> {
+        let links = self.members.iter().map(|way| names::links(&way.then)).max()?;
+        if links < 2 {
+            return None;
+        }
+        let moved = self.members.iter().find(|way| way.moved_from.is_some());
+        let staying = || self.members.iter().find(|way| self.stays(&way.path));
+        if let Some(way) = moved.or_else(staying) {
+            return Some(way.path.clone());
+        }
+        if let Some(thought) = self.staying().next() {
+            return Some(thought.path.clone());
+        }
+        let is_elsewhere = usize::try_from(links).is_ok_and(|links| links > self.members.len());
+        let elsewhere = is_elsewhere.then(|| self.other_name(machine)).flatten();
+        elsewhere.or_else(|| {
+            let is_there = |way: &&&Way| way.now != FileState::Absent;
+            let way = self.members.iter().find(is_there).or_else(|| self.members.first())?;
+            Some(way.path.clone())
+        })
+    }
+
+    /// A name that the file still has and that nothing happens to.
+    fn other_name(&self, machine: Machine<'_>) -> Option<PathBuf> {
+        let then = &self.members.first()?.then;
+        let found = machine.find_name(self.identities, self.paths, self.file, then);
+        found.map(|name| name.path)
+    }
+}

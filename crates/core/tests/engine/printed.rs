@@ -1,0 +1,151 @@
+//! What programs printed, as tools get it: as text, without secrets, wherever it was cut, with what is missing counted.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use windlass_core::testing::{EmptyHost, MockTool};
+use windlass_core::{
+    BoxFuture, CallId, Clock, CommandLine, Confinement, Effect, Effects, Files, Host, Job, Kinds,
+    MemoryOutputs, Outcome, Output, Outputs, PrintedPiece, Process, ProcessChanges, ProcessEnd,
+    ProcessRequest, Processes, Program, Secrets, Signal, ToolError, Tracking,
+};
+
+use crate::support::Setup;
+
+/// A machine on which every program prints the same and ends.
+#[derive(Default)]
+struct Machine {
+    files: EmptyHost,
+    confinement: Confinement,
+    prints: Vec<Vec<u8>>,
+}
+
+impl Host for Machine {
+    fn files(&self) -> &dyn Files {
+        self.files.files()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.files.clock()
+    }
+
+    fn processes(&self) -> Option<&dyn Processes> {
+        Some(self)
+    }
+}
+
+impl Processes for Machine {
+    fn confinement(&self) -> &Confinement {
+        &self.confinement
+    }
+
+    fn start(&self, _: &ProcessRequest) -> Result<Box<dyn Process>, ToolError> {
+        Ok(Box::new(Printing { prints: self.prints.clone(), next: AtomicUsize::new(0) }))
+    }
+
+    fn scratch(&self) -> io::Result<std::fs::File> {
+        Err(io::Error::other("only memory"))
+    }
+}
+
+struct Printing {
+    prints: Vec<Vec<u8>>,
+    next: AtomicUsize,
+}
+
+impl Process for Printing {
+    fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
+        let next = self.prints.get(self.next.fetch_add(1, Ordering::Relaxed));
+        into.extend_from_slice(next.map_or(&[], Vec::as_slice));
+        Box::pin(std::future::ready(Ok(into.len())))
+    }
+
+    fn write<'a>(&'a self, _: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ProcessEnd> {
+        Box::pin(std::future::ready(ProcessEnd::Exited(0)))
+    }
+
+    fn signal(&self, _: Signal) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn kill(&self) {}
+
+    fn waits_for_input(&self) -> bool {
+        false
+    }
+
+    fn changes(&self) -> Result<ProcessChanges, ToolError> {
+        Ok(ProcessChanges {
+            tracking: Tracking::Nothing,
+            changes: Vec::new(),
+            passed_through: Vec::new(),
+            notes: Vec::new(),
+            stage: None,
+        })
+    }
+}
+
+/// The pieces of what is printed, and what is kept of it.
+async fn pieces(prints: &[&[u8]]) -> (Vec<PrintedPiece>, String) {
+    let prints = prints.iter().map(|print| print.to_vec()).collect();
+    let machine = Arc::new(Machine { prints, ..Machine::default() });
+    let (outputs, seen) = (Arc::new(MemoryOutputs::default()), Arc::new(Mutex::new(Vec::new())));
+    let told = seen.clone();
+    let tool = MockTool::named("play")
+        .with_effects(Kinds::EXEC, |_| Effects::from(Effect::Exec(CommandLine::words(["play"]))))
+        .answering(move |cx, _| {
+            let told = told.clone();
+            async move {
+                let directory = cx.files().resolve(".".as_ref())?;
+                let request = ProcessRequest::new(Program::words(["play"]), directory);
+                let (job, _): (Arc<Job>, _) = cx.processes()?.run(request, None, None).await?;
+                *told.lock().unwrap() = cx.printed(&job, 0..job.printed()).collect();
+                assert!(cx.keep_transcript(&job));
+                Ok(Output::text("played"))
+            }
+        });
+    let secrets = Secrets::new([("KEY", "hunter2-hunter2"), ("PEM", "-----\nMIIE\n-----")]);
+    let kept = outputs.clone();
+    let setup = Setup::on(machine, [tool], |builder| builder.outputs(kept).secrets(secrets));
+    let result = setup.call("play", json!({})).await;
+    assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
+    let kept = outputs.get(&CallId::new(result.call.as_str())).unwrap().unwrap();
+    let pieces = std::mem::take(&mut *seen.lock().unwrap());
+    (pieces, kept)
+}
+
+#[tokio::test]
+async fn secrets_are_taken_out_wherever_the_output_is_cut() {
+    for (prints, expected) in [
+        (&[&b"a hunter2-hunter2 b\n"[..]][..], "a [secret KEY] b\n"),
+        (&[b"a hunter2-", b"hunter2 b\n"], "a [secret KEY] b\n"),
+        (&[b"a hunter2-\x1b[1mhunter2\x1b[0m"], "a [secret KEY]"),
+        (&[b"-----\n", b"MIIE\n", b"-----\n"], "[secret PEM]\n"),
+        (&[b"old line\rnew\n"], "new\n"),
+        (&[b"caf\xc3", b"\xa9 \xff"], "caf\u{e9} \u{fffd}"),
+    ] {
+        let (pieces, kept) = pieces(prints).await;
+        let text: String = pieces.into_iter().map(|piece| piece.text).collect();
+        assert_eq!((&*text, &*kept), (expected, expected));
+    }
+}
+
+#[tokio::test]
+async fn what_is_missing_is_counted_where_it_is_missing() {
+    let print = b"0123456\n".repeat(1 << 17);
+    let prints: Vec<&[u8]> = std::iter::once(&b"head "[..]).chain([&*print; 20]).collect();
+    let (pieces, kept) = pieces(&prints).await;
+    let gaps: Vec<u64> = pieces.iter().map(|piece| piece.missed).filter(|gap| *gap > 0).collect();
+    let shown: u64 = pieces.iter().map(|piece| piece.text.len() as u64).sum();
+    assert_eq!(gaps.len(), 1);
+    assert_eq!(shown + gaps[0], 5 + 20 * (1 << 20));
+    assert!(pieces[0].text.starts_with("head 0123456\n"));
+    assert!(pieces.last().unwrap().text.ends_with("0123456\n"));
+    assert!(kept.contains(&format!("\n[… {} bytes were not kept …]\n", gaps[0])));
+}
