@@ -1,38 +1,190 @@
-//! Extended attributes: access control lists, labels and what people attach to files.
+//! What an object has besides its content: mode, owner, times, and extended attributes (access control lists, labels and what
+//! people attach to files).
 //!
-//! Copied as far as the file system and our rights allow. A label that only the system may set is set by the system.
+//! Owner and extended attributes are given as far as the file system and our rights allow: a label that only the system may set is
+//! set by the system. Mode and time are ours to give, and a failure there is one.
 
-use std::ffi::CStr;
-use std::fs::File;
+use std::ffi::{CStr, CString};
+use std::os::fd::AsFd;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::buffer::spare_capacity;
-use rustix::fs::XattrFlags;
+use rustix::fs::{Gid, Mode, Timespec, Timestamps, Uid, XattrFlags};
+use rustix::io::Errno;
+use windlass_core::Attributes;
+
+use crate::kernel::stat_from;
 
 /// The most that Linux allows for one value, and for all names together.
 const MAX_SIZE: usize = 64 * 1024;
 
-/// Gives `to` the attributes of `from`.
-pub(crate) fn copy(from: &File, to: &File) {
-    for name in names(from).split_inclusive(|byte| *byte == 0) {
-        let Ok(name) = CStr::from_bytes_with_nul(name) else { continue };
-        let mut value = Vec::with_capacity(MAX_SIZE);
-        if rustix::fs::fgetxattr(from, name, spare_capacity(&mut value)).is_ok() {
-            let _ = rustix::fs::fsetxattr(to, name, &value, XattrFlags::empty());
+/// Enough for the names, or the value, of nearly every object.
+const USUAL_SIZE: usize = 1024;
+
+/// Where a list of more rights than the mode can say is kept.
+const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+
+/// All that an open object has.
+pub(crate) fn read(of: impl AsFd, raw: &rustix::fs::Stat) -> Attributes {
+    Attributes { extended: Extended::read(of).into_texts(), ..plain(raw) }
+}
+
+/// What an object has that need not be opened.
+pub(crate) fn plain(raw: &rustix::fs::Stat) -> Attributes {
+    let stat = stat_from(raw);
+    Attributes {
+        mode: Some(stat.mode),
+        modified: Some(stat.fingerprint.modified),
+        owner: Some((raw.st_uid, raw.st_gid)),
+        extended: Vec::new(),
+    }
+}
+
+/// Gives an open object, which is `now`, what is wanted, but for the time of its last change: that comes last of all.
+pub(crate) fn give(
+    to: impl AsFd,
+    now: &rustix::fs::Stat,
+    wanted: &Attributes,
+) -> Result<(), Errno> {
+    if let Some(owner) = wanted.owner {
+        give_owner(&to, now, owner)?;
+    }
+    for (name, value) in &wanted.extended {
+        set_extended(&to, name.as_str(), value)?;
+    }
+    let mode = if wanted.owner.is_some() || !wanted.extended.is_empty() {
+        // A new owner takes set-id bits away, and a list of rights has its own idea of the mode.
+        rustix::fs::fstat(&to)?.st_mode
+    } else {
+        now.st_mode
+    };
+    give_mode(to, mode, wanted.mode.unwrap_or(now.st_mode))
+}
+
+/// Whether the object has that owner and group, or could be given them.
+pub(crate) fn give_owner(
+    to: impl AsFd,
+    raw: &rustix::fs::Stat,
+    (user, group): (u32, u32),
+) -> Result<bool, Errno> {
+    if (raw.st_uid, raw.st_gid) == (user, group) {
+        return Ok(true);
+    }
+    match rustix::fs::fchown(to, Some(Uid::from_raw(user)), Some(Gid::from_raw(group))) {
+        Ok(()) => Ok(true),
+        Err(Errno::PERM | Errno::INVAL) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Gives an object that has the mode `now` another.
+pub(crate) fn give_mode(to: impl AsFd, now: u32, wanted: u32) -> Result<(), Errno> {
+    if now & 0o7777 == wanted & 0o7777 {
+        return Ok(());
+    }
+    rustix::fs::fchmod(to, Mode::from_raw_mode(wanted & 0o7777))
+}
+
+/// Sets the time of the last change of content, to the nanosecond; to now if none is given.
+///
+/// The kernel's own stamp can be milliseconds coarse. Two changes within that time, and the inode of the first used again for the
+/// second, would have one fingerprint.
+pub(crate) fn give_time(to: impl AsFd, modified: Option<i64>) -> Result<(), Errno> {
+    rustix::fs::futimens(to, &times(modified.unwrap_or_else(now)))
+}
+
+/// Lets the kernel say that it was changed, and read, now: that much is free to everyone who may write it.
+pub(crate) fn give_present_time(to: impl AsFd) -> Result<(), Errno> {
+    let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+    rustix::fs::futimens(to, &Timestamps { last_access: now, last_modification: now })
+}
+
+/// The time of the last change as the kernel takes it. That of the last access stays.
+pub(crate) fn times(modified: i64) -> Timestamps {
+    const PER_SECOND: i64 = 1_000_000_000;
+    Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT },
+        last_modification: Timespec {
+            tv_sec: modified.div_euclid(PER_SECOND),
+            tv_nsec: modified.rem_euclid(PER_SECOND),
+        },
+    }
+}
+
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// The extended attributes of an object.
+#[derive(Debug, Default)]
+pub(crate) struct Extended(Vec<(CString, Vec<u8>)>);
+
+impl Extended {
+    /// Those that we may read.
+    pub(crate) fn read(of: impl AsFd) -> Self {
+        let names = names(&of);
+        let with_value = |name: &CStr| Some((name.to_owned(), value(&of, name)?));
+        Self(texts(&names).filter_map(with_value).collect())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Gives a new file exactly these, and says whether it had others. A directory can have given it a list of rights, which
+    /// the file in whose place it comes did not have.
+    pub(crate) fn give(&self, to: impl AsFd) -> Result<bool, Errno> {
+        let is_list = |name: &CStr| name == ACCESS_LIST;
+        let inherited = texts(&names(&to)).any(is_list);
+        if inherited && !self.0.iter().any(|(name, _)| is_list(name)) {
+            rustix::fs::fremovexattr(&to, ACCESS_LIST)?;
         }
+        self.0.iter().try_for_each(|(name, value)| set_extended(&to, name.as_c_str(), value))?;
+        Ok(inherited || !self.0.is_empty())
+    }
+
+    /// Those whose names are text.
+    fn into_texts(self) -> Vec<(String, Vec<u8>)> {
+        let texts = self.0.into_iter();
+        texts.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect()
+    }
+}
+
+/// As far as our rights go; but a full disk is a failure.
+fn set_extended(to: impl AsFd, name: impl rustix::path::Arg, value: &[u8]) -> Result<(), Errno> {
+    match rustix::fs::fsetxattr(to, name, value, XattrFlags::empty()) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS)) => Err(errno),
+        _ => Ok(()),
     }
 }
 
 /// The names, each with a NUL after it.
-fn names(of: &File) -> Vec<u8> {
-    // Most files have none: then the question alone is enough.
-    match rustix::fs::flistxattr_query(of) {
-        Ok(0) | Err(_) => Vec::new(),
-        Ok(_) => {
-            let mut names = Vec::with_capacity(MAX_SIZE);
-            match rustix::fs::flistxattr(of, spare_capacity(&mut names)) {
-                Ok(_) => names,
-                Err(_) => Vec::new(),
-            }
-        }
+fn names(of: impl AsFd) -> Vec<u8> {
+    let fill = |room| {
+        let mut names = Vec::with_capacity(room);
+        rustix::fs::flistxattr(&of, spare_capacity(&mut names)).map(|_| names)
+    };
+    grown(fill).unwrap_or_default()
+}
+
+fn texts(names: &[u8]) -> impl Iterator<Item = &CStr> {
+    let names = names.split_inclusive(|byte| *byte == 0);
+    names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())
+}
+
+fn value(of: impl AsFd, name: &CStr) -> Option<Vec<u8>> {
+    grown(|room| {
+        let mut value = Vec::with_capacity(room);
+        rustix::fs::fgetxattr(&of, name, spare_capacity(&mut value)).map(|_| value)
+    })
+    .ok()
+}
+
+/// Tries with the usual room first, then with all that could be needed.
+fn grown(fill: impl Fn(usize) -> Result<Vec<u8>, Errno>) -> Result<Vec<u8>, Errno> {
+    match fill(USUAL_SIZE) {
+        Err(Errno::RANGE) => fill(MAX_SIZE),
+        filled => filled,
     }
 }

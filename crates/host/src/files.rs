@@ -3,31 +3,43 @@
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    Change, FileError, FileErrorKind, Files, Fingerprint, OpenFile, Resolved, Stat, Visitor,
-    WalkOptions, WalkReport, Written,
+    Alteration, Altered, FileError, FileErrorKind, Files, Found, OpenFile, Resolved, Stat, Visitor,
+    WalkOptions, WalkReport,
 };
 
-use crate::kernel::{Lookup, meaning};
-use crate::locks::Locks;
+use crate::alter::as_errno;
+use crate::alter::locks::Locks;
+use crate::durability::Durability;
+use crate::kernel::{Lookup, meaning, refusal};
 use crate::resolver::Resolver;
-use crate::temporary::as_errno;
-use crate::{ancestry, change, nearest, remove, rename, walk};
+use crate::{alter, ancestry, look, nearest, walk};
 
 /// The files of this machine, seen from one workspace.
 #[derive(Debug)]
 pub struct LocalFiles {
-    resolver: Resolver,
-    locks: Locks,
+    pub(crate) resolver: Resolver,
+    pub(crate) locks: Locks,
+    pub(crate) durability: Durability,
 }
 
 impl LocalFiles {
-    /// Takes hold of a workspace: a directory that exists.
+    /// Takes hold of a workspace: a directory that exists. Changes wait for the disk.
     pub fn open(workspace: &Path) -> Result<Self, FileError> {
-        Self::open_with(workspace, Lookup::available())
+        Self::open_with(workspace, Durability::Disk)
     }
 
-    pub(crate) fn open_with(workspace: &Path, lookup: Lookup) -> Result<Self, FileError> {
-        Ok(Self { resolver: Resolver::open(workspace, lookup)?, locks: Locks::default() })
+    /// The same, with changes that survive as much as is told.
+    pub fn open_with(workspace: &Path, durability: Durability) -> Result<Self, FileError> {
+        Self::open_by(workspace, Lookup::available(), durability)
+    }
+
+    pub(crate) fn open_by(
+        workspace: &Path,
+        lookup: Lookup,
+        durability: Durability,
+    ) -> Result<Self, FileError> {
+        let resolver = Resolver::open(workspace, lookup)?;
+        Ok(Self { resolver, locks: Locks::default(), durability })
     }
 }
 
@@ -57,25 +69,12 @@ impl Files for LocalFiles {
         walk::walk(&self.resolver, root, options, visitors)
     }
 
-    fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError> {
-        change::change(&self.resolver, &self.locks, path, change)
+    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+        look::look(&self.resolver, path).map_err(|kind| refusal("look at", path, kind))
     }
 
-    fn remove(&self, path: &Resolved, expect: Fingerprint) -> Result<(), FileError> {
-        remove::file(&self.resolver, &self.locks, path, expect)
-    }
-
-    fn rename(
-        &self,
-        from: &Resolved,
-        expect: Fingerprint,
-        to: &Resolved,
-    ) -> Result<Stat, FileError> {
-        rename::rename(&self.resolver, &self.locks, from, expect, to)
-    }
-
-    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
-        remove::directory(&self.resolver, path)
+    fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
+        alter::alter(self, path, alteration)
     }
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {

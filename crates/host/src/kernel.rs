@@ -61,6 +61,8 @@ impl Lookup {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         match self {
             Self::AtOnce if path.as_os_str().len() < MAX_PATH => {
+                // With `O_NOFOLLOW` a link at the end would be no directory, or a thing to be opened, and not what it is: a link.
+                let flags = flags.difference(OFlags::NOFOLLOW);
                 open_at_once(from, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
             }
             Self::AtOnce => self.open_in_pieces(from, path.as_os_str().as_bytes(), flags),
@@ -167,7 +169,8 @@ pub(crate) fn real_path(handle: &OwnedFd) -> Option<PathBuf> {
     usable.then(|| as_path(path).to_owned())
 }
 
-fn descriptor_path(handle: &OwnedFd) -> String {
+/// The name that `/proc` has for a handle of ours.
+pub(crate) fn descriptor_path(handle: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
 

@@ -8,22 +8,24 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("this host is written for Linux; another system needs its own way to look up paths");
 
+mod address;
+mod alter;
 mod ancestry;
 mod attributes;
-mod change;
 mod clock;
+mod durability;
 mod files;
+mod isolate;
 mod kernel;
-mod locks;
+mod look;
 mod nearest;
-mod parents;
+mod processes;
+mod proxy;
 mod random;
-mod remove;
-mod rename;
 mod resolver;
 mod rule_files;
 mod rules;
-mod temporary;
+mod stage;
 #[cfg(test)]
 mod tests;
 mod trail;
@@ -32,9 +34,15 @@ mod walk;
 use std::path::Path;
 
 pub use clock::SystemClock;
+pub use durability::Durability;
 pub use files::LocalFiles;
+pub use isolate::{Isolated, IsolatedChange, IsolatedChangeKind, Isolation};
+pub use processes::{LocalProcesses, ProcessSettings};
+pub use proxy::{Proxy, ProxyError, ProxySettings, Traffic};
 pub use random::RandomIds;
-use windlass_core::{Clock, FileError, Files, Host};
+pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta, move_passed, pass_through};
+use windlass_core::{Clock, FileError, Files, Host, Processes};
+pub use windlass_sandbox::landlock_version;
 
 /// This machine, seen from one workspace.
 ///
@@ -48,13 +56,29 @@ use windlass_core::{Clock, FileError, Files, Host};
 #[derive(Debug)]
 pub struct LocalHost {
     files: LocalFiles,
+    processes: LocalProcesses,
     clock: SystemClock,
 }
 
 impl LocalHost {
-    /// Takes hold of a workspace: a directory that exists. The path may be relative and may lead through links.
+    /// Takes hold of a workspace: a directory that exists. The path may be relative and may lead through links. Changes wait for
+    /// the disk.
     pub fn open(workspace: &Path) -> Result<Self, FileError> {
-        Ok(Self { files: LocalFiles::open(workspace)?, clock: SystemClock })
+        Self::open_with(workspace, Durability::Disk)
+    }
+
+    /// The same, with changes that survive as much as is told.
+    pub fn open_with(workspace: &Path, durability: Durability) -> Result<Self, FileError> {
+        let files = LocalFiles::open_with(workspace, durability)?;
+        let processes = LocalProcesses::new(files.workspace(), ProcessSettings::default());
+        Ok(Self { files, processes, clock: SystemClock })
+    }
+
+    /// The same with other settings for programs.
+    #[must_use]
+    pub fn with_processes(mut self, settings: ProcessSettings) -> Self {
+        self.processes = LocalProcesses::new(self.files.workspace(), settings);
+        self
     }
 }
 
@@ -65,5 +89,9 @@ impl Host for LocalHost {
 
     fn clock(&self) -> &dyn Clock {
         &self.clock
+    }
+
+    fn processes(&self) -> Option<&dyn Processes> {
+        Some(&self.processes)
     }
 }

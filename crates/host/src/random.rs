@@ -46,6 +46,11 @@ impl RandomIds {
     }
 }
 
+/// A name that nobody can foresee.
+pub(crate) fn name() -> Result<String, Errno> {
+    Ok(format!("{:016x}", number()?))
+}
+
 /// A random number.
 pub(crate) fn number() -> Result<u64, Errno> {
     let mut bytes = [0; 8];

@@ -70,11 +70,10 @@ impl Resolver {
     fn find(&self, path: &Path) -> Result<Resolved, FileErrorKind> {
         check(path)?;
         if let Some(inside) = self.find_plain(path) {
-            return Ok(Resolved {
-                path: self.workspace.join(&inside),
-                inside: Some(inside),
-                exists: true,
-            });
+            // Joined with nothing, a path would end in a slash.
+            let is_root = inside.as_os_str().is_empty();
+            let path = if is_root { self.workspace.clone() } else { self.workspace.join(&inside) };
+            return Ok(Resolved { path, inside: Some(inside), exists: true });
         }
         if let Some(real) = self.find_at_once(path)? {
             return Ok(self.resolved(real, true));

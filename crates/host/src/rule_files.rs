@@ -48,6 +48,11 @@ impl Signs {
         }
     }
 
+    /// Those that others have not.
+    pub(crate) fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
     fn has(self, name: &str) -> bool {
         all_names().position(|known| known == name).is_some_and(|at| self.0 & (1 << at) != 0)
     }

@@ -78,7 +78,8 @@ impl Rules {
         path.get(..node.base - 1).filter(|_| hidden)
     }
 
-    fn ignored(&self, path: &[u8], kind: FileKind) -> bool {
+    /// Whether an ignore file, other than `.aiexclude`, hides it.
+    pub(crate) fn ignored(&self, path: &[u8], kind: FileKind) -> bool {
         Kind::IGNORING
             .into_iter()
             .find_map(|of| self.nodes_for(of).find_map(|node| node.answer(of, path, kind)))

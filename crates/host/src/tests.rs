@@ -1,12 +1,28 @@
 //! The tests of this crate: each looks at both ways of looking up a path, by the kernel and by component.
 
-mod change;
+mod alter;
+mod attributes;
+mod create;
+mod delta;
 mod exclusion;
+mod isolate;
+mod links;
+mod locks;
+mod look;
+mod moved;
 mod nearest;
+mod pass_through;
 mod paths;
+mod process;
+mod processes;
 mod race;
 mod remove;
+mod replace;
+mod scan;
 mod special_files;
+mod stage;
+mod staged;
+mod torture;
 mod trees;
 mod walk;
 
@@ -15,10 +31,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use windlass_core::{FileError, FileErrorKind, Files};
+use windlass_core::{
+    Alteration, Altered, Attributes, Expect, FileError, FileErrorKind, Files, Fingerprint,
+    Resolved, Source, To,
+};
 
-use crate::LocalFiles;
 use crate::kernel::Lookup;
+use crate::{Durability, LocalFiles};
 
 pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::AtOnce, Lookup::ByComponent];
 
@@ -68,7 +87,7 @@ impl Ground {
     }
 
     pub(crate) fn files(&self, lookup: Lookup) -> LocalFiles {
-        LocalFiles::open_with(&self.work(""), lookup).unwrap()
+        LocalFiles::open_by(&self.work(""), lookup, Durability::Disk).unwrap()
     }
 
     /// Every name below, sorted, with no difference between kinds.
@@ -87,6 +106,58 @@ pub(crate) fn read(files: &LocalFiles, path: impl AsRef<Path>) -> Result<String,
     let mut text = String::new();
     files.open(&files.resolve(path.as_ref())?)?.file.read_to_string(&mut text).unwrap();
     Ok(text)
+}
+
+pub(crate) fn at(files: &LocalFiles, path: impl AsRef<Path>) -> Resolved {
+    files.resolve(path.as_ref()).unwrap()
+}
+
+/// A place of that name in the workspace, even if a link is there.
+pub(crate) fn place(files: &LocalFiles, inside: impl AsRef<Path>) -> Resolved {
+    let inside = inside.as_ref().to_owned();
+    Resolved { path: files.workspace().join(&inside), inside: Some(inside), exists: true }
+}
+
+pub(crate) fn seen(files: &LocalFiles, path: impl AsRef<Path>) -> Fingerprint {
+    files.stat(&at(files, path)).unwrap().fingerprint
+}
+
+/// What is at a place now, following no link.
+pub(crate) fn expect(files: &LocalFiles, place: &Resolved) -> Expect {
+    files.look(place).unwrap().map_or(Expect::Absent, |found| Expect::Same(found.stat.fingerprint))
+}
+
+pub(crate) fn alter(
+    files: &LocalFiles,
+    path: &Resolved,
+    expect: Expect,
+    to: To<'_>,
+) -> Result<Altered, FileError> {
+    files.alter(path, &Alteration { expect, to, temporary: None })
+}
+
+/// Resolves and writes, as a tool would.
+pub(crate) fn write(
+    files: &LocalFiles,
+    path: impl AsRef<Path>,
+    content: impl AsRef<[u8]>,
+    expect: Expect,
+) -> Result<Altered, FileError> {
+    alter(files, &files.resolve(path.as_ref())?, expect, file(content.as_ref(), None))
+}
+
+/// Writes over what is there now.
+pub(crate) fn rewrite(
+    files: &LocalFiles,
+    path: &str,
+    content: impl AsRef<[u8]>,
+) -> Result<Altered, FileError> {
+    let seen = seen(files, path);
+    write(files, path, content, Expect::Same(seen))
+}
+
+pub(crate) fn file<'a>(content: &'a [u8], attributes: Option<&'a Attributes>) -> To<'a> {
+    To::File { content: Source::Bytes(content), attributes }
 }
 
 /// The name of an error's kind, for tables.

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use windlass_core::{Files, Resolved};
 
 use super::{Ground, LOOKUPS, error, read};
-use crate::LocalFiles;
+use crate::{Durability, LocalFiles};
 
 fn ground() -> Ground {
     let ground = Ground::with(&[
@@ -238,19 +238,19 @@ fn the_workspace_itself() {
     let ground = ground();
     ground.link("work", "by_link");
     for lookup in LOOKUPS {
-        let files = LocalFiles::open_with(&ground.path("by_link"), lookup).unwrap();
+        let files = LocalFiles::open_by(&ground.path("by_link"), lookup, Durability::Disk).unwrap();
         assert_eq!(files.workspace(), ground.path("work"));
         assert_eq!(read(&files, "file").unwrap(), "content");
         for (path, expected) in
             [("none", "NotFound"), ("work/file", "NotADirectory"), ("work/circle_a", "BadName")]
         {
             assert_eq!(
-                error(LocalFiles::open_with(&ground.path(path), lookup)),
+                error(LocalFiles::open_by(&ground.path(path), lookup, Durability::Disk)),
                 expected,
                 "{path}"
             );
         }
-        let root = LocalFiles::open_with(Path::new("/"), lookup).unwrap();
+        let root = LocalFiles::open_by(Path::new("/"), lookup, Durability::Disk).unwrap();
         let etc = root.resolve(Path::new("etc")).unwrap();
         assert_eq!(
             (etc.path.as_path(), etc.inside.as_deref()),

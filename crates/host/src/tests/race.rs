@@ -5,10 +5,10 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use windlass_core::{Change, Expect, FileError, Files, Walk};
+use windlass_core::{Expect, FileError, Files, Walk};
 
 use super::walk::visit_all;
-use super::{Ground, LOOKUPS};
+use super::{Ground, LOOKUPS, alter, file};
 use crate::LocalFiles;
 use crate::kernel::Lookup;
 
@@ -87,7 +87,7 @@ fn write(files: &LocalFiles, number: usize) -> Result<bool, FileError> {
         Err(_) => Expect::Absent,
     };
     let content = format!("inside {number}");
-    files.change(&path, &Change { content: content.as_bytes(), expect })?;
+    alter(files, &path, expect, file(content.as_bytes(), None))?;
     Ok(true)
 }
 

@@ -1,28 +1,18 @@
-//! Removing and moving what was seen, and nothing else.
+//! Removing what was seen, and nothing else.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::net::UnixListener;
 
-use windlass_core::{FileError, Files, Fingerprint, Resolved, Stat};
+use rustix::fs::{CWD, Mode};
+use windlass_core::{Altered, Expect, FileError, To};
 
-use super::{Ground, LOOKUPS, error, read};
+use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, seen};
 use crate::LocalFiles;
 
-fn at(files: &LocalFiles, path: &str) -> Resolved {
-    files.resolve(Path::new(path)).unwrap()
-}
-
-fn seen(files: &LocalFiles, path: &str) -> Fingerprint {
-    files.stat(&at(files, path)).unwrap().fingerprint
-}
-
-fn remove(files: &LocalFiles, path: &str) -> Result<(), FileError> {
-    files.remove(&at(files, path), seen(files, path))
-}
-
-fn rename(files: &LocalFiles, from: &str, to: &str) -> Result<Stat, FileError> {
-    files.rename(&at(files, from), seen(files, from), &at(files, to))
+/// Removes what is there now, by its real name.
+fn remove(files: &LocalFiles, path: &str) -> Result<Altered, FileError> {
+    let path = at(files, path);
+    alter(files, &path, expect(files, &path), To::Nothing)
 }
 
 #[test]
@@ -50,7 +40,7 @@ fn what_was_not_seen_stays() {
         for (path, spoil, expected) in [
             ("file", &(|| ground.put("work/file", "by another")) as &dyn Fn(), "Stale"),
             ("gone", &|| fs::remove_file(ground.work("gone")).unwrap(), "Stale"),
-            ("a", &|| {}, "NotRegular"),
+            ("a", &|| {}, "NotEmpty"),
             (
                 "swapped",
                 &|| {
@@ -62,7 +52,11 @@ fn what_was_not_seen_stays() {
         ] {
             let (place, fingerprint) = (at(&files, path), seen(&files, path));
             spoil();
-            assert_eq!(error(files.remove(&place, fingerprint)), expected, "{path}");
+            assert_eq!(
+                error(alter(&files, &place, Expect::Same(fingerprint), To::Nothing)),
+                expected,
+                "{path}"
+            );
         }
         assert_eq!(ground.names("work"), ["a", "file", "swapped"]);
     }
@@ -82,41 +76,65 @@ fn only_empty_directories_are_removed() {
     for lookup in LOOKUPS {
         let ground = Ground::with(&[("empty/", ""), ("full/file", "x"), ("file", "x")]);
         let files = ground.files(lookup);
-        files.remove_directory(&at(&files, "empty")).unwrap();
-        for path in ["full", "file", "nowhere", "/"] {
-            assert!(files.remove_directory(&at(&files, path)).is_err(), "{path}");
+        remove(&files, "empty").unwrap();
+        for (path, expected) in [("full", "NotEmpty"), ("/", "Permission")] {
+            assert_eq!(error(remove(&files, path)), expected, "{path}");
         }
         assert_eq!(ground.names("work"), ["file", "full"]);
     }
 }
 
 #[test]
-fn a_moved_file_is_the_same_file() {
+fn links_are_removed_and_not_followed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("run.sh", "x")]);
-        fs::set_permissions(ground.work("run.sh"), fs::Permissions::from_mode(0o751)).unwrap();
-        let inode = fs::metadata(ground.work("run.sh")).unwrap().ino();
+        let ground = Ground::with(&[("file", "x"), ("directory/below", "x")]);
+        ground.link("file", "work/link");
+        ground.link("directory", "work/to_directory");
+        ground.link("nowhere", "work/dangling");
         let files = ground.files(lookup);
-        let stat = rename(&files, "run.sh", "bin/tools/run").unwrap();
-        assert_eq!((stat.mode, stat.fingerprint.inode), (0o751, inode));
-        assert_eq!(stat.fingerprint, seen(&files, "bin/tools/run"));
-        assert_eq!(ground.names("work"), ["bin"]);
+        for path in ["link", "to_directory", "dangling"] {
+            let link = place(&files, path);
+            let removed = alter(&files, &link, expect(&files, &link), To::Nothing).unwrap();
+            assert_eq!(removed, Altered { stat: None, in_place: false });
+        }
+        assert_eq!(ground.names("work"), ["directory", "file"]);
+        assert_eq!(ground.names("work/directory"), ["below"]);
     }
 }
 
 #[test]
-fn nothing_is_moved_over_something() {
+fn what_is_not_there_is_not_removed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("a", "a"), ("b", "b"), ("directory/", "")]);
+        let ground = Ground::with(&[("file", "x")]);
+        rustix::fs::mkfifoat(CWD, ground.work("fifo"), Mode::RWXU).unwrap();
+        let _socket = UnixListener::bind(ground.work("socket")).unwrap();
         let files = ground.files(lookup);
-        for to in ["a", "b", "directory"] {
-            assert_eq!(error(rename(&files, "a", to)), "Exists", "{to}");
+        for path in ["missing", "missing/below", "file/below"] {
+            alter(&files, &place(&files, path), Expect::Absent, To::Nothing).unwrap();
         }
-        let (place, fingerprint) = (at(&files, "a"), seen(&files, "a"));
-        ground.put("work/a", "by another");
-        let new = at(&files, "new/deep/c");
-        assert_eq!(error(files.rename(&place, fingerprint, &new)), "Stale");
-        assert_eq!(read(&files, "b").unwrap(), "b");
-        assert_eq!(ground.names("work"), ["a", "b", "directory"], "no parents are left behind");
+        for path in ["file", "fifo", ""] {
+            let place = place(&files, path);
+            assert_eq!(error(alter(&files, &place, Expect::Absent, To::Nothing)), "Exists");
+        }
+        for path in ["fifo", "socket"] {
+            assert_eq!(error(remove(&files, path)), "NotRegular", "{path}");
+        }
+    }
+}
+
+/// What came or went in a directory makes no other directory of it; another directory of its name is one.
+#[test]
+fn a_directory_is_known_by_what_it_is() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("emptied/file", "x"), ("other/", "")]);
+        let files = ground.files(lookup);
+        let (emptied, other) = (seen(&files, "emptied"), seen(&files, "other"));
+        fs::remove_file(ground.work("emptied/file")).unwrap();
+        alter(&files, &at(&files, "emptied"), Expect::Same(emptied), To::Nothing).unwrap();
+        fs::rename(ground.work("other"), ground.work("moved")).unwrap();
+        ground.put("work/other/", "");
+        let removed = alter(&files, &at(&files, "other"), Expect::Same(other), To::Nothing);
+        assert_eq!(error(removed), "Stale");
+        assert_eq!(ground.names("work"), ["moved", "other"]);
     }
 }

@@ -1,79 +1,14 @@
-//! Changes that are made whole or not at all.
+//! New content for what is there: whole or not at all.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use proptest::prelude::*;
-use windlass_core::{Change, Expect, FileError, Files, Fingerprint, Written};
+use windlass_core::{Attributes, Expect, Files, Source, To};
 
-use super::{Ground, LOOKUPS, error, read};
+use super::{Ground, LOOKUPS, alter, at, error, file, read, rewrite, seen, write};
 use crate::LocalFiles;
-
-fn change(
-    files: &LocalFiles,
-    path: &str,
-    content: impl AsRef<[u8]>,
-    expect: Expect,
-) -> Result<Written, FileError> {
-    let path = files.resolve(Path::new(path))?;
-    files.change(&path, &Change { content: content.as_ref(), expect })
-}
-
-fn seen(files: &LocalFiles, path: &str) -> Fingerprint {
-    files.stat(&files.resolve(Path::new(path)).unwrap()).unwrap().fingerprint
-}
-
-fn replace(files: &LocalFiles, path: &str, content: &str) -> Result<Written, FileError> {
-    let seen = seen(files, path);
-    change(files, path, content, Expect::Same(seen))
-}
-
-#[test]
-fn creating() {
-    for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "old"), ("directory/", "")]);
-        ground.link("directory/target", "work/dangling");
-        ground.link("../outside/new", "work/dangling_out");
-        let files = ground.files(lookup);
-        for path in ["new", "directory/new", "a/b/c/new", "../outside/made/new"] {
-            let written = change(&files, path, "content", Expect::Absent).unwrap();
-            assert!(written.created);
-            assert_eq!(read(&files, path).unwrap(), "content");
-            assert_eq!(written.stat.fingerprint, seen(&files, path));
-        }
-        for (path, real) in [("dangling", "directory/target"), ("dangling_out", "../outside/new")] {
-            change(&files, path, "through a link", Expect::Absent).unwrap();
-            assert_eq!(read(&files, real).unwrap(), "through a link");
-            assert!(ground.work(path).is_symlink());
-        }
-        for (path, expected) in [
-            ("file", "Exists"),
-            ("directory", "Exists"),
-            ("", "Exists"),
-            ("file/below", "NotADirectory"),
-            ("/", "NotRegular"),
-        ] {
-            assert_eq!(error(change(&files, path, "x", Expect::Absent)), expected, "{path}");
-        }
-        assert_eq!(read(&files, "file").unwrap(), "old");
-        let names = ["a", "dangling", "dangling_out", "directory", "file", "new"];
-        assert_eq!(ground.names("work"), names);
-    }
-}
-
-#[test]
-fn a_new_file_has_the_mode_that_any_new_file_has() {
-    let ground = Ground::with(&[("by_standard_library", "")]);
-    let files = ground.files(LOOKUPS[0]);
-    let written = change(&files, "a/new", "", Expect::Absent).unwrap();
-    let mode = |path: &str| fs::metadata(ground.work(path)).unwrap().mode() & 0o7777;
-    assert_eq!(mode("a/new"), mode("by_standard_library"));
-    assert_eq!(written.stat.mode, mode("a/new"));
-    ground.put("work/directory/", "");
-    assert_eq!(mode("a"), mode("directory"));
-}
 
 #[test]
 fn replacing() {
@@ -82,10 +17,10 @@ fn replacing() {
         ground.link("directory/file", "work/link");
         let files = ground.files(lookup);
         for path in ["file", "link", "directory/../file"] {
-            let written = replace(&files, path, "new").unwrap();
-            assert!(!written.created);
+            let written = rewrite(&files, path, "new").unwrap();
+            assert!(!written.in_place);
             assert_eq!(read(&files, path).unwrap(), "new");
-            assert_eq!(written.stat.fingerprint, seen(&files, path));
+            assert_eq!(written.stat.unwrap().fingerprint, seen(&files, path));
         }
         assert!(ground.work("link").is_symlink());
         assert_eq!(ground.names("work"), ["directory", "file", "link"]);
@@ -105,9 +40,9 @@ fn only_what_was_seen_is_replaced() {
         let files = ground.files(lookup);
         let stale = |path: &str, spoil: &dyn Fn()| {
             let seen = seen(&files, path);
-            let resolved = files.resolve(Path::new(path)).unwrap();
+            let resolved = at(&files, path);
             spoil();
-            error(files.change(&resolved, &Change { content: b"new", expect: Expect::Same(seen) }))
+            error(alter(&files, &resolved, Expect::Same(seen), file(b"new", None)))
         };
         assert_eq!(stale("file", &|| ground.put("work/file", "by another")), "Stale");
         assert_eq!(stale("gone", &|| fs::remove_file(ground.work("gone")).unwrap()), "Stale");
@@ -129,9 +64,10 @@ fn several_hard_links_stay_one_file() {
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         let files = ground.files(lookup);
         for content in ["new", "new and much longer than before", ""] {
-            let written = replace(&files, "one", content).unwrap();
-            assert_eq!(written.stat.links, 2);
-            assert_eq!(written.stat.fingerprint, seen(&files, "two"));
+            let written = rewrite(&files, "one", content).unwrap();
+            assert!(written.in_place);
+            assert_eq!(written.stat.unwrap().links, 2);
+            assert_eq!(written.stat.unwrap().fingerprint, seen(&files, "two"));
             assert_eq!(read(&files, "two").unwrap(), content);
         }
         assert_eq!(ground.names("work"), ["one", "two"]);
@@ -145,13 +81,49 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     // The system's administrator may write everything.
     let writable = fs::OpenOptions::new().write(true).open(ground.work("file")).is_ok();
     let files = ground.files(LOOKUPS[0]);
-    let result = replace(&files, "file", "new");
+    let result = rewrite(&files, "file", "new");
     if writable {
-        assert_eq!(result.unwrap().stat.mode, 0o444);
+        assert_eq!(result.unwrap().stat.unwrap().mode, 0o444);
     } else {
         assert_eq!(error(result), "Permission");
         assert_eq!(read(&files, "file").unwrap(), "old");
     }
+}
+
+/// A file that is read-only can still be brought back.
+#[test]
+fn a_restoration_may_write_what_is_read_only() {
+    let ground = Ground::with(&[("file", "old"), ("one", "old")]);
+    fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
+    let files = ground.files(LOOKUPS[0]);
+    for path in ["file", "one"] {
+        fs::set_permissions(ground.work(path), fs::Permissions::from_mode(0o444)).unwrap();
+        let told = Attributes { mode: Some(0o444), ..Attributes::default() };
+        let expect = Expect::Same(seen(&files, path));
+        let altered = alter(&files, &at(&files, path), expect, file(b"new", Some(&told))).unwrap();
+        assert_eq!(altered.stat.unwrap().mode, 0o444);
+        assert_eq!(read(&files, path).unwrap(), "new");
+    }
+}
+
+/// What cannot be read to its end leaves the old bytes, wherever it was to be written.
+#[test]
+fn content_that_fails_in_the_middle() {
+    let ground = Ground::with(&[("file", "old"), ("one", "old")]);
+    ground.put("work/big_one", &"0123456789".repeat(150_000));
+    fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
+    fs::hard_link(ground.work("big_one"), ground.work("big_two")).unwrap();
+    // A directory can be opened and not read.
+    let unreadable = fs::File::open(ground.path("outside")).unwrap();
+    let files = ground.files(LOOKUPS[0]);
+    for path in ["file", "one", "big_one"] {
+        let before = fs::read(ground.work(path)).unwrap();
+        let to = To::File { content: Source::File(&unreadable), attributes: None };
+        let failed = alter(&files, &at(&files, path), Expect::Same(seen(&files, path)), to);
+        assert!(failed.is_err(), "{path}");
+        assert!(fs::read(ground.work(path)).unwrap() == before, "{path}");
+    }
+    assert_eq!(ground.names("work"), ["big_one", "big_two", "file", "one", "two"]);
 }
 
 #[test]
@@ -165,7 +137,7 @@ fn attributes_are_kept() {
         set => set.unwrap(),
     }
     let files = ground.files(LOOKUPS[0]);
-    replace(&files, "file", "new").unwrap();
+    rewrite(&files, "file", "new").unwrap();
     let mut value = [0; 8];
     let length = rustix::fs::getxattr(&path, "user.windlass", &mut value[..]).unwrap();
     assert_eq!(&value[..length], b"kept");
@@ -175,13 +147,8 @@ fn attributes_are_kept() {
 fn what_is_no_place_for_a_file() {
     let ground = Ground::new();
     let files = ground.files(LOOKUPS[0]);
-    let full = files.resolve(Path::new("/dev/full")).unwrap();
-    let stat = files.stat(&full).unwrap();
-    let change = Change { content: b"x", expect: Expect::Same(stat.fingerprint) };
-    assert_eq!(error(files.change(&full, &change)), "NotRegular");
-    let proc = files.resolve(Path::new("/proc/new_file")).unwrap();
-    let change = Change { content: b"x", expect: Expect::Absent };
-    assert!(files.change(&proc, &change).is_err());
+    assert_eq!(error(rewrite(&files, "/dev/full", "x")), "NotRegular");
+    assert!(write(&files, "/proc/new_file", "x", Expect::Absent).is_err());
 }
 
 #[test]
@@ -210,13 +177,13 @@ fn no_update_is_lost() {
 /// Adds one, however often somebody else is faster.
 fn count(files: &LocalFiles, name: &str, stale: &AtomicUsize) {
     loop {
-        let path = files.resolve(Path::new(name)).unwrap();
+        let path = at(files, name);
         let Ok(before) = files.open(&path) else { continue };
         let text = std::io::read_to_string(before.file).unwrap();
         let Ok(number) = text.parse::<usize>() else { continue };
         let content = (number + 1).to_string();
         let expect = Expect::Same(before.stat.fingerprint);
-        match files.change(&path, &Change { content: content.as_bytes(), expect }) {
+        match alter(files, &path, expect, file(content.as_bytes(), None)) {
             Ok(_) => return,
             Err(error) => {
                 assert!(
@@ -227,26 +194,6 @@ fn count(files: &LocalFiles, name: &str, stale: &AtomicUsize) {
             }
         }
     }
-}
-
-#[test]
-fn one_of_many_creates() {
-    let ground = Ground::new();
-    let files = ground.files(LOOKUPS[0]);
-    let created = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for number in 0..20 {
-            let (files, created) = (&files, &created);
-            scope.spawn(move || {
-                match change(files, "a/b/new", number.to_string(), Expect::Absent) {
-                    Ok(_) => drop(created.fetch_add(1, Ordering::Relaxed)),
-                    Err(error) => assert_eq!(super::name(&error.kind), "Exists"),
-                }
-            });
-        }
-    });
-    assert_eq!(created.into_inner(), 1);
-    assert_eq!(ground.names("work/a/b"), ["new"]);
 }
 
 proptest! {
@@ -271,16 +218,16 @@ proptest! {
         let files = ground.files(LOOKUPS[0]);
         for content in contents {
             let seen = seen(&files, "file");
-            let written = change(&files, "file", &content, Expect::Same(seen)).unwrap();
+            let written = write(&files, "file", &content, Expect::Same(seen)).unwrap();
             prop_assert_eq!(&fs::read(ground.work("file")).unwrap(), &content);
-            prop_assert_eq!(written.stat.links, links);
+            prop_assert_eq!(written.stat.unwrap().links, links);
             // Writing in place takes the set-id bits away, as it does for everyone but the administrator.
             let kept = if links == 1 { 0o7777 } else { 0o1777 };
-            prop_assert_eq!(written.stat.mode & kept, mode & kept);
+            prop_assert_eq!(written.stat.unwrap().mode & kept, mode & kept);
             let after = fs::metadata(ground.work("file")).unwrap();
             prop_assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
             // The old fingerprint is of no use any more.
-            prop_assert_eq!(error(change(&files, "file", "x", Expect::Same(seen))), "Stale");
+            prop_assert_eq!(error(write(&files, "file", "x", Expect::Same(seen))), "Stale");
         }
         prop_assert_eq!(ground.names("work"), ["file"]);
     }

@@ -1,6 +1,6 @@
-//! The directory in which a new file will be, made if it is missing, one component at a time and through no link.
+//! The directory in which something new will be, made if it is missing, one component at a time and through no link.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::Resolved;
 
-use crate::change::sync_directory;
+use crate::durability::Durability;
 use crate::kernel::{FOR_LISTING, NAME_ONLY, open_child};
 use crate::resolver::Resolver;
 
 /// A directory, and those above it that were made for it. They are removed again if nothing was put into them.
 #[derive(Debug)]
-pub(crate) struct Parents {
+pub(super) struct Parents {
     directory: OwnedFd,
     /// Each with the name of what was made in it, the highest first.
     made: Vec<(OwnedFd, OsString)>,
@@ -22,7 +22,7 @@ pub(crate) struct Parents {
 
 impl Parents {
     /// Opens a directory by its real path, and makes what is missing of it.
-    pub(crate) fn make(resolver: &Resolver, path: &Path) -> Result<Self, Errno> {
+    pub(super) fn make(resolver: &Resolver, path: &Path) -> Result<Self, Errno> {
         let mut missing = Vec::new();
         for ancestor in path.ancestors() {
             let resolved = resolver.resolved(ancestor.to_owned(), true);
@@ -54,14 +54,14 @@ impl Parents {
         Ok(self)
     }
 
-    pub(crate) fn directory(&self) -> BorrowedFd<'_> {
+    pub(super) fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
 
     /// Waits until the disk has the directory and all that was made for it.
-    pub(crate) fn settle(&self) -> Result<(), Errno> {
-        sync_directory(&self.directory)?;
-        self.made.iter().rev().try_for_each(|(above, _)| sync_directory(above))
+    pub(super) fn settle(&self, durability: Durability) -> Result<(), Errno> {
+        durability.settle_directory(&self.directory)?;
+        self.made.iter().rev().try_for_each(|(above, _)| durability.settle_directory(above))
     }
 }
 
@@ -75,14 +75,14 @@ impl Drop for Parents {
 }
 
 /// Opens a directory so that names in it can be changed, and the change made durable if we may read it.
-pub(crate) fn open_directory(resolver: &Resolver, path: &Resolved) -> Result<OwnedFd, Errno> {
+pub(super) fn open_directory(resolver: &Resolver, path: &Resolved) -> Result<OwnedFd, Errno> {
     match resolver.open_place(path, FOR_LISTING) {
         Err(Errno::ACCESS) => resolver.open_place(path, NAME_ONLY | OFlags::DIRECTORY),
         opened => opened,
     }
 }
 
-fn open_made(directory: BorrowedFd<'_>, name: &OsString) -> Result<OwnedFd, Errno> {
+pub(super) fn open_made(directory: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     match open_child(directory, name, FOR_LISTING) {
         // A umask can take the right to read our own directory.
         Err(Errno::ACCESS) => open_child(directory, name, NAME_ONLY | OFlags::DIRECTORY),

@@ -1,0 +1,60 @@
+//! A file where nothing is: whole from its first moment, and never over something.
+
+use rustix::fs::Mode;
+use windlass_core::{Altered, FileErrorKind, FileKind, Resolved, Source};
+
+use super::file::New;
+use super::parents::Parents;
+use super::temporary::{Style, Temporary};
+use super::{unconfirmed, unseen, whole};
+use crate::attributes;
+use crate::files::LocalFiles;
+use crate::kernel::{meaning, stat, stat_child};
+
+/// Creates a file, and the directories above it that are missing.
+pub(super) fn create(
+    files: &LocalFiles,
+    path: &Resolved,
+    new: &New<'_>,
+    style: Style,
+) -> Result<Altered, FileErrorKind> {
+    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
+        return Err(FileErrorKind::NotRegular(FileKind::Directory));
+    };
+    let parents = Parents::make(&files.resolver, parent).map_err(meaning)?;
+    let directory = parents.directory();
+    if is_long(new.content) && stat_child(directory, name).is_ok() {
+        return Err(FileErrorKind::Exists);
+    }
+    let mut temporary =
+        Temporary::create(directory, first_mode(new), style, new.temporary).map_err(meaning)?;
+    temporary.fill(new.content).map_err(meaning)?;
+    if let Some(wanted) = new.attributes {
+        let now = rustix::fs::fstat(&temporary.file).map_err(meaning)?;
+        attributes::give(&temporary.file, &now, wanted).map_err(meaning)?;
+    }
+    attributes::give_time(&temporary.file, new.modified()).map_err(meaning)?;
+    files.durability.settle_file(&temporary.file).map_err(meaning)?;
+    temporary.become_new(name).map_err(meaning)?;
+    parents.settle(files.durability).map_err(unconfirmed)?;
+    stat(&temporary.file).map(whole).map_err(unseen)
+}
+
+/// Whether it is worth asking before that nothing is there. The kernel refuses in the end anyway, but by then all of it has been
+/// written.
+fn is_long(content: Source<'_>) -> bool {
+    const LONG: usize = 64 << 10;
+    match content {
+        Source::Bytes(bytes) => bytes.len() >= LONG,
+        Source::File(_) | Source::At(_) => true,
+    }
+}
+
+/// What any new file has, from the beginning: so the kernel applies the umask, or the directory's own default. If the mode is
+/// told, nobody else sees the file before it has it.
+fn first_mode(new: &New<'_>) -> Mode {
+    match new.attributes.and_then(|attributes| attributes.mode) {
+        Some(_) => Mode::from_raw_mode(0o600),
+        None => Mode::from_raw_mode(0o666),
+    }
+}

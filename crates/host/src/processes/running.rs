@@ -1,0 +1,281 @@
+//! A program that runs: what it prints, what is typed to it, its end, and what it changed.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::OFlags;
+use tokio::net::unix::pipe::{Receiver, Sender};
+use windlass_core::{BoxFuture, Process, ProcessChanges, ProcessEnd, Signal, ToolError, Tracking};
+use windlass_sandbox::{Confined, Ending};
+
+use super::stand_ins::StandIns;
+use super::waiting;
+use crate::proxy::Proxy;
+use crate::stage::{Scan, Stage, delta};
+
+/// How much is read at once.
+const AT_ONCE: usize = 256 << 10;
+
+/// Our side of a program's input and output.
+pub(super) struct Output {
+    read: OwnedFd,
+    write: Option<OwnedFd>,
+    /// What is typed as soon as it runs.
+    typed: Vec<u8>,
+    is_terminal: bool,
+}
+
+impl Output {
+    pub(super) fn pipe(read: OwnedFd, write: Option<OwnedFd>) -> Self {
+        Self { read, write, typed: Vec::new(), is_terminal: false }
+    }
+
+    pub(super) fn terminal(ours: OwnedFd, typed: Vec<u8>) -> Self {
+        Self { read: ours, write: None, typed, is_terminal: true }
+    }
+}
+
+/// What is needed to find out what the program changed.
+#[derive(Debug)]
+pub(super) struct Trail {
+    pub(super) workspace: PathBuf,
+    pub(super) tracking: Tracking,
+    pub(super) stage: Option<Stage>,
+    pub(super) before: Option<Scan>,
+    /// What had to be put into the workspace for the time of the run.
+    pub(super) stand_ins: Option<StandIns>,
+    /// Where something of the kind may be on the stage.
+    pub(super) placeholders: Vec<PathBuf>,
+    pub(super) passed: Vec<PathBuf>,
+    pub(super) names: Vec<String>,
+}
+
+pub(super) struct Running {
+    confined: Mutex<Fate>,
+    /// Readable when everything is gone. No pipe, but the runtime waits for it in the same way; nothing is read from it.
+    ended: Receiver,
+    output: Receiver,
+    input: Option<Sender>,
+    is_terminal: bool,
+    warden: i32,
+    trail: Mutex<Option<Trail>>,
+    proxy: Option<Proxy>,
+}
+
+/// The program, and how it ended once it has.
+struct Fate {
+    confined: Confined,
+    ending: Option<ProcessEnd>,
+}
+
+impl Running {
+    pub(super) fn new(
+        confined: Confined,
+        output: Output,
+        trail: Trail,
+        proxy: Option<Proxy>,
+    ) -> io::Result<Self> {
+        let Output { read, write, typed, is_terminal } = output;
+        if !typed.is_empty() {
+            // A terminal takes some thousand bytes before anybody reads.
+            rustix::io::write(&read, &typed)?;
+        }
+        let input = match write {
+            None if is_terminal => Some(read.try_clone()?),
+            other => other,
+        };
+        let ended = Receiver::from_owned_fd_unchecked(confined.as_fd().try_clone_to_owned()?)?;
+        Ok(Self {
+            ended,
+            warden: confined.warden(),
+            confined: Mutex::new(Fate { confined, ending: None }),
+            output: Receiver::from_owned_fd_unchecked(without_waiting(read)?)?,
+            input: input
+                .map(|input| Sender::from_owned_fd_unchecked(without_waiting(input)?))
+                .transpose()?,
+            is_terminal,
+            trail: Mutex::new(Some(trail)),
+            proxy,
+        })
+    }
+
+    fn fate(&self) -> MutexGuard<'_, Fate> {
+        self.confined.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ending(&self) -> Option<ProcessEnd> {
+        let mut fate = self.fate();
+        if fate.ending.is_none() {
+            let ending = fate.confined.try_wait().unwrap_or(Some(Ending::Signalled(9)))?;
+            fate.ending = Some(match ending {
+                Ending::Exited(code) => ProcessEnd::Exited(code),
+                Ending::Signalled(signal) => ProcessEnd::Signalled(signal),
+                Ending::OverMemory(limit) => ProcessEnd::OutOfMemory(limit),
+                Ending::OverProcesses(limit) => ProcessEnd::TooManyProcesses(limit),
+            });
+        }
+        fate.ending
+    }
+}
+
+/// Reading and writing answer at once.
+fn without_waiting(fd: OwnedFd) -> io::Result<OwnedFd> {
+    let flags = rustix::fs::fcntl_getfl(&fd)?;
+    rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
+    Ok(fd)
+}
+
+impl Process for Running {
+    fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
+        Box::pin(async move {
+            loop {
+                self.output.readable().await?;
+                into.reserve(AT_ONCE);
+                match self.output.try_read_buf(into) {
+                    // Whoever had the other end of the terminal is gone.
+                    Err(error) if self.is_terminal && is_hangup(&error) => return Ok(0),
+                    Err(error) if is_passing(&error) => {}
+                    read => return read,
+                }
+            }
+        })
+    }
+
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(async move {
+            let Some(input) = &self.input else {
+                return Err(io::Error::other("its standard input is closed"));
+            };
+            let mut rest = bytes;
+            while !rest.is_empty() {
+                input.writable().await?;
+                match input.try_write(rest) {
+                    Ok(written) => rest = rest.get(written..).unwrap_or_default(),
+                    Err(error) if is_passing(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ProcessEnd> {
+        Box::pin(async move {
+            loop {
+                if let Some(end) = self.ending() {
+                    return end;
+                }
+                if self.ended.readable().await.is_err() {
+                    // A runtime that is going down: nobody waits any more.
+                    std::future::pending::<()>().await;
+                }
+                // The warden is taken by its descriptor; it is there a moment after that says so.
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        self.fate().confined.signal(signal.number())
+    }
+
+    fn kill(&self) {
+        self.fate().confined.kill();
+    }
+
+    fn waits_for_input(&self) -> bool {
+        self.input.is_some() && waiting::waits_for_input(self.warden, true)
+    }
+
+    fn changes(&self) -> Result<ProcessChanges, ToolError> {
+        let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(trail) = trail else {
+            return Err(ToolError::internal("what a program changed was asked twice"));
+        };
+        let changes = trail.changes().map(|mut changes| {
+            let refused = self.proxy.as_ref().map(Proxy::refused).unwrap_or_default();
+            let note =
+                |host: String| format!("not reached: {host} is not among the hosts of --net");
+            changes.notes.extend(refused.into_iter().map(note));
+            changes
+        });
+        changes.map_err(|error| match error {
+            Lost::Read(error) => ToolError::host_failed(format!(
+                "what the command changed could not be found out: {error}"
+            )),
+            Lost::Conflict(paths) => {
+                let names: Vec<String> = paths
+                    .iter()
+                    .map(|path| windlass_core::quote::path(path).into_owned())
+                    .collect();
+                ToolError::failed(format!(
+                    "stale: {} changed while the command ran, so what it changed was dropped",
+                    names.join(", ")
+                ))
+                .hint("look at what is there now and run the command again")
+            }
+        })
+    }
+}
+
+/// Nothing to do but to try again.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+fn is_hangup(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+}
+
+/// Why it is not known, or of no use, what a program changed.
+enum Lost {
+    Read(io::Error),
+    Conflict(Vec<PathBuf>),
+}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        Self::Read(error)
+    }
+}
+
+impl Trail {
+    fn changes(mut self) -> Result<ProcessChanges, Lost> {
+        let mut changes = ProcessChanges {
+            tracking: self.tracking,
+            changes: Vec::new(),
+            passed_through: std::mem::take(&mut self.passed),
+            notes: Vec::new(),
+            stage: None,
+        };
+        if let Some(mut stage) = self.stage.take() {
+            let delta =
+                delta(&stage, &self.workspace, stage.created(), &self.placeholders, &self.names)?;
+            if !delta.conflicts.is_empty() {
+                return Err(Lost::Conflict(delta.conflicts));
+            }
+            stage.carry(&self.workspace, delta.passed.clone());
+            changes.passed_through.extend(delta.passed);
+            changes.changes = delta.changes;
+            changes.notes = delta.notes;
+            changes.stage = Some(Box::new(stage));
+        }
+        drop(self.stand_ins.take());
+        if let Some(before) = self.before.take() {
+            changes.changes =
+                before.difference(&Scan::of(&self.workspace, &changes.passed_through)?);
+        }
+        Ok(changes)
+    }
+}
+
+impl std::fmt::Debug for Running {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Running")
+            .field("warden", &self.warden)
+            .field("proxy", &self.proxy)
+            .finish_non_exhaustive()
+    }
+}

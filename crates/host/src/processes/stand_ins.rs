@@ -1,0 +1,104 @@
+//! What is put into a workspace so that a protected place stays empty, and taken away again.
+//!
+//! A program that works on the real directory needs something there that can be made read-only. It is on record while it is there:
+//! if we are killed, whoever starts next takes it away.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+
+use super::private;
+use crate::random;
+
+/// Places in a workspace at which something empty may have been put. Dropped, it is taken away.
+#[derive(Debug)]
+pub(super) struct StandIns {
+    record: PathBuf,
+    /// Held for as long as they are needed: whoever dies lets go of it.
+    _lock: File,
+    places: Vec<PathBuf>,
+}
+
+impl StandIns {
+    /// Writes down that something will be put at these places.
+    pub(super) fn record(directory: &Path, places: Vec<PathBuf>) -> io::Result<Option<Self>> {
+        if places.is_empty() {
+            return Ok(None);
+        }
+        private(directory)?;
+        let record = directory.join(random::name()?);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&record)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        for place in &places {
+            file.write_all(place.as_os_str().as_bytes())?;
+            file.write_all(b"\0")?;
+        }
+        Ok(Some(Self { record, _lock: file, places }))
+    }
+
+    /// Takes away what processes left behind which are not there any more.
+    pub(super) fn sweep(directory: &Path) {
+        let Ok(records) = fs::read_dir(directory) else { return };
+        for record in records.flatten() {
+            let path = record.path();
+            let Ok(mut file) = File::open(&path) else { continue };
+            if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+                continue;
+            }
+            let mut bytes = Vec::new();
+            if file.read_to_end(&mut bytes).is_ok() {
+                let places = bytes.split(|byte| *byte == 0).filter(|place| !place.is_empty());
+                let places = places.map(|place| PathBuf::from(OsStr::from_bytes(place)));
+                drop(Self { record: path, _lock: file, places: places.collect() });
+            }
+        }
+    }
+}
+
+impl Drop for StandIns {
+    fn drop(&mut self) {
+        for place in &self.places {
+            // What is not as empty as it was is somebody's.
+            match place.symlink_metadata() {
+                Ok(found) if found.is_dir() => drop(fs::remove_dir(place)),
+                Ok(found) if found.is_file() && found.len() == 0 => drop(fs::remove_file(place)),
+                _ => {}
+            }
+        }
+        drop(fs::remove_file(&self.record));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_behind_is_taken_away_and_nothing_else() {
+        let ground = tempfile::tempdir().unwrap();
+        let (records, place) =
+            (ground.path().join("records"), |name: &str| ground.path().join(name));
+        let places = ["empty", "directory", "filled", "absent"].map(place).to_vec();
+        let held = StandIns::record(&records, places.clone()).unwrap().unwrap();
+        fs::write(place("empty"), "").unwrap();
+        fs::create_dir(place("directory")).unwrap();
+        fs::write(place("filled"), "somebody's").unwrap();
+        StandIns::sweep(&records);
+        assert!(place("empty").exists(), "its owner is still there");
+        // As if its owner had been killed: the record is there, and nobody holds its lock.
+        let (path, record) = (held.record.clone(), fs::read(&held.record).unwrap());
+        drop(held);
+        fs::write(place("empty"), "").unwrap();
+        fs::create_dir(place("directory")).unwrap();
+        fs::write(&path, record).unwrap();
+        StandIns::sweep(&records);
+        assert!(!place("empty").exists() && !place("directory").exists());
+        assert_eq!(fs::read(place("filled")).unwrap(), b"somebody's");
+        assert_eq!(fs::read_dir(&records).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,201 @@
+//! The gate: the one place from which a connection to a host is made.
+//!
+//! First the rules, on the name; only then is it looked up, so that a name that is not listed never reaches a name server. Then the
+//! addresses, and what is dialled is an address that was judged, not the name again: a name server that gives another answer
+//! the next time gains nothing.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::rules::{Rules, Verdict};
+use super::target::{Host, Target};
+use crate::address::{is_public, special_purpose};
+
+/// How many addresses of a host are tried.
+const MAX_ADDRESSES: usize = 8;
+
+/// How long an address is waited for before the next one is tried beside it.
+const HEAD_START: Duration = Duration::from_millis(250);
+
+#[derive(Debug)]
+pub(super) struct Gate {
+    rules: Rules,
+    allow_private: bool,
+    time: Duration,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) kind: FailureKind,
+    /// For a model to read.
+    pub(super) text: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum FailureKind {
+    /// The rules are against it; with what else is to be noted of it.
+    Refused(Option<String>),
+    NoSuchHost,
+    NoAnswer(io::ErrorKind),
+    TooLate,
+}
+
+impl Failure {
+    /// What is noted of a refusal.
+    pub(super) fn note(&self, target: &Target) -> Option<String> {
+        match &self.kind {
+            FailureKind::Refused(None) => Some(target.to_string()),
+            FailureKind::Refused(Some(reason)) => Some(format!("{target} ({reason})")),
+            _ => None,
+        }
+    }
+
+    fn refused(text: String) -> Self {
+        Self { kind: FailureKind::Refused(None), text }
+    }
+}
+
+impl Gate {
+    pub(super) fn new(rules: Rules, allow_private: bool, time: Duration) -> Self {
+        Self { rules, allow_private, time }
+    }
+
+    /// Connects to a host, if that is allowed.
+    pub(super) async fn open(&self, target: &Target) -> Result<TcpStream, Failure> {
+        self.judge(target)?;
+        timeout(self.time, self.reach(target)).await.unwrap_or_else(|_| {
+            let text = format!("{target} did not answer within {} s", self.time.as_secs());
+            Err(Failure { kind: FailureKind::TooLate, text })
+        })
+    }
+
+    fn judge(&self, target: &Target) -> Result<(), Failure> {
+        let Target { host, port } = target;
+        let list = self.rules.text();
+        match self.rules.judge(target) {
+            Verdict::Allowed => Ok(()),
+            Verdict::NotListed => Err(Failure::refused(format!(
+                "host {host} is not among those that this command may reach (--net {list})"
+            ))),
+            Verdict::OtherPort => Err(Failure::refused(format!(
+                "port {port} of host {host} is not among those that this command may reach (--net {list}; a host without a port \
+                 stands for its ports 80 and 443)"
+            ))),
+        }
+    }
+
+    async fn reach(&self, target: &Target) -> Result<TcpStream, Failure> {
+        let addresses = self.admit(target, resolve(target).await?)?;
+        race(addresses).await.map_err(|error| Failure {
+            text: format!("cannot connect to {target}: {error}"),
+            kind: FailureKind::NoAnswer(error.kind()),
+        })
+    }
+
+    /// Those addresses that may be dialled.
+    fn admit(
+        &self,
+        target: &Target,
+        mut addresses: Vec<SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, Failure> {
+        let first = addresses.first().map(SocketAddr::ip);
+        addresses.retain(|address| self.allow_private || is_public(address.ip()));
+        addresses.truncate(MAX_ADDRESSES);
+        match first {
+            Some(first) if addresses.is_empty() => {
+                let purpose = special_purpose(first).unwrap_or("special");
+                let reason = format!("{first} is not a public address: {purpose}");
+                let text = format!("host {} cannot be reached from here: {reason}", target.host);
+                Err(Failure { kind: FailureKind::Refused(Some(reason)), text })
+            }
+            Some(_) => Ok(addresses),
+            None => Err(no_such_host(target, "it has no address")),
+        }
+    }
+}
+
+async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Failure> {
+    match &target.host {
+        Host::Address(address) => Ok(vec![SocketAddr::new(*address, target.port)]),
+        Host::Name(name) => match lookup_host((name.as_str(), target.port)).await {
+            Ok(addresses) => Ok(addresses.collect()),
+            Err(error) => Err(no_such_host(target, &error.to_string())),
+        },
+    }
+}
+
+fn no_such_host(target: &Target, why: &str) -> Failure {
+    let text = format!("cannot find host {}: {why}", target.host);
+    Failure { kind: FailureKind::NoSuchHost, text }
+}
+
+/// The first address that answers. Each gets a head start before the next, so that one that is never answered costs little.
+async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+    let mut waiting = addresses.into_iter();
+    let mut attempts = JoinSet::new();
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    loop {
+        match waiting.next() {
+            Some(address) => drop(attempts.spawn(TcpStream::connect(address))),
+            None if attempts.is_empty() => return Err(failed),
+            None => {}
+        }
+        let head_start = if waiting.len() == 0 { Duration::MAX } else { HEAD_START };
+        match timeout(head_start, attempts.join_next()).await {
+            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
+            Ok(Some(Ok(Err(error)))) => failed = error,
+            Ok(Some(Err(_)) | None) | Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gate(allow_private: bool) -> Gate {
+        let rules = Rules::parse(&["docs.rs".to_owned()]).unwrap();
+        Gate::new(rules, allow_private, Duration::from_secs(30))
+    }
+
+    fn check(allow_private: bool, found: &[&str], expected: Result<&[&str], &str>) {
+        let target = Target::parse("docs.rs:443", None).unwrap();
+        let addresses = found.iter().map(|address| address.parse().unwrap()).collect();
+        let admitted = gate(allow_private).admit(&target, addresses);
+        let admitted = match &admitted {
+            Ok(addresses) => Ok(addresses.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            Err(failure) => Err(failure.note(&target).unwrap_or_else(|| failure.text.clone())),
+        };
+        let expected = expected.map(|list| list.iter().map(|text| (*text).to_owned()).collect());
+        assert_eq!(admitted, expected.map_err(str::to_owned), "{found:?}");
+    }
+
+    #[test]
+    fn only_public_addresses_are_dialled() {
+        let loopback = "docs.rs:443 (127.0.0.1 is not a public address: loopback)";
+        check(false, &["8.8.8.8:443"], Ok(&["8.8.8.8:443"]));
+        check(false, &["10.0.0.1:443", "8.8.8.8:443", "[::1]:443"], Ok(&["8.8.8.8:443"]));
+        check(false, &["127.0.0.1:443"], Err(loopback));
+        check(false, &["127.0.0.1:443", "[::ffff:8.8.8.8]:443"], Err(loopback));
+        check(true, &["127.0.0.1:443", "10.0.0.1:443"], Ok(&["127.0.0.1:443", "10.0.0.1:443"]));
+        check(false, &[], Err("cannot find host docs.rs: it has no address"));
+        check(false, &["8.8.8.8:443"; 20], Ok(&["8.8.8.8:443"; MAX_ADDRESSES]));
+    }
+
+    #[tokio::test]
+    async fn an_address_that_refuses_is_followed_by_the_next() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = listener.local_addr().unwrap();
+        // Nobody listens on another loopback address at this port.
+        let bad = SocketAddr::new("127.0.0.77".parse().unwrap(), good.port());
+        assert_eq!(race(vec![bad, good]).await.unwrap().peer_addr().unwrap(), good);
+        assert_eq!(race(vec![bad]).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+        assert!(race(vec![]).await.is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! What a proxy remembers: how much passed, who was refused, and of each connection when a byte last passed.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// How many refusals are kept; a program that looks for a gap must not fill our memory.
+const MAX_REFUSED: usize = 32;
+
+/// How much went through a proxy.
+///
+/// ```
+/// assert_eq!(windlass_host::Traffic::default().sent, 0);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Connections to hosts.
+    pub connections: u64,
+    /// Bytes from the program.
+    pub sent: u64,
+    /// Bytes to the program.
+    pub received: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    connections: AtomicU64,
+    sent: AtomicU64,
+    received: AtomicU64,
+    refused: Mutex<Refused>,
+}
+
+#[derive(Debug, Default)]
+struct Refused {
+    notes: Vec<String>,
+    more: bool,
+}
+
+/// Which way bytes go, seen from the program.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Way {
+    Out,
+    In,
+}
+
+impl Record {
+    pub(super) fn connected(&self) {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn refuse(&self, note: String) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.notes.contains(&note) {
+            return;
+        }
+        if refused.notes.len() < MAX_REFUSED {
+            refused.notes.push(note);
+        } else {
+            refused.more = true;
+        }
+    }
+
+    pub(super) fn refused(&self) -> Vec<String> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = refused.notes.clone();
+        if refused.more {
+            notes.push("and others".to_owned());
+        }
+        notes
+    }
+
+    pub(super) fn traffic(&self) -> Traffic {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Traffic {
+            connections: read(&self.connections),
+            sent: read(&self.sent),
+            received: read(&self.received),
+        }
+    }
+}
+
+/// The pulse of one connection: it beats with every byte, in either direction.
+#[derive(Debug)]
+pub(super) struct Pulse<'a> {
+    record: &'a Record,
+    limit: Duration,
+    started: Instant,
+    /// Milliseconds after the start.
+    last: AtomicU64,
+}
+
+impl<'a> Pulse<'a> {
+    pub(super) fn new(record: &'a Record, limit: Duration) -> Self {
+        Self { record, limit, started: Instant::now(), last: AtomicU64::new(0) }
+    }
+
+    pub(super) fn beat(&self, way: Way, bytes: usize) {
+        let counter = match way {
+            Way::Out => &self.record.sent,
+            Way::In => &self.record.received,
+        };
+        counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now, Ordering::Relaxed);
+    }
+
+    /// Waits until nothing has passed for as long as is allowed.
+    pub(super) async fn stopped(&self) {
+        loop {
+            let last = self.started + Duration::from_millis(self.last.load(Ordering::Relaxed));
+            if last.elapsed() >= self.limit {
+                return;
+            }
+            sleep_until(last + self.limit).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_kept_once_and_not_without_end() {
+        let record = Record::default();
+        for _ in 0..2 {
+            for number in 0..MAX_REFUSED {
+                record.refuse(format!("{number}.example:443"));
+            }
+        }
+        let notes = record.refused();
+        assert_eq!(notes.len(), MAX_REFUSED);
+        assert_eq!(notes.first().map(String::as_str), Some("0.example:443"));
+        record.refuse("last.example:443".to_owned());
+        assert_eq!(record.refused().len(), MAX_REFUSED + 1);
+        assert_eq!(record.refused().last().map(String::as_str), Some("and others"));
+    }
+}

@@ -1,0 +1,193 @@
+//! Whom a client wants to talk to: a host and a port, read once from whatever spelling its protocol has.
+//!
+//! What is read here is the one text that rules are held against and names are looked up by. So it admits little: letters, digits,
+//! hyphens and underscores in labels, or an address in its plain form. A name that ends in a number is neither: some resolvers
+//! read `127.1` or `0x7f000001` as an address.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+/// A host and a port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) host: Host,
+    pub(super) port: u16,
+}
+
+/// A host, by name or by address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Host {
+    /// In lower case, without a dot at its end.
+    Name(String),
+    Address(IpAddr),
+}
+
+impl Target {
+    /// Reads `host:port` or `[address]:port`; without a port it is the one given.
+    pub(super) fn parse(text: &str, default_port: Option<u16>) -> Option<Self> {
+        let (host, port) = split_port(text)?;
+        let port = port.or(default_port)?;
+        let host = match host.strip_prefix('[') {
+            Some(rest) => {
+                let address: Ipv6Addr = rest.strip_suffix(']')?.parse().ok()?;
+                Host::Address(address.into())
+            }
+            None => Host::parse(host)?,
+        };
+        Some(Self { host, port })
+    }
+}
+
+impl Host {
+    /// Reads a name, or an address without brackets.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text.parse() {
+            Ok(address) => Some(Self::Address(address)),
+            Err(_) => name(text).map(Self::Name),
+        }
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host {
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+            _ => write!(f, "{}:{}", self.host, self.port),
+        }
+    }
+}
+
+/// Splits off `:port`, if there is one; the colons of an address in brackets are its own.
+pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
+    let beyond_brackets = text.rfind(']').map_or(0, |bracket| bracket + 1);
+    match text.get(beyond_brackets..)?.find(':') {
+        None => Some((text, None)),
+        Some(colon) => {
+            let (host, port) = text.split_at_checked(beyond_brackets + colon)?;
+            Some((host, Some(self::port(port.strip_prefix(':')?)?)))
+        }
+    }
+}
+
+/// Digits alone: the library would read `+80` too.
+fn port(text: &str) -> Option<u16> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten().filter(|port| *port != 0)
+}
+
+/// The one form of a name.
+pub(super) fn name(text: &str) -> Option<String> {
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let last = text.rsplit('.').next()?;
+    let valid = text.len() <= 253 && text.split('.').all(is_label) && !is_number(last);
+    valid.then(|| text.to_ascii_lowercase())
+}
+
+fn is_label(label: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=63).contains(&label.len()) && label.bytes().all(known)
+}
+
+fn is_number(label: &str) -> bool {
+    let hexadecimal = label.strip_prefix("0x").or(label.strip_prefix("0X"));
+    label.bytes().all(|byte| byte.is_ascii_digit())
+        || hexadecimal.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn check(text: &str, expected: Option<&str>) {
+        let found = Target::parse(text, None).map(|target| target.to_string());
+        assert_eq!(found.as_deref(), expected, "{text:?}");
+    }
+
+    #[test]
+    fn hosts_with_ports() {
+        for (text, expected) in [
+            ("docs.rs:443", Some("docs.rs:443")),
+            ("DOCS.rs:443", Some("docs.rs:443")),
+            ("docs.rs.:443", Some("docs.rs:443")),
+            ("docs.rs..:443", None),
+            ("_dns.xn--bcher-kva.example:80", Some("_dns.xn--bcher-kva.example:80")),
+            ("localhost:1", Some("localhost:1")),
+            ("1.2.3.4:80", Some("1.2.3.4:80")),
+            ("[::1]:80", Some("[::1]:80")),
+            ("[2606:4700::0:1]:80", Some("[2606:4700::1]:80")),
+            ("[::ffff:1.2.3.4]:80", Some("[::ffff:1.2.3.4]:80")),
+            // No port, or none that is one.
+            ("docs.rs", None),
+            ("docs.rs:", None),
+            ("docs.rs:0", None),
+            ("docs.rs:+80", None),
+            ("docs.rs: 80", None),
+            ("docs.rs:65536", None),
+            ("docs.rs:80:80", None),
+            // Addresses in other spellings.
+            ("::1:80", None),
+            ("[1.2.3.4]:80", None),
+            ("[fe80::1%25eth0]:80", None),
+            ("[::1]80", None),
+            ("[::1:80", None),
+            ("127.1:80", None),
+            ("2130706433:80", None),
+            ("0x7f000001:80", None),
+            ("0x7f.1:80", None),
+            ("0177.0.0.01:80", None),
+            ("1.2.3.4.:80", None),
+            ("1.2.3.256:80", None),
+            // Not a name.
+            ("", None),
+            (":80", None),
+            (".:80", None),
+            (".docs.rs:80", None),
+            ("docs..rs:80", None),
+            ("user@docs.rs:80", None),
+            ("evil\0.docs.rs:80", None),
+            ("docs.rs\\@evil:80", None),
+            ("docs%2ers:80", None),
+            ("docs.rs/:80", None),
+            ("docs rs:80", None),
+            ("*.docs.rs:80", None),
+            ("bücher.example:80", None),
+            ("ｄocs.rs:80", None),
+        ] {
+            check(text, expected);
+        }
+        let label = "a".repeat(63);
+        check(&format!("{label}.example:80"), Some(&format!("{label}.example:80")));
+        check(&format!("{label}a.example:80"), None);
+        let longest = ["a.".repeat(126), "a".to_owned()].concat();
+        check(&format!("{longest}:80"), Some(&format!("{longest}:80")));
+        check(&format!("{longest}.a:80"), None);
+    }
+
+    #[test]
+    fn the_port_may_be_given() {
+        let found = Target::parse("docs.rs", Some(80)).map(|target| target.to_string());
+        assert_eq!(found.as_deref(), Some("docs.rs:80"));
+        let found = Target::parse("[::1]", Some(80)).map(|target| target.to_string());
+        assert_eq!(found.as_deref(), Some("[::1]:80"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_written_the_same(text in ".{0,40}(:[0-9]{1,6})?") {
+            if let Some(target) = Target::parse(&text, Some(80)) {
+                prop_assert_eq!(Target::parse(&target.to_string(), None), Some(target));
+            }
+        }
+    }
+}

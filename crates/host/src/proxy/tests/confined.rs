@@ -1,0 +1,153 @@
+//! Who is not reached, how that is said, and that it is noted.
+
+use super::*;
+
+/// Asks for a target in each of the three ways.
+async fn check(hosts: &[&str], target: &str, said: &str, note: &str) {
+    let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
+    let stand = Stand::new(&hosts, ProxySettings::default());
+    let got = stand.ask(format!("GET http://{target}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+    let connected = stand.ask(format!("CONNECT {target} HTTP/1.1\r\n\r\n")).await;
+    for answer in [got, connected] {
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with(&format!("HTTP/1.1 403 windlass: {said}\r\n")), "{head}");
+        assert_eq!(body, format!("windlass: {said}\n"));
+    }
+    let by_socks = if let Ok(address) = target.parse() {
+        socks_by_address(address)
+    } else {
+        let (name, port) = target.rsplit_once(':').unwrap();
+        socks_by_name(name.as_bytes(), port.parse().unwrap())
+    };
+    assert_eq!(stand.talk(by_socks).await, b"\x05\0\x05\x02\0\x01\0\0\0\0\0\0", "{target}");
+    assert_eq!(stand.proxy.refused(), [note], "the same one three times is noted once");
+    assert_eq!(stand.proxy.traffic(), Traffic::default());
+}
+
+#[tokio::test]
+async fn hosts_that_are_not_listed() {
+    bounded(async {
+        let list = "is not among those that this command may reach (--net docs.rs,*.python.org)";
+        for (target, host) in [
+            ("evil.example:443", "evil.example"),
+            ("python.org:443", "python.org"),
+            ("docs.rs.evil.example:80", "docs.rs.evil.example"),
+            ("8.8.8.8:443", "8.8.8.8"),
+            ("127.0.0.1:80", "127.0.0.1"),
+            ("[::1]:80", "::1"),
+            ("[::ffff:127.0.0.1]:80", "::ffff:127.0.0.1"),
+        ] {
+            check(&["docs.rs", "*.python.org"], target, &format!("host {host} {list}"), target).await;
+        }
+        let said = "port 22 of host docs.rs is not among those that this command may reach (--net docs.rs; a host without a port \
+                    stands for its ports 80 and 443)";
+        check(&["docs.rs"], "docs.rs:22", said, "docs.rs:22").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn listed_hosts_whose_addresses_are_not_public() {
+    bounded(async {
+        let origin = Origin::http().await;
+        let port = origin.port();
+        for (host, address, purpose) in [
+            ("127.0.0.1", "127.0.0.1", "loopback"),
+            ("0.0.0.0", "0.0.0.0", "this network"),
+            ("[::1]", "::1", "loopback"),
+            ("[::ffff:127.0.0.1]", "::ffff:127.0.0.1", "IPv4-mapped"),
+            ("[64:ff9b::127.0.0.1]", "64:ff9b::7f00:1", "loopback"),
+            ("[2002:7f00:1::]", "2002:7f00:1::", "loopback"),
+            ("169.254.169.254", "169.254.169.254", "link-local"),
+            ("10.0.0.1", "10.0.0.1", "private use"),
+        ] {
+            let target = Target::parse(&format!("{host}:{port}"), None).unwrap();
+            let said = format!(
+                "host {} cannot be reached from here: {address} is not a public address: {purpose}",
+                target.host
+            );
+            let note = format!("{target} ({address} is not a public address: {purpose})");
+            check(&[&format!("{host}:{port}")], &target.to_string(), &said, &note).await;
+        }
+        assert_eq!(origin.connections(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_name_that_leads_to_the_loopback() {
+    bounded(async {
+        let origin = Origin::http().await;
+        let port = origin.port();
+        let stand = Stand::for_origin_with(&origin, ProxySettings::default());
+        for said in [
+            format!("GET http://localhost:{port}/ HTTP/1.1\r\n\r\n"),
+            format!("CONNECT LOCALHOST.:{port} HTTP/1.1\r\n\r\n"),
+        ] {
+            let answer = stand.ask(said).await;
+            assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
+            assert!(answer.ends_with("is not a public address: loopback\n"), "{answer}");
+        }
+        let answer = stand.talk(socks_by_name(b"localhost", port)).await;
+        assert_eq!(answer, b"\x05\0\x05\x02\0\x01\0\0\0\0\0\0");
+        let [note] = &stand.proxy.refused()[..] else { panic!("{:?}", stand.proxy.refused()) };
+        assert!(note.starts_with(&format!("localhost:{port} (")), "{note}");
+        assert_eq!(origin.connections(), 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_answer_is_not_refused() {
+    bounded(async {
+        let origin = Origin::http().await;
+        let port = origin.port();
+        let stand = Stand::new(&[format!("127.0.0.77:{port}")], private());
+        let answer = stand.ask(format!("GET http://127.0.0.77:{port}/ HTTP/1.1\r\n\r\n")).await;
+        let start = format!("HTTP/1.1 502 windlass: cannot connect to 127.0.0.77:{port}: ");
+        assert!(answer.starts_with(&start), "{answer}");
+        let address = SocketAddr::new("127.0.0.77".parse().unwrap(), port);
+        let answer = stand.talk(socks_by_address(address)).await;
+        assert_eq!(answer, b"\x05\0\x05\x05\0\x01\0\0\0\0\0\0");
+        assert!(stand.proxy.refused().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_request_is_judged() {
+    bounded(async {
+        let origin = Origin::http().await;
+        let forbidden = Origin::http().await;
+        let stand = Stand::for_origin(&origin);
+        let (good, bad) = (origin.port(), forbidden.port());
+        // Two requests in one packet: the second is not passed on to the first one's host either.
+        let answer = stand
+            .ask(format!(
+                "GET http://localhost:{good}/ HTTP/1.1\r\n\r\nGET http://localhost:{bad}/ HTTP/1.1\r\n\r\n"
+            ))
+            .await;
+        assert_eq!(answer.matches("HTTP/1.1 200 OK").count(), 1, "{answer}");
+        assert!(!answer.contains(&bad.to_string()), "{answer}");
+        assert_eq!((origin.connections(), forbidden.connections()), (1, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_wrong_starts_nothing() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let hosts = ["https://docs.rs".to_owned()];
+    let error = Proxy::serve(listener, &hosts, ProxySettings::default()).unwrap_err();
+    assert!(
+        error.to_string().starts_with("`https://docs.rs` is not a host for --net: "),
+        "{error}"
+    );
+    assert!(Proxy::check(&hosts).is_err() && Proxy::check(&["docs.rs".to_owned()]).is_ok());
+}
+
+#[test]
+fn without_a_runtime_there_is_an_error() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(Proxy::serve(listener, &[], ProxySettings::default()).is_err());
+}

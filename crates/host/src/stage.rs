@@ -1,0 +1,212 @@
+//! What a process changed: the stage it worked on, the difference to the workspace, and a comparison where there was no stage.
+//!
+//! A stage is the writable half of an overlay whose lower half is the workspace. Mounting it, and running anything on it, is for
+//! others; here it is made before and read afterwards. Nothing in this module changes the workspace, but for [`move_passed`].
+
+mod delta;
+mod entries;
+mod file;
+mod found;
+mod gone;
+mod ignoring;
+mod pass_through;
+mod scan;
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, retry_on_intr};
+use windlass_core::Note;
+
+use crate::attributes::{self, Extended};
+use crate::isolate::clear::remove_tree;
+use crate::kernel::{FOR_LISTING, stat};
+pub use delta::{Delta, delta};
+pub use pass_through::{PASS_THROUGH, move_passed, pass_through};
+pub use scan::Scan;
+
+/// How often a name is drawn again that exists already.
+const TRIES: usize = 16;
+
+/// The file whose lock says that somebody still needs the stage.
+const LOCK: &str = "lock";
+
+/// Where the changes of one run are kept until they are taken over. Dropped, it is removed.
+///
+/// ```
+/// # let ground = tempfile::tempdir()?;
+/// # let state = ground.path();
+/// use windlass_host::Stage;
+/// let stage = Stage::create(&state.join("stages"))?;
+/// assert!(stage.upper().is_dir() && stage.work().is_dir());
+/// let upper = stage.upper().to_owned();
+/// drop(stage);
+/// assert!(!upper.exists());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Stage {
+    path: PathBuf,
+    upper: PathBuf,
+    work: PathBuf,
+    created: i64,
+    /// What is brought into the workspace when the changes are made.
+    carried: Option<(PathBuf, Vec<PathBuf>)>,
+    /// Held until the stage is gone. Whoever dies lets go of it.
+    lock: Option<File>,
+}
+
+impl Stage {
+    /// A new, empty stage in a directory of ours, which is made if it is not there.
+    pub fn create(in_dir: &Path) -> io::Result<Self> {
+        DirBuilder::new().mode(0o700).recursive(true).create(in_dir)?;
+        // As long as this is held, nobody takes a stage without a lock for one that was left behind.
+        let all = open_directory(in_dir)?;
+        lock(&all, FlockOperation::LockShared);
+        let path = make_new(in_dir)?;
+        let mut stage = Self {
+            upper: path.join("upper"),
+            work: path.join("work"),
+            path,
+            created: 0,
+            carried: None,
+            lock: None,
+        };
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(stage.path.join(LOCK))?;
+        lock(&file, FlockOperation::NonBlockingLockExclusive);
+        stage.created = stat(&file)?.fingerprint.changed;
+        stage.lock = Some(file);
+        DirBuilder::new().mode(0o700).create(&stage.upper)?;
+        DirBuilder::new().mode(0o700).create(&stage.work)?;
+        Ok(stage)
+    }
+
+    /// The overlay's upper directory.
+    pub fn upper(&self) -> &Path {
+        &self.upper
+    }
+
+    /// The overlay's work directory.
+    pub fn work(&self) -> &Path {
+        &self.work
+    }
+
+    /// When it was made, in nanoseconds since 1970, by the stamp of a new file: nothing that was changed before has a later one,
+    /// and nothing that is changed afterwards an earlier one. A clock cannot promise that: stamps can be coarser, or finer.
+    pub fn created(&self) -> i64 {
+        self.created
+    }
+
+    /// Gives the upper directory what the workspace's own directory has. It is what a program sees of the workspace itself.
+    pub fn look_like(&self, workspace: &Path) -> io::Result<()> {
+        let (from, to) = (open_directory(workspace)?, open_directory(&self.upper)?);
+        let seen = stat(&from)?;
+        Extended::read(&from).give(&to)?;
+        rustix::fs::fchmod(&to, Mode::from_raw_mode(seen.mode))?;
+        attributes::give_time(&to, Some(seen.fingerprint.modified))?;
+        Ok(())
+    }
+
+    /// Takes along what is to come into the workspace, without history, as soon as the changes are made.
+    pub fn carry(&mut self, workspace: &Path, passed: Vec<PathBuf>) {
+        self.carried = Some((workspace.to_owned(), passed));
+    }
+
+    /// Removes the stages that processes left behind which are not there any more, and says how many.
+    pub fn sweep(in_dir: &Path) -> io::Result<usize> {
+        let all = match open_directory(in_dir) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+            opened => opened?,
+        };
+        if !lock(&all, FlockOperation::NonBlockingLockExclusive) {
+            // Somebody is making one, or sweeps.
+            return Ok(0);
+        }
+        let mut left_behind = Vec::new();
+        for entry in std::fs::read_dir(in_dir)? {
+            let entry = entry?;
+            if is_name(&entry.file_name()) && entry.file_type()?.is_dir() {
+                left_behind.extend(LeftBehind::claim(entry.path()));
+            }
+        }
+        drop(all);
+        for stage in &left_behind {
+            remove_tree(&stage.path)?;
+        }
+        Ok(left_behind.len())
+    }
+}
+
+impl windlass_core::Stage for Stage {
+    fn settle(&self) -> Vec<Note> {
+        let Some((workspace, passed)) = &self.carried else { return Vec::new() };
+        let moved = |path: &PathBuf| {
+            let why = move_passed(self, workspace, path).err()?.to_string();
+            Some(Note { path: path.clone(), why })
+        };
+        passed.iter().filter_map(moved).collect()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // What could not be removed is swept by whoever starts next.
+        drop(remove_tree(&self.path));
+    }
+}
+
+/// A stage that nobody needs, with its lock if it came to have one.
+struct LeftBehind {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl LeftBehind {
+    fn claim(path: PathBuf) -> Option<Self> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::open(path.join(LOCK), flags, Mode::empty()) {
+            Ok(file) if lock(&file, FlockOperation::NonBlockingLockExclusive) => {
+                Some(Self { path, _lock: Some(file.into()) })
+            }
+            // Whoever made it died before it had one.
+            Err(Errno::NOENT) => Some(Self { path, _lock: None }),
+            Ok(_) | Err(_) => None,
+        }
+    }
+}
+
+/// Whether the lock is ours now. Where a file system has none, nothing is ever taken for left behind.
+fn lock(file: impl AsFd, how: FlockOperation) -> bool {
+    retry_on_intr(|| rustix::fs::flock(file.as_fd(), how)).is_ok()
+}
+
+fn open_directory(path: &Path) -> io::Result<File> {
+    Ok(rustix::fs::open(path, FOR_LISTING, Mode::empty())?.into())
+}
+
+fn make_new(in_dir: &Path) -> io::Result<PathBuf> {
+    let mut tries = 0;
+    loop {
+        let path = in_dir.join(format!("{:016x}", crate::random::number()?));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {
+                tries += 1;
+            }
+            made => return made.map(|()| path),
+        }
+    }
+}
+
+/// Whether it is a name that a stage can have.
+fn is_name(name: &std::ffi::OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
+}

@@ -1,0 +1,48 @@
+//! The entries of a directory, without an allocation for each.
+
+use std::ffi::OsStr;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::fs::RawDir;
+use rustix::io::Errno;
+use windlass_core::FileKind;
+
+use crate::kernel::{kind, stat_child};
+
+/// Room for what the kernel says at a time, to be used for one directory after the other.
+pub(super) struct Entries(Vec<MaybeUninit<u8>>);
+
+impl Entries {
+    pub(super) fn new() -> Self {
+        Self(vec![MaybeUninit::uninit(); 32 << 10])
+    }
+
+    /// Tells the name and the kind of everything in a directory. What goes away meanwhile was never there.
+    pub(super) fn each(
+        &mut self,
+        directory: BorrowedFd<'_>,
+        mut tell: impl FnMut(&OsStr, FileKind),
+    ) -> Result<(), Errno> {
+        let mut entries = RawDir::new(directory, &mut self.0);
+        while let Some(entry) = entries.next() {
+            let entry = match entry {
+                Err(Errno::INTR) => continue,
+                entry => entry?,
+            };
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") {
+                continue;
+            }
+            let name = OsStr::from_bytes(name);
+            // Not every file system says what it is.
+            let kind = kind(entry.file_type())
+                .or_else(|| stat_child(directory.as_fd(), name).ok().map(|stat| stat.kind));
+            if let Some(kind) = kind {
+                tell(name, kind);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! One object on a stage: what it has, what overlayfs notes about it, and what of it is different from the workspace's.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use windlass_core::Attributes;
+
+use crate::attributes;
+use crate::isolate::manifest::is_same_content;
+use crate::kernel::{FOR_READING, NAME_ONLY, descriptor_path, open_child, stat};
+
+/// How the names begin of what overlayfs notes; such names of others are hidden below them.
+const OWN: &str = "user.overlay.";
+
+/// What overlayfs notes about an object.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// Nothing of the workspace's directory shines through.
+    pub(super) opaque: bool,
+    /// It came from the workspace.
+    pub(super) copied: bool,
+    /// Its content, or its name, is elsewhere. We never ask for that, so it is not understood.
+    pub(super) elsewhere: bool,
+}
+
+/// Opens an object on the stage, for reading or listing. If its own mode forbids that, it is allowed from now on: the stage is
+/// ours, and what the mode was is known.
+pub(super) fn open(
+    directory: BorrowedFd<'_>,
+    name: &OsStr,
+    raw: &rustix::fs::Stat,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let needed = if flags.contains(OFlags::DIRECTORY) { Mode::RWXU } else { Mode::RUSR };
+    let mode = Mode::from_raw_mode(raw.st_mode & 0o7777);
+    if !mode.contains(needed) {
+        let named = open_child(directory, name, NAME_ONLY)?;
+        rustix::fs::chmodat(CWD, descriptor_path(&named), mode | needed, AtFlags::empty())?;
+    }
+    open_child(directory, name, flags)
+}
+
+/// What an open object has besides its content, and what is noted about it. Its mode is as it was before it was opened.
+pub(super) fn attributes(of: &OwnedFd, raw: &rustix::fs::Stat) -> (Attributes, Marks) {
+    let mut attributes = attributes::read(of, raw);
+    let mut marks = Marks::default();
+    attributes.extended.retain(|(name, value)| {
+        match name.strip_prefix(OWN) {
+            Some("opaque") => marks.opaque = value == b"y",
+            Some("origin") => marks.copied = true,
+            Some("redirect" | "metacopy") => marks.elsewhere = true,
+            _ => {}
+        }
+        is_told(name)
+    });
+    attributes.extended.sort();
+    (attributes, marks)
+}
+
+/// Whether an extended attribute belongs to the object. Labels are the system's to give, on the stage as well as in the workspace.
+fn is_told(name: &str) -> bool {
+    let is_users = name.starts_with("user.") && !name.starts_with(OWN);
+    is_users || name.starts_with("system.posix_acl_")
+}
+
+/// The numbers of user and group that whatever we make has.
+pub(super) fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// The attributes of an object that was not there: its owner is not told if it is whoever makes it.
+pub(super) fn as_new(attributes: Attributes, own: (u32, u32)) -> Attributes {
+    Attributes { owner: attributes.owner.filter(|owner| *owner != own), ..attributes }
+}
+
+/// What of the attributes is not as it was.
+#[derive(Debug, Default)]
+pub(super) struct Difference {
+    /// Only what differs.
+    pub(super) attributes: Attributes,
+    /// The extended attributes that are no more.
+    pub(super) lost: Vec<String>,
+}
+
+impl Difference {
+    pub(super) fn between(before: &Attributes, now: &Attributes) -> Self {
+        let has = |all: &Attributes, name: &str| all.extended.iter().any(|(had, _)| had == name);
+        let names = before.extended.iter().map(|(name, _)| name);
+        let lost: Vec<String> = names.filter(|name| !has(now, name)).cloned().collect();
+        let is_same = now.extended.iter().all(|one| before.extended.contains(one));
+        Self {
+            attributes: Attributes {
+                mode: now.mode.filter(|_| now.mode != before.mode),
+                modified: now.modified.filter(|_| now.modified != before.modified),
+                owner: now.owner.filter(|_| now.owner != before.owner),
+                extended: if is_same { Vec::new() } else { now.extended.clone() },
+            },
+            lost,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.attributes == Attributes::default()
+    }
+}
+
+/// Whether a file has the bytes of one in the workspace, as far as that can be read, and what that one has besides.
+pub(super) fn compare(
+    now: &OwnedFd,
+    lower: BorrowedFd<'_>,
+    name: &OsStr,
+) -> std::io::Result<Option<Attributes>> {
+    let old = match open_child(lower, name, FOR_READING) {
+        Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP) => return Ok(None),
+        opened => opened?,
+    };
+    let raw = rustix::fs::fstat(&old)?;
+    if stat(now)?.len != u64::try_from(raw.st_size).unwrap_or(0) {
+        return Ok(None);
+    }
+    let (attributes, _) = attributes(&old, &raw);
+    let now = now.as_fd().try_clone_to_owned()?;
+    Ok(is_same_content(old.into(), now.into())?.then_some(attributes))
+}

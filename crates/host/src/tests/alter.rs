@@ -1,0 +1,165 @@
+//! Everything that something can become, out of everything that can be there.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode};
+use windlass_core::{Attributes, Expect, FileErrorKind, Files, Fingerprint, Found, FoundBody, To};
+
+use super::{Ground, LOOKUPS, alter, at, expect, file, name, place};
+use crate::LocalFiles;
+
+/// What can be at the place that is to be altered, and what is expected of it.
+const STARTS: [&str; 8] = [
+    "nothing, as expected",
+    "a file, unexpected",
+    "a file, as expected",
+    "a link, as expected",
+    "a directory, as expected",
+    "a FIFO, as expected",
+    "nothing, but something was",
+    "a file, but another was",
+];
+
+/// For each of those: what is there afterwards, or which error.
+const OUTCOMES: [(&str, [&str; 8]); 7] = [
+    ("file", ["new", "Exists", "new", "NotRegular", "NotRegular", "NotRegular", "Stale", "Stale"]),
+    (
+        "attributes",
+        ["NotFound", "Exists", "old", "NotRegular", "directory", "NotRegular", "Stale", "Stale"],
+    ),
+    (
+        "moved",
+        ["other", "Exists", "other", "NotRegular", "NotRegular", "NotRegular", "Stale", "Stale"],
+    ),
+    ("linked", ["other", "Exists", "other", "other", "NotRegular", "NotRegular", "Stale", "Stale"]),
+    (
+        "symlink",
+        ["-> new", "Exists", "-> new", "-> new", "NotRegular", "NotRegular", "Stale", "Stale"],
+    ),
+    (
+        "directory",
+        ["directory", "Exists", "Exists", "Exists", "directory", "Exists", "Stale", "Stale"],
+    ),
+    (
+        "nothing",
+        ["nothing", "Exists", "nothing", "nothing", "nothing", "NotRegular", "Stale", "Stale"],
+    ),
+];
+
+#[test]
+fn everything_out_of_everything() {
+    for lookup in LOOKUPS {
+        for (to, outcomes) in OUTCOMES {
+            for (start, expected) in STARTS.into_iter().zip(outcomes) {
+                let ground = Ground::with(&[("directory/other", "other")]);
+                let files = ground.files(lookup);
+                let expect = begin(&ground, &files, start);
+                let before = show(&files, "directory/thing");
+                let made = try_it(&files, to, expect);
+                let after = show(&files, "directory/thing");
+                let (told, unchanged) = match made {
+                    Ok(()) => (after.clone(), false),
+                    Err(kind) => (name(&kind), true),
+                };
+                assert_eq!(told, expected, "{to} out of {start}");
+                if unchanged {
+                    assert_eq!(after, before, "{to} out of {start}");
+                }
+                let leftover = ground.names("work/directory").into_iter();
+                let leftover: Vec<_> =
+                    leftover.filter(|name| name != "other" && name != "thing").collect();
+                assert!(leftover.is_empty(), "{to} out of {start}: {leftover:?}");
+            }
+        }
+    }
+}
+
+fn begin(ground: &Ground, files: &LocalFiles, start: &str) -> Expect {
+    let path = ground.work("directory/thing");
+    match start.split(',').next().unwrap() {
+        "a file" => fs::write(&path, "old").unwrap(),
+        "a link" => ground.link("other", "work/directory/thing"),
+        "a directory" => fs::create_dir(&path).unwrap(),
+        "a FIFO" => rustix::fs::mkfifoat(CWD, &path, Mode::RWXU).unwrap(),
+        _ => {}
+    }
+    let there = expect(files, &place(files, "directory/thing"));
+    let zero = Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
+    match start.split_once(", ").unwrap().1 {
+        "as expected" => there,
+        "unexpected" => Expect::Absent,
+        "but something was" | "but another was" => Expect::Same(zero),
+        other => panic!("{other}"),
+    }
+}
+
+fn try_it(files: &LocalFiles, to: &str, expect: Expect) -> Result<(), FileErrorKind> {
+    let other = at(files, "directory/other");
+    let seen = files.stat(&other).unwrap().fingerprint;
+    let attributes = Attributes { mode: Some(0o700), ..Attributes::default() };
+    let to = match to {
+        "file" => file(b"new", None),
+        "attributes" => To::Attributes(&attributes),
+        "moved" => To::Moved { from: &other, seen },
+        "linked" => To::Linked { with: &other, seen },
+        "symlink" => To::Symlink(Path::new("new")),
+        "directory" => To::Directory { attributes: None },
+        "nothing" => To::Nothing,
+        unknown => panic!("{unknown}"),
+    };
+    let path = place(files, "directory/thing");
+    let altered = alter(files, &path, expect, to).map_err(|error| error.kind)?;
+    let found = files.look(&path).unwrap();
+    assert_eq!(altered.stat, found.map(|found| found.stat), "what is told is what is there");
+    Ok(())
+}
+
+fn show(files: &LocalFiles, path: &str) -> String {
+    match files.look(&place(files, path)).unwrap() {
+        None => "nothing".into(),
+        Some(Found { body, .. }) => match body {
+            FoundBody::File(file) => std::io::read_to_string(file).unwrap(),
+            FoundBody::Symlink(target) => format!("-> {}", target.display()),
+            FoundBody::Directory(_) => "directory".into(),
+            FoundBody::Other => "other kind".into(),
+        },
+    }
+}
+
+#[test]
+fn a_link_in_the_way_leads_nowhere() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("a/file", "x"), ("a/b/", ""), ("other", "x")]);
+        ground.put("outside/file", "OUTSIDE");
+        let files = ground.files(lookup);
+        let attributes = Attributes { mode: Some(0o700), ..Attributes::default() };
+        let (source, source_seen) = (at(&files, "other"), super::seen(&files, "other"));
+        let inside = at(&files, "a/file");
+        let seen = super::seen(&files, "a/file");
+        fs::rename(ground.work("a"), ground.work("was_a")).unwrap();
+        ground.link(ground.path("outside"), "work/a");
+        let outside = files.look(&place(&files, "a/file"));
+        assert_eq!(super::error(outside), "Changed");
+        for to in [
+            file(b"new", None),
+            To::Attributes(&attributes),
+            To::Moved { from: &source, seen: source_seen },
+            To::Linked { with: &source, seen: source_seen },
+            To::Symlink(Path::new("new")),
+            To::Directory { attributes: Some(&attributes) },
+            To::Nothing,
+        ] {
+            for expect in [Expect::Absent, Expect::Same(seen)] {
+                let error = super::error(alter(&files, &inside, expect, to));
+                assert_eq!(error, "Changed", "{to:?} {expect:?}");
+            }
+        }
+        let taken = To::Moved { from: &inside, seen };
+        let error = super::error(alter(&files, &place(&files, "taken"), Expect::Absent, taken));
+        assert_eq!(error, "Changed");
+        assert_eq!(fs::read_to_string(ground.path("outside/file")).unwrap(), "OUTSIDE");
+        assert_eq!(ground.names("outside"), ["file"]);
+        assert_eq!(ground.names("work"), ["a", "other", "was_a"]);
+    }
+}

@@ -1,0 +1,156 @@
+//! New files and directories: whole from their first moment, and never over something.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
+
+use super::{Ground, LOOKUPS, alter, at, error, file, place, read, seen, write};
+
+#[test]
+fn creating() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("file", "old"), ("directory/", "")]);
+        ground.link("directory/target", "work/dangling");
+        ground.link("../outside/new", "work/dangling_out");
+        let files = ground.files(lookup);
+        for path in ["new", "directory/new", "a/b/c/new", "../outside/made/new"] {
+            let written = write(&files, path, "content", Expect::Absent).unwrap();
+            assert_eq!(read(&files, path).unwrap(), "content");
+            assert_eq!(written.stat.unwrap().fingerprint, seen(&files, path));
+        }
+        for (path, real) in [("dangling", "directory/target"), ("dangling_out", "../outside/new")] {
+            write(&files, path, "through a link", Expect::Absent).unwrap();
+            assert_eq!(read(&files, real).unwrap(), "through a link");
+            assert!(ground.work(path).is_symlink());
+        }
+        for (path, expected) in [
+            ("file", "Exists"),
+            ("directory", "Exists"),
+            ("", "Exists"),
+            ("file/below", "NotADirectory"),
+            ("/", "NotRegular"),
+        ] {
+            assert_eq!(error(write(&files, path, "x", Expect::Absent)), expected, "{path}");
+        }
+        assert_eq!(read(&files, "file").unwrap(), "old");
+        let names = ["a", "dangling", "dangling_out", "directory", "file", "new"];
+        assert_eq!(ground.names("work"), names);
+    }
+}
+
+#[test]
+fn a_new_file_has_the_mode_that_any_new_file_has() {
+    let ground = Ground::with(&[("by_standard_library", "")]);
+    let files = ground.files(LOOKUPS[0]);
+    let written = write(&files, "a/new", "", Expect::Absent).unwrap();
+    let mode = |path: &str| fs::metadata(ground.work(path)).unwrap().mode() & 0o7777;
+    assert_eq!(mode("a/new"), mode("by_standard_library"));
+    assert_eq!(written.stat.unwrap().mode, mode("a/new"));
+    ground.put("work/directory/", "");
+    assert_eq!(mode("a"), mode("directory"));
+}
+
+#[test]
+fn one_of_many_creates() {
+    let ground = Ground::new();
+    let files = ground.files(LOOKUPS[0]);
+    let created = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for number in 0..20 {
+            let (files, created) = (&files, &created);
+            scope.spawn(move || {
+                match write(files, "a/b/new", number.to_string(), Expect::Absent) {
+                    Ok(_) => drop(created.fetch_add(1, Ordering::Relaxed)),
+                    Err(error) => assert_eq!(super::name(&error.kind), "Exists"),
+                }
+            });
+        }
+    });
+    assert_eq!(created.into_inner(), 1);
+    assert_eq!(ground.names("work/a/b"), ["new"]);
+}
+
+#[test]
+fn names_of_any_bytes() {
+    for lookup in LOOKUPS {
+        let ground = Ground::new();
+        let files = ground.files(lookup);
+        let longest = [b'n'; 255];
+        for name in [b"\xff\xfe".as_slice(), b"a\nb", b" ", b"-rf", b"\"'$(x)", b"*", &longest] {
+            let path = std::path::Path::new(std::ffi::OsStr::from_bytes(name));
+            write(&files, path, "first", Expect::Absent).unwrap();
+            let seen = seen(&files, path);
+            write(&files, path, "second", Expect::Same(seen)).unwrap();
+            assert_eq!(fs::read(ground.work("").join(path)).unwrap(), b"second");
+            let place = place(&files, path);
+            let expect = super::expect(&files, &place);
+            alter(&files, &place, expect, To::Nothing).unwrap();
+        }
+        let too_long = "n".repeat(256);
+        assert_eq!(error(write(&files, &too_long, "x", Expect::Absent)), "BadName");
+        assert_eq!(ground.names("work"), [""; 0]);
+    }
+}
+
+/// The name is written down before it is used, so that somebody can clean up; none of that name is touched if it exists.
+#[test]
+fn the_temporary_name_is_the_one_that_is_given() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("file", "old"), (".taken", "somebody's"), ("outside/", "")]);
+        let files = ground.files(lookup);
+        for temporary in [".windlass-1.tmp", ".taken", "", ".", "..", "a/b", "../outside/x", "\0"] {
+            for (path, expect) in
+                [("file", Expect::Same(seen(&files, "file"))), ("new", Expect::Absent)]
+            {
+                let to = file(temporary.as_bytes(), None);
+                let alteration = Alteration { expect, to, temporary: Some(temporary) };
+                files.alter(&at(&files, path), &alteration).unwrap();
+                assert_eq!(read(&files, path).unwrap(), temporary);
+            }
+            let link = To::Symlink("x".as_ref());
+            let expect = Expect::Same(seen(&files, "new"));
+            let alteration = Alteration { expect, to: link, temporary: Some(temporary) };
+            files.alter(&at(&files, "new"), &alteration).unwrap();
+            fs::remove_file(ground.work("new")).unwrap();
+            assert_eq!(ground.names("work"), [".taken", "file", "outside"]);
+        }
+        assert_eq!(read(&files, ".taken").unwrap(), "somebody's");
+        assert_eq!(ground.names("outside"), [""; 0]);
+    }
+}
+
+#[test]
+fn content_from_another_file() {
+    let ground = Ground::with(&[("one", "1"), ("old", "old")]);
+    fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
+    for length in [0, 1, 4_096, 200_000, 3_000_000] {
+        let bytes: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
+        fs::write(ground.path("outside/source"), &bytes).unwrap();
+        let source = fs::File::open(ground.path("outside/source")).unwrap();
+        let files = ground.files(LOOKUPS[0]);
+        for path in [format!("new_{length}"), "one".into(), "old".into()] {
+            let place = place(&files, &path);
+            let to = To::File { content: Source::File(&source), attributes: None };
+            alter(&files, &place, super::expect(&files, &place), to).unwrap();
+            assert_eq!(fs::read(ground.work(&path)).unwrap(), bytes, "{path}");
+        }
+    }
+    // What the kernel makes up has no length and cannot be copied by it.
+    let source = fs::File::open("/proc/self/status").unwrap();
+    let files = ground.files(LOOKUPS[0]);
+    let to = To::File { content: Source::File(&source), attributes: None };
+    alter(&files, &place(&files, "status"), Expect::Absent, to).unwrap();
+    assert!(read(&files, "status").unwrap().contains("Pid:"));
+}
+
+#[test]
+fn a_mode_that_is_told_passes_no_umask() {
+    let ground = Ground::new();
+    let files = ground.files(LOOKUPS[0]);
+    let told = Attributes { mode: Some(0o666), ..Attributes::default() };
+    alter(&files, &place(&files, "new"), Expect::Absent, file(b"", Some(&told))).unwrap();
+    assert_eq!(fs::metadata(ground.work("new")).unwrap().mode() & 0o7777, 0o666);
+}

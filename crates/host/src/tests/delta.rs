@@ -1,0 +1,441 @@
+//! What a program on a stage did is told, all of it and nothing else, in an order in which it can be done again.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use proptest::prelude::*;
+use windlass_core::{
+    Alteration, ChangedTo, Expect, FileKind, Files, ProcessChange, Resolved, Source, To,
+};
+
+use super::staged::{described, run, told};
+use super::{Ground, place};
+use crate::{Delta, Durability, LocalFiles, PASS_THROUGH, Stage, delta};
+
+fn base() -> Ground {
+    let ground = Ground::with(&[
+        ("a", "a\n"),
+        ("b/c", "c\n"),
+        ("b/d/e", "e\n"),
+        ("b/d/f", "f\n"),
+        ("empty/", ""),
+        ("run", "#!/bin/sh\n"),
+    ]);
+    ground.link("a", "work/link");
+    ground.link("b", "work/to_b");
+    ground
+}
+
+fn pass() -> Vec<String> {
+    PASS_THROUGH.map(str::to_owned).to_vec()
+}
+
+fn after(ground: &Ground, program: &str) -> (Stage, Delta) {
+    let stage = Stage::create(&ground.path("stages")).unwrap();
+    run(&stage, &ground.work(""), program);
+    let delta = read(ground, &stage);
+    (stage, delta)
+}
+
+fn read(ground: &Ground, stage: &Stage) -> Delta {
+    delta(stage, &workspace(ground), stage.created(), &[], &pass()).unwrap()
+}
+
+/// Without a slash at its end.
+fn workspace(ground: &Ground) -> PathBuf {
+    ground.path("work")
+}
+
+fn check(program: &str, expected: &[&str]) {
+    let ground = base();
+    let before = described(&workspace(&ground));
+    let (_stage, delta) = after(&ground, program);
+    let changes = delta.changes.iter().map(|change| told(change, &workspace(&ground)));
+    let passed = delta.passed.iter().map(|path| format!("passed {}", inside(&ground, path)));
+    let notes = delta.notes.iter().map(|note| format!("note: {note}"));
+    let all: Vec<String> = changes.chain(passed).chain(notes).collect();
+    assert_eq!(all, expected, "{program}");
+    assert!(delta.conflicts.is_empty(), "{program}: {:?}", delta.conflicts);
+    assert_eq!(described(&workspace(&ground)), before, "the workspace is as it was");
+    check_before(&ground, &delta.changes);
+}
+
+fn inside(ground: &Ground, path: &Path) -> String {
+    path.strip_prefix(workspace(ground)).unwrap().display().to_string()
+}
+
+/// What is told to have been there is what is there.
+fn check_before(ground: &Ground, changes: &[ProcessChange]) {
+    let files = ground.files(crate::kernel::Lookup::AtOnce);
+    for change in changes {
+        // Below what is a link in the workspace there is nothing.
+        let found = files.look(&place(&files, inside(ground, &change.path))).ok().flatten();
+        let now = found.map(|found| found.stat.fingerprint);
+        assert_eq!(change.before, now, "{}", change.path.display());
+    }
+}
+
+#[test]
+fn what_a_program_did_is_told() {
+    type Case = (&'static str, &'static [&'static str]);
+    let cases: &[Case] = &[
+        ("true", &[]),
+        ("cat a b/c; ls -lR >/dev/null", &[]),
+        ("echo x > new", &["+ new 644 x\n"]),
+        ("echo x > new; rm new", &[]),
+        ("echo x > a", &["~ a 644 x\n"]),
+        ("echo x >> b/d/e", &["~ b/d/e 644 e\nx\n"]),
+        (": >> a", &[]),
+        ("exec 3<>a", &[]),
+        (": > a", &["~ a 644 "]),
+        ("cp -p a x; mv x a", &[]),
+        ("cp a x; mv x a", &["a a modified"]),
+        ("touch a", &["a a modified"]),
+        ("chmod 755 run", &["a run 755"]),
+        ("chmod 755 run; chmod 644 run", &[]),
+        ("chmod 4755 run; echo x >> run; chmod 4755 run", &["~ run 4755 #!/bin/sh\nx\n"]),
+        ("chmod 600 a; echo x > a", &["~ a 600 x\n"]),
+        ("rm a", &["- a"]),
+        ("rm -rf b", &["- b/d/f", "- b/d/e", "- b/d", "- b/c", "- b"]),
+        ("rm -rf b/d", &["- b/d/f", "- b/d/e", "- b/d"]),
+        (
+            "rm -rf *",
+            &[
+                "- to_b", "- run", "- link", "- empty", "- b/d/f", "- b/d/e", "- b/d", "- b/c",
+                "- b", "- a",
+            ],
+        ),
+        ("rmdir empty", &["- empty"]),
+        ("mkdir -p x/y/z", &["+ x/ 755", "+ x/y/ 755", "+ x/y/z/ 755"]),
+        ("mkdir -m 700 x; echo 1 > x/y", &["+ x/ 700", "+ x/y 644 1\n"]),
+        ("chmod 700 b", &["a b 700"]),
+        ("chmod 555 b; echo x > b/new", &["+ b/new 644 x\n", "a b 555"]),
+        ("chmod 700 b; echo x > b/new; rm b/c", &["a b 700", "- b/c", "+ b/new 644 x\n"]),
+        ("touch b", &[]),
+        ("mv a z", &["- a", "+ z 644 a\n"]),
+        ("mv a b/c", &["- a", "~ b/c 644 a\n"]),
+        (
+            "mv b z",
+            &[
+                "- b/d/f",
+                "- b/d/e",
+                "- b/d",
+                "- b/c",
+                "- b",
+                "+ z/ 755",
+                "+ z/c 644 c\n",
+                "+ z/d/ 755",
+                "+ z/d/e 644 e\n",
+                "+ z/d/f 644 f\n",
+            ],
+        ),
+        ("mv a x; mv x a", &[]),
+        ("mv empty other", &["- empty", "+ other/ 755"]),
+        ("ln -s nowhere x", &["+ x -> nowhere"]),
+        ("ln -sfn b link", &["~ link -> b"]),
+        ("rm link; ln -s a link", &[]),
+        ("rm link; echo x > link", &["~ link 644 x\n"]),
+        ("rm a; ln -s b a", &["~ a -> b"]),
+        ("rm a; mkdir a; echo x > a/x", &["~ a/ 755", "+ a/x 644 x\n"]),
+        ("rm to_b; mkdir to_b; echo x > to_b/c", &["~ to_b/ 755", "+ to_b/c 644 x\n"]),
+        ("rm -r b/d; echo x > b/d", &["- b/d/f", "- b/d/e", "~ b/d 644 x\n"]),
+        ("rm -r b; ln -s empty b", &["- b/d/f", "- b/d/e", "- b/d", "- b/c", "~ b -> empty"]),
+        ("rmdir empty; echo x > empty", &["~ empty 644 x\n"]),
+        ("rm -r b; mkdir b", &["- b/d/f", "- b/d/e", "- b/d", "- b/c"]),
+        ("rm -r b; mkdir -m 700 b", &["a b 700", "- b/d/f", "- b/d/e", "- b/d", "- b/c"]),
+        (
+            "rm -r b; mkdir -p b/d; echo x > b/d/e; echo n > b/d/n",
+            &["- b/d/f", "- b/c", "~ b/d/e 644 x\n", "+ b/d/n 644 n\n"],
+        ),
+        ("rm -r b/d; mkdir b/d; echo e > b/d/e", &["- b/d/f", "a b/d/e modified"]),
+        ("rm -r b; mkdir b; echo x > b/d", &["- b/d/f", "- b/d/e", "- b/c", "~ b/d 644 x\n"]),
+        (
+            "echo x > x; ln x y; mkdir s; ln x s/z",
+            &["+ s/ 755", "+ s/z 644 x\n", "+ x = s/z", "+ y = s/z"],
+        ),
+        ("ln a x", &["+ x 644 a\n"]),
+        ("echo x >> a; ln a x", &["~ a 644 a\nx\n", "+ x 644 a\nx\n"]),
+        ("echo x > x; ln -f x a; ln x y", &["~ a 644 x\n", "+ x 644 x\n", "+ y 644 x\n"]),
+        ("echo x > x; chmod 0 x; ln x y", &["+ x 0 x\n", "+ y = x"]),
+        ("echo x > x; chmod 0 x; ln x y; ln -f x a", &["~ a 0 x\n", "+ x 0 x\n", "+ y 0 x\n"]),
+        ("mkfifo p", &["note: p is a FIFO, which is left out"]),
+        ("rm a; mkfifo a", &["- a", "note: a is a FIFO, which is left out"]),
+        (
+            "rm -r b; mkfifo b",
+            &[
+                "- b/d/f",
+                "- b/d/e",
+                "- b/d",
+                "- b/c",
+                "- b",
+                "note: b is a FIFO, which is left out",
+            ],
+        ),
+        (
+            "mkdir node_modules; echo x > node_modules/y; echo 1 > z",
+            &["+ z 644 1\n", "passed node_modules"],
+        ),
+        ("mkdir -p n/.venv/bin", &["+ n/ 755", "passed n/.venv"]),
+        ("mkdir target; echo x > target/y", &["+ target/ 755", "+ target/y 644 x\n"]),
+        (
+            "mkdir -p n/target; echo x > n/target/y; echo target > n/.gitignore",
+            &["+ n/ 755", "+ n/.gitignore 644 target\n", "passed n/target"],
+        ),
+        (
+            "mkdir build dist; echo 'Signature: 8a477f597d28d172789f06886806bc55' > build/CACHEDIR.TAG; echo no > dist/CACHEDIR.TAG",
+            &["+ dist/ 755", "+ dist/CACHEDIR.TAG 644 no\n", "passed build"],
+        ),
+        (
+            "rm a; mkdir a; ln -s a target; echo x > node_modules",
+            &["~ a/ 755", "+ node_modules 644 x\n", "+ target -> a"],
+        ),
+    ];
+    for (program, expected) in cases {
+        check(program, expected);
+    }
+}
+
+#[test]
+fn names_are_bytes() {
+    let ground = base();
+    let odd = |name: &[u8]| workspace(&ground).join(OsStr::from_bytes(name));
+    fs::write(odd(b"\xff\n old"), "x").unwrap();
+    let (_stage, delta) = after(
+        &ground,
+        r#"rm "$(printf '\377\n old')"; mkdir "$(printf 'd\200')"; echo 1 > "$(printf 'd\200/ \t\376')""#,
+    );
+    let paths: Vec<PathBuf> = delta.changes.iter().map(|change| change.path.clone()).collect();
+    assert_eq!(paths, [odd(b"\xff\n old"), odd(b"d\x80"), odd(b"d\x80/ \t\xfe")]);
+}
+
+#[test]
+fn a_change_by_somebody_else_is_a_conflict() {
+    type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a [&'a str]);
+    let cases: &[Case<'_>] = &[
+        ("echo x > a", &|work| fs::write(work.join("a"), "theirs").unwrap(), &["a"]),
+        ("rm a", &|work| fs::write(work.join("a"), "theirs").unwrap(), &["a"]),
+        ("echo x > a", &|work| fs::write(work.join("b/c"), "theirs").unwrap(), &[]),
+        (
+            "touch a",
+            &|work| fs::set_permissions(work.join("a"), PermissionsExt::from_mode(0o600)).unwrap(),
+            &["a"],
+        ),
+        ("echo x > new", &|work| fs::write(work.join("new"), "theirs").unwrap(), &["new"]),
+        ("rm -r b", &|work| fs::write(work.join("b/d/new"), "theirs").unwrap(), &["b/d/new"]),
+        ("rm -r b", &|work| fs::remove_file(work.join("b/d/e")).unwrap(), &[]),
+        ("rm -r b; mkdir b", &|work| symlink("a", work.join("b/new")).unwrap(), &["b/new"]),
+        ("echo x > b/d/e", &|work| fs::remove_dir_all(work.join("b")).unwrap(), &["b"]),
+        ("rm a", &|work| fs::remove_file(work.join("a")).unwrap(), &[]),
+        ("chmod 700 b", &|work| fs::write(work.join("b/new"), "theirs").unwrap(), &[]),
+        (": >> a", &|_| {}, &[]),
+    ];
+    for (program, theirs, expected) in cases {
+        let ground = base();
+        let stage = Stage::create(&ground.path("stages")).unwrap();
+        run(&stage, &workspace(&ground), program);
+        wait_for_another_stamp(&ground, stage.created());
+        theirs(&workspace(&ground));
+        let delta = read(&ground, &stage);
+        let conflicts: Vec<_> = delta.conflicts.iter().map(|path| inside(&ground, path)).collect();
+        assert_eq!(conflicts, *expected, "{program}");
+    }
+}
+
+/// Stamps are some milliseconds coarse.
+fn wait_for_another_stamp(ground: &Ground, than: i64) {
+    use std::os::unix::fs::MetadataExt;
+    loop {
+        ground.put("stamp", "x");
+        let metadata = fs::metadata(ground.path("stamp")).unwrap();
+        if metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec() > than {
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_is_neither_file_link_nor_directory_stays_where_it_is() {
+    type Case = (&'static str, &'static [&'static str], usize);
+    let cases: &[Case] = &[
+        ("rm -r b", &["- b/d/f", "- b/d/e", "- b/c"], 1),
+        ("rm -r b; mkdir b", &["- b/d/f", "- b/d/e", "- b/c"], 1),
+        ("rm b/d/fifo", &[], 1),
+        ("rm b/d/fifo; echo x > b/d/fifo", &[], 1),
+        ("rm -r b; echo x > b", &[], 1),
+        ("echo x > b/c", &["~ b/c 644 x\n"], 0),
+    ];
+    for (program, expected, notes) in cases {
+        let ground = base();
+        rustix::fs::mkfifoat(rustix::fs::CWD, ground.work("b/d/fifo"), rustix::fs::Mode::RWXU)
+            .unwrap();
+        let (_stage, delta) = after(&ground, program);
+        let all: Vec<_> =
+            delta.changes.iter().map(|change| told(change, &workspace(&ground))).collect();
+        assert_eq!(all, *expected, "{program}");
+        assert_eq!(delta.notes.len(), *notes, "{program}: {:?}", delta.notes);
+    }
+}
+
+#[test]
+fn extended_attributes_are_told() {
+    let ground = base();
+    let set = |path: &Path, name: &str, value: &[u8]| {
+        rustix::fs::setxattr(path, name, value, rustix::fs::XattrFlags::empty()).unwrap();
+    };
+    set(&ground.work("a"), "user.old", b"1");
+    set(&ground.work("b"), "user.old", b"1");
+    let (stage, _) = after(&ground, "chmod 600 a; chmod 700 b; echo x > new; echo y >> run");
+    // What a program on the stage would have done, had there been one for it.
+    for name in ["a", "b", "new", "run"] {
+        set(&stage.upper().join(name), "user.new", b"2");
+    }
+    rustix::fs::removexattr(stage.upper().join("a"), "user.old").unwrap();
+    let delta = read(&ground, &stage);
+    let all: Vec<_> =
+        delta.changes.iter().map(|change| told(change, &workspace(&ground))).collect();
+    let expected = [
+        "a b 700 user.new=2 user.old=1",
+        "a a 600 user.new=2",
+        "+ new 644 user.new=2 x\n",
+        "~ run 644 user.new=2 #!/bin/sh\ny\n",
+    ];
+    assert_eq!(all, expected);
+    assert_eq!(delta.notes, ["a keeps its extended attribute user.old, which was removed"]);
+}
+
+#[test]
+fn what_things_are_mounted_on_is_no_change() {
+    type Case = (&'static str, &'static [&'static str]);
+    let cases: &[Case] = &[
+        ("mkdir -p .git/hooks; : > .git/config; : > .env", &[]),
+        (
+            "mkdir -p .git/hooks; : > .git/config; echo x > .git/HEAD",
+            &["+ .git/ 755", "+ .git/HEAD 644 x\n"],
+        ),
+        ("mkdir -p .git/hooks; echo x > .env", &["+ .env 644 x\n"]),
+        ("mkdir -p .git/hooks/node_modules", &["+ .git/ 755", "+ .git/hooks/ 755"]),
+        (": > a", &["~ a 644 "]),
+    ];
+    for (program, expected) in cases {
+        let ground = base();
+        let stage = Stage::create(&ground.path("stages")).unwrap();
+        run(&stage, &workspace(&ground), program);
+        let work = workspace(&ground);
+        let placeholders =
+            [".git", ".git/hooks", ".git/config", ".env", "a"].map(|name| work.join(name));
+        let delta = delta(&stage, &work, stage.created(), &placeholders, &pass()).unwrap();
+        let all: Vec<_> = delta.changes.iter().map(|change| told(change, &work)).collect();
+        assert_eq!(all, *expected, "{program}");
+    }
+}
+
+#[test]
+fn a_redirected_directory_is_refused() {
+    let ground = base();
+    let (stage, _) = after(&ground, "mkdir x");
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(stage.upper().join("x"), "user.overlay.redirect", b"/b", flags).unwrap();
+    let refused = delta(&stage, &workspace(&ground), stage.created(), &[], &[]).unwrap_err();
+    assert!(refused.to_string().contains("redirect_dir"), "{refused}");
+}
+
+/// Makes the changes, one after the other, as a commit does.
+fn apply(files: &LocalFiles, delta: &Delta) {
+    let resolved = |path: &Path| place(files, path.strip_prefix(files.workspace()).unwrap());
+    for change in &delta.changes {
+        let path = resolved(&change.path);
+        let alter = |expect, to| {
+            let alteration = Alteration { expect, to, temporary: None };
+            files.alter(&path, &alteration).unwrap_or_else(|error| panic!("{error}\n{delta:#?}"));
+        };
+        let other: Resolved;
+        let to = match &change.to {
+            ChangedTo::File(content, attributes) => {
+                To::File { content: Source::At(content), attributes: Some(attributes) }
+            }
+            ChangedTo::Attributes(attributes) => To::Attributes(attributes),
+            ChangedTo::Linked(with) => {
+                other = resolved(with);
+                let seen = files.look(&other).unwrap().unwrap().stat.fingerprint;
+                To::Linked { with: &other, seen }
+            }
+            ChangedTo::Symlink(target) => To::Symlink(target),
+            ChangedTo::Directory(attributes) => To::Directory { attributes: Some(attributes) },
+            ChangedTo::Nothing => To::Nothing,
+        };
+        let there = files.look(&path).unwrap();
+        let mut expect = change.before.map_or(Expect::Absent, Expect::Same);
+        let kind = match to {
+            To::File { .. } => Some(FileKind::File),
+            To::Symlink(_) => Some(FileKind::Symlink),
+            To::Directory { .. } => Some(FileKind::Directory),
+            _ => None,
+        };
+        if there.is_some_and(|there| kind.is_some_and(|kind| there.stat.kind != kind)) {
+            alter(expect, To::Nothing);
+            expect = Expect::Absent;
+        }
+        alter(expect, to);
+    }
+}
+
+fn path() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "a", "b", "b/c", "b/d", "b/d/e", "b/d/n", "empty", "empty/x", "link", "to_b", "n", "n/m",
+        "n/m/o", "run",
+    ])
+}
+
+fn operation() -> impl Strategy<Value = String> {
+    let two = |command: &'static str| {
+        (path(), path()).prop_map(move |(one, other)| format!("{command} {one} {other}"))
+    };
+    let one = |command: &'static str| path().prop_map(move |path| format!("{command} {path}"));
+    prop_oneof![
+        one("echo one >"),
+        one("echo two >>"),
+        one("rm -f"),
+        one("rm -rf"),
+        one("rmdir"),
+        one("mkdir"),
+        one("mkdir -p"),
+        one("touch"),
+        one("chmod 600"),
+        one("chmod 755"),
+        one("chmod 0"),
+        two("mv -f"),
+        two("mv -fT"),
+        two("cp -r"),
+        two("ln -f"),
+        two("ln -sfn"),
+        one("rm -rf b; mkdir -p b/d; echo three >"),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// To do it on a stage and make the changes is to do it.
+    #[test]
+    fn the_same_as_without_a_stage(operations in prop::collection::vec(operation(), 1..12)) {
+        let ground = base();
+        let twin = ground.path("twin");
+        let copied = Command::new("cp").arg("-a").arg(workspace(&ground)).arg(&twin).status().unwrap();
+        prop_assert!(copied.success());
+        let program = format!("exec 2>/dev/null\n{}\ntrue", operations.join("\n"));
+        prop_assert!(Command::new("sh").arg("-c").arg(&program).current_dir(&twin).status().unwrap().success());
+
+        let (stage, delta) = after(&ground, &program);
+        prop_assert!(delta.conflicts.is_empty() && delta.notes.is_empty());
+        check_before(&ground, &delta.changes);
+        let files = LocalFiles::open_by(&workspace(&ground), crate::kernel::Lookup::AtOnce, Durability::Kernel).unwrap();
+        apply(&files, &delta);
+        prop_assert_eq!(described(&workspace(&ground)), described(&twin), "{}\n{:#?}", program, delta);
+        drop(stage);
+        prop_assert!(ground.names("stages").is_empty());
+    }
+}

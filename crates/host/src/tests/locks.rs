@@ -1,0 +1,124 @@
+//! Several who change one thing: threads, names, and processes.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use windlass_core::{Expect, Files};
+
+use super::process::{self, tell_ready, wait_until_ready, work};
+use super::{Ground, LOOKUPS, alter, at, file, read, rewrite};
+use crate::alter::locks::{Key, Locks, lock_between_processes};
+use crate::{Durability, LocalFiles};
+
+const PROCESSES: usize = 2;
+const LINES: usize = 100;
+
+#[test]
+fn no_line_of_two_processes_is_lost() {
+    for links in [1, 2] {
+        let ground = Ground::with(&[("list", "")]);
+        if links == 2 {
+            fs::hard_link(ground.work("list"), ground.work("alias")).unwrap();
+        }
+        let names = if links == 2 { ["list", "alias"] } else { ["list", "list"] };
+        let started = names.map(|name| process::start("locks::appends_lines", &ground, name));
+        // Both begin when both are there.
+        let mut started = started.map(wait_until_ready);
+        ground.put("work/go", "");
+        for child in &mut started {
+            assert!(child.wait().unwrap().success());
+        }
+        let text = fs::read_to_string(ground.work("list")).unwrap();
+        let mut lines: Vec<_> = text.lines().collect();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), PROCESSES * LINES, "{text}");
+        assert_eq!(ground.names("work").len(), links + 1, "nothing is left behind");
+    }
+}
+
+#[test]
+#[ignore = "the other process of `no_line_of_two_processes_is_lost`"]
+fn appends_lines() {
+    let (workspace, name) = work();
+    let files = LocalFiles::open_with(Path::new(&workspace), Durability::Kernel).unwrap();
+    tell_ready();
+    while !Path::new(&workspace).join("go").exists() {
+        std::thread::yield_now();
+    }
+    for number in 0..LINES {
+        append(&files, &name, &format!("{} {number}\n", std::process::id()));
+    }
+}
+
+/// Reads, adds a line, writes; again from the beginning if somebody was faster.
+fn append(files: &LocalFiles, name: &str, line: &str) {
+    loop {
+        let path = at(files, name);
+        let Ok(before) = files.open(&path) else { continue };
+        let text = std::io::read_to_string(before.file).unwrap() + line;
+        let expect = Expect::Same(before.stat.fingerprint);
+        match alter(files, &path, expect, file(text.as_bytes(), None)) {
+            Ok(_) => return,
+            Err(error) => {
+                let kind = super::name(&error.kind);
+                assert!(["Stale", "Changed"].contains(&kind.as_str()), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_lock_dies_with_its_holder() {
+    let ground = Ground::with(&[("file", "old")]);
+    let mut holder =
+        wait_until_ready(process::start("locks::holds_a_lock_for_ever", &ground, "file"));
+    let files = ground.files(LOOKUPS[0]);
+    std::thread::scope(|scope| {
+        let change = scope.spawn(|| rewrite(&files, "file", "new"));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        change.join().unwrap().unwrap();
+    });
+    assert_eq!(read(&files, "file").unwrap(), "new");
+}
+
+#[test]
+#[ignore = "the other process of `a_lock_dies_with_its_holder`"]
+fn holds_a_lock_for_ever() {
+    let (workspace, name) = work();
+    let file = fs::File::open(Path::new(&workspace).join(name)).unwrap();
+    lock_between_processes(&file).unwrap();
+    tell_ready();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Whoever holds a key is alone with it, in whichever order keys are asked for, and everybody gets their turn.
+#[test]
+fn keys_exclude_each_other() {
+    let locks = Locks::default();
+    let (file, place) = (Key::Object(1, 7), Key::Place(Path::new("/a")));
+    let inside = [(file, AtomicUsize::new(0)), (place, AtomicUsize::new(0))];
+    let asked = [(file, Some(place)), (place, Some(file)), (file, None), (place, Some(place))];
+    std::thread::scope(|scope| {
+        for (first, second) in asked.into_iter().cycle().take(12) {
+            let (locks, inside) = (&locks, &inside);
+            scope.spawn(move || {
+                for _ in 0..200 {
+                    let held = locks.hold(first, second);
+                    let mine = |key: &Key<'_>| *key == first || Some(*key) == second;
+                    for (_, count) in inside.iter().filter(|(key, _)| mine(key)) {
+                        assert_eq!(count.fetch_add(1, Ordering::SeqCst), 0);
+                    }
+                    for (_, count) in inside.iter().filter(|(key, _)| mine(key)) {
+                        count.fetch_sub(1, Ordering::SeqCst);
+                    }
+                    drop(held);
+                }
+            });
+        }
+    });
+}

@@ -1,0 +1,86 @@
+//! Moving what was seen: the same file at another place.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+use windlass_core::{Altered, Expect, FileError, To};
+
+use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, seen};
+use crate::LocalFiles;
+
+/// Moves what is there now to where nothing is.
+fn move_here(files: &LocalFiles, from: &str, to: &str) -> Result<Altered, FileError> {
+    let moved = To::Moved { from: &at(files, from), seen: seen(files, from) };
+    alter(files, &at(files, to), Expect::Absent, moved)
+}
+
+#[test]
+fn a_moved_file_is_the_same_file() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("run.sh", "x")]);
+        fs::set_permissions(ground.work("run.sh"), fs::Permissions::from_mode(0o751)).unwrap();
+        let inode = fs::metadata(ground.work("run.sh")).unwrap().ino();
+        let files = ground.files(lookup);
+        let stat = move_here(&files, "run.sh", "bin/tools/run").unwrap().stat.unwrap();
+        assert_eq!((stat.mode, stat.fingerprint.inode), (0o751, inode));
+        assert_eq!(stat.fingerprint, seen(&files, "bin/tools/run"));
+        assert_eq!(ground.names("work"), ["bin"]);
+    }
+}
+
+#[test]
+fn nothing_is_moved_over_something() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("a", "a"), ("b", "b"), ("directory/", "")]);
+        let files = ground.files(lookup);
+        for to in ["a", "b", "directory"] {
+            assert_eq!(error(move_here(&files, "a", to)), "Exists", "{to}");
+        }
+        let (place, fingerprint) = (at(&files, "a"), seen(&files, "a"));
+        ground.put("work/a", "by another");
+        let new = at(&files, "new/deep/c");
+        assert_eq!(
+            error(alter(
+                &files,
+                &new,
+                Expect::Absent,
+                To::Moved { from: &place, seen: fingerprint }
+            )),
+            "Stale"
+        );
+        assert_eq!(read(&files, "b").unwrap(), "b");
+        assert_eq!(ground.names("work"), ["a", "b", "directory"], "no parents are left behind");
+    }
+}
+
+#[test]
+fn what_was_seen_can_be_moved_over() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("a", "a"), ("b", "b"), ("one", "x")]);
+        fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
+        let files = ground.files(lookup);
+        let over = |from: &str, to: &str| {
+            let moved = To::Moved { from: &at(&files, from), seen: seen(&files, from) };
+            alter(&files, &at(&files, to), Expect::Same(seen(&files, to)), moved)
+        };
+        over("a", "b").unwrap();
+        assert_eq!(read(&files, "b").unwrap(), "a");
+        assert_eq!(error(over("one", "two")), "Exists", "they are one file");
+        assert_eq!(ground.names("work"), ["b", "one", "two"]);
+    }
+}
+
+#[test]
+fn a_link_is_moved_and_not_followed() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("file", "x")]);
+        ground.link("file", "work/link");
+        let files = ground.files(lookup);
+        let link = place(&files, "link");
+        let Expect::Same(seen) = expect(&files, &link) else { panic!() };
+        let moved = To::Moved { from: &link, seen };
+        alter(&files, &place(&files, "a/moved"), Expect::Absent, moved).unwrap();
+        assert_eq!(fs::read_link(ground.work("a/moved")).unwrap().to_str(), Some("file"));
+        assert_eq!(ground.names("work"), ["a", "file"]);
+    }
+}

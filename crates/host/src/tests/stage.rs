@@ -1,0 +1,182 @@
+//! Stages: made for nobody else, gone when they are dropped, and swept when nobody is left to drop them.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+
+use super::process::{self, tell_ready, wait_until_ready};
+use super::{Ground, staged};
+use crate::Stage;
+use crate::isolate::clear::remove_tree;
+
+const NOBODY: u32 = 65_534;
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().mode() & 0o7777
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_stage_is_nobody_elses_and_gone_when_dropped() {
+    let ground = Ground::new();
+    let stages = ground.path("state/stages");
+    let (one, other) = (Stage::create(&stages).unwrap(), Stage::create(&stages).unwrap());
+    assert_ne!(one.upper(), other.upper());
+    for path in [&stages, one.upper(), one.work(), one.upper().parent().unwrap()] {
+        assert_eq!(mode(path), 0o700, "{}", path.display());
+    }
+    drop(one);
+    assert_eq!(ground.names("state/stages").len(), 1);
+    drop(other);
+    assert!(ground.names("state/stages").is_empty());
+}
+
+#[test]
+fn the_stamp_of_a_stage_is_between_those_of_before_and_after() {
+    let ground = Ground::new();
+    let changed = |name: &str| {
+        ground.put(name, "x");
+        // A stamp that was asked for is not given twice.
+        let metadata = || fs::metadata(ground.path(name)).unwrap();
+        let _asked = metadata();
+        ground.put(name, "xx");
+        metadata().ctime() * 1_000_000_000 + metadata().ctime_nsec()
+    };
+    for number in 0..50 {
+        let before = changed(&format!("work/before{number}"));
+        let stage = Stage::create(&ground.path("stages")).unwrap();
+        assert!(before <= stage.created());
+        assert!(stage.created() <= changed(&format!("work/after{number}")));
+    }
+}
+
+#[test]
+fn the_upper_directory_looks_like_the_workspace() {
+    let ground = Ground::new();
+    set_mode(&ground.work(""), 0o2750);
+    let stage = Stage::create(&ground.path("stages")).unwrap();
+    stage.look_like(&ground.work("")).unwrap();
+    assert_eq!(mode(stage.upper()), 0o2750);
+}
+
+/// A tree as a program could leave it behind.
+fn make_a_mess(root: &Path) {
+    fs::create_dir_all(root.join("a/b/c")).unwrap();
+    fs::write(root.join("a/b/file"), "x").unwrap();
+    fs::write(root.join("removed-0"), "a name that is taken").unwrap();
+    symlink("/", root.join("a/link")).unwrap();
+    for (name, mode) in [("a/b/file", 0), ("a/b/c", 0), ("a/b", 0o111), ("a", 0)] {
+        set_mode(&root.join(name), mode);
+    }
+}
+
+/// Deeper than a process may have open files, and deeper than a path may be long.
+fn make_it_deep(root: &Path) {
+    let directory = fs::File::open(root).unwrap();
+    let mut at = std::os::fd::OwnedFd::from(directory);
+    for _ in 0..3000 {
+        rustix::fs::mkdirat(&at, "d", rustix::fs::Mode::RWXU).unwrap();
+        let flags = crate::kernel::FOR_LISTING;
+        at = rustix::fs::openat(&at, "d", flags, rustix::fs::Mode::empty()).unwrap();
+    }
+}
+
+#[test]
+fn whatever_is_on_a_stage_it_is_removed() {
+    let ground = Ground::new();
+    for mess in [make_a_mess, make_it_deep] {
+        let stage = Stage::create(&ground.path("stages")).unwrap();
+        mess(stage.upper());
+        drop(stage);
+        assert!(ground.names("stages").is_empty());
+    }
+    remove_tree(&ground.path("stages/never there")).unwrap();
+    assert!(remove_tree(&ground.path("stages/../work/../outside")).is_ok());
+    assert!(!ground.path("outside").exists());
+}
+
+/// For the system's administrator modes are no obstacle, so here it is somebody else, or whoever runs the tests.
+#[test]
+fn an_ordinary_user_can_remove_what_a_mount_left() {
+    let ground = Ground::with(&[("d/file", "x")]);
+    let program = ground.path("program");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    set_mode(&ground.path(""), 0o777);
+    let mut command = process::command(&program, "stage::stages_as_nobody", &ground, "");
+    if rustix::process::geteuid().is_root() {
+        for name in ["d/file", "d", ""] {
+            std::os::unix::fs::chown(ground.work(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+#[ignore = "the other process of `an_ordinary_user_can_remove_what_a_mount_left`"]
+fn stages_as_nobody() {
+    let (workspace, _) = process::work();
+    let workspace = Path::new(&workspace);
+    let stages = workspace.parent().unwrap().join("stages");
+    let stage = Stage::create(&stages).unwrap();
+    staged::run(&stage, workspace, "rm d/file; mkdir new; echo x > new/y; chmod 0 new/y new d");
+    make_a_mess(stage.upper());
+    assert_eq!(mode(&stage.work().join("work")), 0);
+    let delta = crate::delta(&stage, workspace, stage.created(), &[], &[]).unwrap();
+    let told: Vec<String> =
+        delta.changes.iter().map(|change| staged::told(change, workspace)).collect();
+    assert_eq!(
+        told,
+        [
+            "- d/file",
+            "+ a/ 0",
+            "+ a/b/ 111",
+            "+ a/b/c/ 0",
+            "+ a/b/file 0 x",
+            "+ a/link -> /",
+            "+ new/ 0",
+            "+ new/y 0 x\n",
+            "+ removed-0 644 a name that is taken",
+            "a d 0"
+        ]
+    );
+    drop(stage);
+    assert_eq!(fs::read_dir(&stages).unwrap().count(), 0);
+}
+
+#[test]
+fn stages_of_the_dead_are_swept() {
+    let ground = Ground::new();
+    let stages = ground.path("stages");
+    assert_eq!(Stage::sweep(&stages).unwrap(), 0, "there is none yet");
+    let mut child = wait_until_ready(process::start("stage::dies_on_its_stage", &ground, ""));
+    let own = Stage::create(&stages).unwrap();
+    assert_eq!(Stage::sweep(&stages).unwrap(), 0, "both are alive");
+    assert_eq!(ground.names("stages").len(), 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What died before it had a lock, and what is not ours.
+    ground.put("stages/0123456789abcdef/upper/", "");
+    ground.put("stages/else/file", "x");
+    ground.put("stages/fedcba9876543210", "a file");
+    assert_eq!(Stage::sweep(&stages).unwrap(), 2);
+    assert!(own.upper().exists());
+    drop(own);
+    assert_eq!(ground.names("stages"), ["else", "fedcba9876543210"]);
+}
+
+#[test]
+#[ignore = "the other process of `stages_of_the_dead_are_swept`"]
+fn dies_on_its_stage() {
+    let (workspace, _) = process::work();
+    let stages = Path::new(&workspace).parent().unwrap().join("stages");
+    let stage = Stage::create(&stages).unwrap();
+    fs::write(stage.upper().join("file"), "x").unwrap();
+    tell_ready();
+    std::thread::sleep(std::time::Duration::from_mins(10));
+}

@@ -1,0 +1,276 @@
+//! Any number of alterations of anything into anything: the tree is always what a simple model of it says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use windlass_core::{Attributes, Expect, Files, Fingerprint, Resolved, To};
+
+use super::{Ground, LOOKUPS, alter, file, place};
+use crate::{Durability, LocalFiles};
+
+const PLACES: [&str; 8] = ["a", "b", "c", "a/x", "a/y", "b/x", "a/x/z", "c/d/e"];
+
+#[derive(Debug, Clone)]
+enum Act {
+    Write(&'static str, Option<u32>),
+    Attributes(u32),
+    Move(&'static str),
+    Link(&'static str),
+    Symlink(&'static str),
+    Directory,
+    Remove,
+}
+
+/// What is said to be there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Claim {
+    Truth,
+    Nothing,
+    Nonsense,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let place = || prop::sample::select(PLACES.as_slice());
+    let mode = || prop::sample::select(vec![0o700, 0o755, 0o750]);
+    let content = prop::sample::select(vec!["", "one", "two", "a longer text than the others"]);
+    prop_oneof![
+        4 => (content, prop::option::of(mode())).prop_map(|(content, mode)| Act::Write(content, mode)),
+        1 => mode().prop_map(Act::Attributes),
+        2 => place().prop_map(Act::Move),
+        2 => place().prop_map(Act::Link),
+        1 => prop::sample::select(vec!["a", "..", "/nowhere"]).prop_map(Act::Symlink),
+        1 => Just(Act::Directory),
+        2 => Just(Act::Remove),
+    ]
+}
+
+fn claim() -> impl Strategy<Value = Claim> {
+    prop_oneof![8 => Just(Claim::Truth), 1 => Just(Claim::Nothing), 1 => Just(Claim::Nonsense)]
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Node {
+    /// A name of one of the files.
+    File(usize),
+    Symlink(&'static str),
+    Directory(u32),
+}
+
+/// What should be there.
+#[derive(Debug, Clone)]
+struct Model {
+    nodes: BTreeMap<PathBuf, Node>,
+    /// The content and mode of each file.
+    files: Vec<(&'static str, u32)>,
+    /// What new files and directories have.
+    modes: (u32, u32),
+}
+
+impl Model {
+    /// The tree afterwards; `None` if it must be refused.
+    fn after(&self, path: &Path, act: &Act, claim: Claim) -> Option<Self> {
+        let there = self.nodes.get(path).cloned();
+        match claim {
+            Claim::Nonsense => return None,
+            Claim::Nothing if there.is_some() => return None,
+            Claim::Nothing | Claim::Truth => {}
+        }
+        let mut after = self.clone();
+        match (act, there) {
+            (Act::Write(content, mode), None) => {
+                after.make_parents(path)?;
+                after.files.push((content, mode.unwrap_or(self.modes.0)));
+                after.nodes.insert(path.into(), Node::File(after.files.len() - 1));
+            }
+            (Act::Write(content, mode), Some(Node::File(number))) => {
+                after.files[number] = (content, mode.unwrap_or(self.files[number].1));
+            }
+            (Act::Attributes(mode), Some(Node::File(number))) => after.files[number].1 = *mode,
+            (Act::Attributes(mode), Some(Node::Directory(_))) => {
+                after.nodes.insert(path.into(), Node::Directory(*mode));
+            }
+            (Act::Move(from), there) => {
+                let moved = self.nodes.get(Path::new(from))?.clone();
+                match (&moved, there) {
+                    (_, None) => after.make_parents(path)?,
+                    (Node::File(one), Some(Node::File(other))) if *one == other => return None,
+                    (_, Some(Node::File(_))) => {}
+                    _ => return None,
+                }
+                if matches!(moved, Node::Directory(_)) || Path::new(from) == path {
+                    return None;
+                }
+                after.nodes.remove(Path::new(from));
+                after.nodes.insert(path.into(), moved);
+            }
+            (Act::Link(with), there) => {
+                let Node::File(number) = self.nodes.get(Path::new(with))? else { return None };
+                match there {
+                    None => after.make_parents(path)?,
+                    Some(Node::Directory(_)) => return None,
+                    Some(_) => {}
+                }
+                after.nodes.insert(path.into(), Node::File(*number));
+            }
+            (Act::Symlink(target), there) => {
+                match there {
+                    None => after.make_parents(path)?,
+                    Some(Node::Directory(_)) => return None,
+                    Some(_) => {}
+                }
+                after.nodes.insert(path.into(), Node::Symlink(target));
+            }
+            (Act::Directory, None) => {
+                after.make_parents(path)?;
+                after.nodes.insert(path.into(), Node::Directory(self.modes.1));
+            }
+            (Act::Directory, Some(Node::Directory(_))) => {}
+            (Act::Remove, None) => {
+                let through_link = path
+                    .ancestors()
+                    .skip(1)
+                    .any(|above| matches!(self.nodes.get(above), Some(Node::Symlink(_))));
+                if through_link {
+                    return None;
+                }
+            }
+            (Act::Remove, Some(_)) => {
+                let is_below = |other: &&PathBuf| other.starts_with(path) && *other != path;
+                if self.nodes.keys().any(|other| is_below(&other)) {
+                    return None;
+                }
+                after.nodes.remove(path);
+            }
+            _ => return None,
+        }
+        Some(after)
+    }
+
+    /// `None` if something that is no directory is in the way.
+    fn make_parents(&mut self, path: &Path) -> Option<()> {
+        for above in path.ancestors().skip(1).filter(|above| *above != Path::new("")) {
+            match self.nodes.get(above) {
+                Some(Node::Directory(_)) => return Some(()),
+                Some(_) => return None,
+                None => drop(self.nodes.insert(above.into(), Node::Directory(self.modes.1))),
+            }
+        }
+        Some(())
+    }
+
+    /// Every path with what is there; of a file also its first name.
+    fn describe(&self) -> BTreeMap<PathBuf, String> {
+        let describe = |(path, node): (&PathBuf, &Node)| {
+            let text = match node {
+                Node::Symlink(target) => format!("-> {target}"),
+                Node::Directory(mode) => format!("directory {mode:o}"),
+                Node::File(number) => {
+                    let (content, mode) = self.files[*number];
+                    let mut names = self.nodes.iter();
+                    let first = names.find(|(_, other)| *other == node).unwrap().0;
+                    format!("{content:?} {mode:o} {}", first.display())
+                }
+            };
+            (path.clone(), text)
+        };
+        self.nodes.iter().map(describe).collect()
+    }
+}
+
+/// The same about what is really there.
+fn describe(root: &Path) -> BTreeMap<PathBuf, String> {
+    let mut paths = Vec::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                waiting.push(entry.path());
+            }
+            paths.push(entry.path());
+        }
+    }
+    paths.sort();
+    let inside = |path: &Path| path.strip_prefix(root).unwrap().to_owned();
+    let mut first_names = BTreeMap::new();
+    let mut described = BTreeMap::new();
+    for path in &paths {
+        let metadata = fs::symlink_metadata(path).unwrap();
+        let mode = metadata.mode() & 0o7777;
+        let text = if metadata.is_symlink() {
+            format!("-> {}", fs::read_link(path).unwrap().display())
+        } else if metadata.is_dir() {
+            format!("directory {mode:o}")
+        } else {
+            let content = fs::read_to_string(path).unwrap();
+            let first = first_names.entry(metadata.ino()).or_insert_with(|| inside(path));
+            format!("{content:?} {mode:o} {}", first.display())
+        };
+        described.insert(inside(path), text);
+    }
+    described
+}
+
+fn perform(files: &LocalFiles, path: &Resolved, act: &Act, claim: Claim) -> bool {
+    let nonsense = Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
+    let seen = |path: &Resolved| {
+        let found = files.look(path).ok().flatten();
+        found.map_or(nonsense, |found| found.stat.fingerprint)
+    };
+    let expect = match (claim, seen(path)) {
+        (Claim::Nonsense, _) => Expect::Same(nonsense),
+        (Claim::Nothing, _) => Expect::Absent,
+        (Claim::Truth, there) if there == nonsense => Expect::Absent,
+        (Claim::Truth, there) => Expect::Same(there),
+    };
+    let other = place(files, if let Act::Move(from) | Act::Link(from) = act { from } else { "a" });
+    let attributes = |mode: Option<u32>| {
+        mode.map(|mode| Attributes { mode: Some(mode), ..Attributes::default() })
+    };
+    let result = match act {
+        Act::Write(content, mode) => {
+            let attributes = attributes(*mode);
+            alter(files, path, expect, file(content.as_bytes(), attributes.as_ref()))
+        }
+        Act::Attributes(mode) => {
+            alter(files, path, expect, To::Attributes(&attributes(Some(*mode)).unwrap()))
+        }
+        Act::Move(_) => alter(files, path, expect, To::Moved { from: &other, seen: seen(&other) }),
+        Act::Link(_) => alter(files, path, expect, To::Linked { with: &other, seen: seen(&other) }),
+        Act::Symlink(target) => alter(files, path, expect, To::Symlink(Path::new(target))),
+        Act::Directory => alter(files, path, expect, To::Directory { attributes: None }),
+        Act::Remove => alter(files, path, expect, To::Nothing),
+    };
+    if let Ok(altered) = &result {
+        let now = files.look(path).unwrap().map(|found| found.stat);
+        assert_eq!(altered.stat, now, "what is told is what is there");
+    }
+    result.is_ok()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_tree_is_what_the_model_says(
+        acts in prop::collection::vec((prop::sample::select(PLACES.as_slice()), act(), claim()), 1..50),
+        lookup in prop::sample::select(LOOKUPS.as_slice()),
+    ) {
+        let ground = Ground::new();
+        ground.put("outside/file", "");
+        let mode = |name: &str| fs::metadata(ground.path(name)).unwrap().mode() & 0o7777;
+        let modes = (mode("outside/file"), mode("outside"));
+        let mut model = Model { nodes: BTreeMap::new(), files: Vec::new(), modes };
+        let files = LocalFiles::open_by(&ground.work(""), lookup, Durability::Kernel).unwrap();
+        for (path, act, claim) in acts {
+            let expected = model.after(Path::new(path), &act, claim);
+            let done = perform(&files, &place(&files, path), &act, claim);
+            prop_assert_eq!(done, expected.is_some(), "{:?} at {} by {:?} in {:?}", act, path, claim, model);
+            model = expected.unwrap_or(model);
+            prop_assert_eq!(describe(&ground.work("")), model.describe(), "{:?} at {}", act, path);
+        }
+    }
+}
