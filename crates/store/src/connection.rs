@@ -28,6 +28,12 @@ impl Counted {
         let inner = rusqlite::Connection::open_with_flags(path, flags)?;
         Ok(Self { inner, _count: count })
     }
+
+    /// Closes it, and says if that fails.
+    pub(crate) fn close(self) -> rusqlite::Result<()> {
+        let Self { inner, _count } = self;
+        inner.close().map_err(|(_, error)| error)
+    }
 }
 
 impl Deref for Counted {

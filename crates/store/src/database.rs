@@ -21,15 +21,32 @@ use crate::{StoreError, filesystem};
 
 /// "Wndl": tells our files from those of other programs.
 const APPLICATION: i32 = 0x576e_646c;
-/// Which layout the tables have.
-const LAYOUT: i32 = 2;
+
+/// What a database is called and holds.
+#[derive(Debug)]
+pub(crate) struct Layout {
+    /// The name of its file.
+    pub(crate) file: &'static str,
+    /// Which layout its tables have.
+    pub(crate) version: i32,
+    pub(crate) tables: &'static str,
+    /// A file beside it: locked while the database is made.
+    pub(crate) head: &'static str,
+    /// Whether that file also says where its chain ends.
+    pub(crate) is_chain: bool,
+}
 
 /// `journal` alone is the record. Its body comes last, so that reading a hash never walks the pages of a long body.
 ///
 /// Each page that a record changes is written, so the rest is kept to what cannot be had otherwise: `sessions` is written once for
 /// each, `open_calls` holds the few calls that have begun and not ended, and a call gets its row in `calls` when it ends. That
 /// row is also how the records of a session are found. `spools` says how far each is drained.
-const TABLES: &str = "
+const JOURNAL: Layout = Layout {
+    file: "journal.db",
+    version: 2,
+    head: "journal.head",
+    is_chain: true,
+    tables: "
     CREATE TABLE journal (
         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL,
         session TEXT NOT NULL, turn TEXT NOT NULL, call TEXT NOT NULL, tool TEXT NOT NULL,
@@ -46,11 +63,13 @@ const TABLES: &str = "
         started INTEGER NOT NULL, slot INTEGER NOT NULL, process INTEGER NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE spools (
         slot INTEGER PRIMARY KEY, generation BLOB NOT NULL, bytes INTEGER NOT NULL, hash BLOB NOT NULL) STRICT;
-";
+",
+};
 
-/// Where a store keeps its journal, and how long it waits for others.
+/// Where a store keeps its records, and how long it waits for others.
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
+    layout: &'static Layout,
     pub(crate) dir: PathBuf,
     pub(crate) path: PathBuf,
     pub(crate) head: PathBuf,
@@ -67,15 +86,21 @@ pub(crate) enum Access {
 }
 
 impl Database {
-    /// Writes a page without changing it.
-    pub(crate) const SAME_LAYOUT: &str = "PRAGMA user_version = 2";
-
-    /// The files of a state directory. The path is made absolute, so that it stays the same when the process changes its
-    /// directory, and so that SQLite does not take it for a URI.
+    /// The journal of a state directory.
     pub(crate) fn in_state(dir: &Path, patience: Duration) -> Result<Self, StoreError> {
+        Self::of_layout(&JOURNAL, dir, patience)
+    }
+
+    /// The files in a directory. The path is made absolute, so that it stays the same when the process changes its
+    /// directory, and so that SQLite does not take it for a URI.
+    pub(crate) fn of_layout(
+        layout: &'static Layout,
+        dir: &Path,
+        patience: Duration,
+    ) -> Result<Self, StoreError> {
         let dir = std::path::absolute(dir).map_err(|why| StoreError::file("find", dir, why))?;
-        let (path, head) = (dir.join("journal.db"), dir.join("journal.head"));
-        Ok(Self { dir, path, head, patience })
+        let (path, head) = (dir.join(layout.file), dir.join(layout.head));
+        Ok(Self { layout, dir, path, head, patience })
     }
 
     /// Makes the directory, and sees whether there can be a database in it, without opening one.
@@ -106,13 +131,11 @@ impl Database {
     }
 
     /// Opens what is there, or makes it.
-    pub(crate) fn open_or_create(&self) -> Result<(Counted, Anchor), StoreError> {
+    pub(crate) fn open_or_create(&self) -> Result<Counted, StoreError> {
         if !self.exists()? {
             self.create()?;
         }
-        let connection = self.connect(Access::ReadWrite)?;
-        let anchor = self.open_anchor()?;
-        Ok((connection, anchor))
+        self.connect(Access::ReadWrite)
     }
 
     /// One more connection to a database that is there.
@@ -154,7 +177,7 @@ impl Database {
     pub(crate) fn copy_in_memory(&self, access: Option<Access>) -> rusqlite::Result<Counted> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
         let copy = Counted::open(":memory:", flags)?;
-        copy.execute_batch(TABLES)?;
+        copy.execute_batch(self.layout.tables)?;
         let Some(access) = access else { return Ok(copy) };
         copy.execute("ATTACH ? AS disk", [self.uri(access)])?;
         copy.execute_batch(
@@ -204,7 +227,7 @@ impl Database {
         name.into()
     }
 
-    fn open_anchor(&self) -> Result<Anchor, StoreError> {
+    pub(crate) fn open_anchor(&self) -> Result<Anchor, StoreError> {
         Anchor::open(&self.head).map_err(|why| StoreError::file("open", &self.head, why))
     }
 
@@ -228,14 +251,15 @@ impl Database {
         let layout = self
             .patiently(|| number("user_version"))
             .map_err(|error| self.error("read", &error))?;
-        if layout == LAYOUT {
+        let known = self.layout.version;
+        if layout == known {
             return Ok(());
         }
         let application = number("application_id").map_err(|error| self.error("read", &error))?;
         let empty = fs::metadata(&self.path).is_ok_and(|found| found.len() == 0);
         Err(match (application, layout) {
             (APPLICATION, _) => self.foreign(format!(
-                "has layout {layout}, which another version of windlass made; this one knows {LAYOUT}"
+                "has layout {layout}, which another version of windlass made; this one knows {known}"
             )),
             _ if empty => self.damaged("it is empty"),
             _ => self.foreign("is a database of another program".into()),
@@ -265,11 +289,13 @@ impl Database {
         let new = self.beside(".new");
         remove_if_there(&new).map_err(failed("remove", &new))?;
         make_private(&new).map_err(failed("create", &new))?;
-        lay_out(&new).map_err(|error| {
+        lay_out(&new, self.layout).map_err(|error| {
             StoreError::database("create the tables of", &new, self.patience, &error)
         })?;
         self.set_stale_wal_aside()?;
-        guard.begin().map_err(failed("write", &self.head))?;
+        if self.layout.is_chain {
+            guard.begin().map_err(failed("write", &self.head))?;
+        }
         fs::rename(&new, &self.path).map_err(failed("create", &self.path))
     }
 
@@ -337,10 +363,46 @@ fn make_private(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
 }
 
-fn lay_out(path: &Path) -> rusqlite::Result<()> {
+fn lay_out(path: &Path, layout: &Layout) -> rusqlite::Result<()> {
     let connection = Counted::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    make_tables(&connection, layout)?;
+    connection.close()
+}
+
+/// Whoever is killed or fails in the middle leaves a file that nobody opens, so nothing is kept to go back to. WAL mode comes
+/// last, because a closing connection does not say whether it could bring the WAL into the database.
+fn make_tables(connection: &Connection, layout: &Layout) -> rusqlite::Result<()> {
+    let Layout { tables, version, .. } = layout;
     connection.execute_batch(&format!(
-        "PRAGMA journal_mode = WAL; BEGIN; {TABLES} \
-         PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {LAYOUT}; COMMIT"
-    ))
+        "PRAGMA journal_mode = MEMORY; BEGIN; {tables} \
+         PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}; COMMIT"
+    ))?;
+    let mode: String =
+        connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode == "wal" {
+        return Ok(());
+    }
+    let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_IOERR);
+    let why = format!("its journal stays in mode `{mode}`");
+    Err(rusqlite::Error::SqliteFailure(code, Some(why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_database_is_whole_before_its_connection_closes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, alone) = (dir.path().join("new"), dir.path().join("alone"));
+        let connection = Connection::open(&path).unwrap();
+        make_tables(&connection, &JOURNAL).unwrap();
+        fs::copy(&path, &alone).unwrap();
+        let alone = Connection::open(&alone).unwrap();
+        let version: i32 =
+            alone.pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+        let mode: String =
+            alone.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        assert_eq!((version, mode.as_str()), (JOURNAL.version, "wal"));
+    }
 }

@@ -26,6 +26,7 @@ use crate::liveness::{Slot, Slots};
 use crate::spool::{self, Head};
 use crate::tables;
 use crate::timestamp::to_nanos;
+use crate::wal;
 
 /// The means to drain and to look back.
 #[derive(Debug)]
@@ -74,7 +75,7 @@ impl Drain {
             // It is done the next time if not now.
             drop(source.clean_up(slots));
         }
-        ledger.checkpoint_if_large();
+        wal::checkpoint_if_large(&ledger.connection);
         Ok(())
     }
 
@@ -86,8 +87,8 @@ impl Drain {
 
     /// Leaves the database for others, so that they can open it quickly.
     pub(crate) fn rest(&mut self) {
-        if let Some(mut ledger) = self.ledger.take() {
-            ledger.checkpoint_at_rest();
+        if let Some(ledger) = self.ledger.take() {
+            wal::checkpoint_at_rest(&ledger.connection);
         }
     }
 
@@ -111,7 +112,7 @@ impl Drain {
             let (session, call) = (session.clone(), CallId::new(call));
             return Err(StoreError::Running { session, call, process });
         }
-        self.ledger()?.checkpoint_and_truncate();
+        wal::checkpoint_and_truncate(&self.ledger()?.connection);
         self.wipe_drained()
     }
 

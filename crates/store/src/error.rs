@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::ErrorCode;
-use windlass_core::{CallId, JournalError, SessionId};
+use windlass_core::{CallId, ContentHash, HistoryError, JournalError, SessionId};
 
 /// Why a store could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -34,14 +34,14 @@ pub enum StoreError {
         /// What it is on.
         kind: &'static str,
     },
-    /// The database cannot be trusted. Nothing was changed.
+    /// A file cannot be trusted. Nothing was changed.
     #[error(
-        "{} is damaged: {why}; nothing was changed. Move journal.db, journal.db-wal, journal.db-shm and journal.head elsewhere \
-         to begin a new journal, or choose another directory with --state DIR",
-        path.display()
+        "{} is damaged: {why}; {}",
+        path.display(),
+        remedy_for(path)
     )]
     Damaged {
-        /// The database.
+        /// The database, or another file of the state directory.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -121,6 +121,24 @@ pub enum StoreError {
         /// What would be taken.
         limit: usize,
     },
+    /// A content was damaged in its slot, or its file was missing, before it came into the database.
+    #[error(
+        "the earlier content {0} was damaged on the disk and cannot be had any more; what else was changed can still be undone"
+    )]
+    Lost(ContentHash),
+    /// A change is larger than all that the history may keep.
+    #[error(
+        "cannot save what call {call} is about to change: it takes {bytes} bytes, and the history keeps at most {quota}; \
+         raise undo_megabytes in the configuration"
+    )]
+    OverQuota {
+        /// Whose change.
+        call: CallId,
+        /// What it takes.
+        bytes: u64,
+        /// What there may be in all.
+        quota: u64,
+    },
     /// There is no such session.
     #[error("there is no session {0}; `windlass sessions` lists those there are")]
     UnknownSession(SessionId),
@@ -185,6 +203,12 @@ impl StoreError {
     }
 }
 
+impl From<StoreError> for HistoryError {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
 impl From<StoreError> for JournalError {
     fn from(error: StoreError) -> Self {
         Self(error.to_string())
@@ -215,6 +239,26 @@ fn is_misfit(error: &rusqlite::Error) -> bool {
             | InvalidColumnType(..)
             | Utf8Error(..)
     )
+}
+
+/// What to do about a file that cannot be trusted.
+fn remedy_for(path: &Path) -> &'static str {
+    match path.file_name().and_then(|name| name.to_str()) {
+        Some("undo.db") => {
+            "nothing was changed. Move undo.db, undo.db-wal and undo.db-shm elsewhere to begin a new history; what was changed \
+             before cannot be undone without them"
+        }
+        Some(name) if name.starts_with("journal.") => {
+            "nothing was changed. Move journal.db, journal.db-wal, journal.db-shm and journal.head elsewhere to begin a new \
+             journal, or choose another directory with --state DIR"
+        }
+        Some(name) if name.contains(".damaged-") => {
+            "it was set aside under this name. Try again: what was recorded in it after that place cannot be undone, all else can"
+        }
+        _ => {
+            "nothing was changed. Move it elsewhere to go on; what was changed with it cannot be undone then"
+        }
+    }
 }
 
 fn advice_for(why: &io::Error) -> &'static str {

@@ -6,8 +6,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use rusqlite::Connection;
-
 use crate::StoreError;
 use crate::chain::{Chain, Head};
 use crate::connection::Counted;
@@ -15,6 +13,7 @@ use crate::database::{Database, patiently};
 use crate::head::{Anchor, Anchored};
 use crate::tables;
 use crate::timestamp::to_nanos;
+use crate::transaction::Transaction;
 
 /// A connection that writes to the journal.
 #[derive(Debug)]
@@ -27,13 +26,9 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Pages that a running writer lets the WAL gather (32 MiB). It costs nobody time while the database is open.
-    const WAL_WHILE_RUNNING: u64 = 8192;
-    /// Pages that are left for the next process to read through at its first statement, when no other has the database open.
-    const WAL_AT_REST: u64 = 128;
-
     pub(crate) fn open(database: &Database) -> Result<Self, StoreError> {
-        let (connection, anchor) = database.open_or_create()?;
+        let connection = database.open_or_create()?;
+        let anchor = database.open_anchor()?;
         Ok(Self { connection, database: database.clone(), anchor, left_at: None })
     }
 
@@ -63,50 +58,6 @@ impl Ledger {
         Ok(result)
     }
 
-    /// If the WAL has gathered much, brings it into the database and begins it anew. This waits for the disk.
-    pub(crate) fn checkpoint_if_large(&mut self) {
-        let is_large = |wal: Wal| wal.pages.saturating_sub(wal.done) >= Self::WAL_WHILE_RUNNING;
-        if self.checkpoint("NOOP").is_some_and(is_large) {
-            self.checkpoint("PASSIVE");
-            self.begin_wal();
-        }
-    }
-
-    /// Leaves a WAL that the next process can open quickly.
-    pub(crate) fn checkpoint_at_rest(&mut self) {
-        if self.checkpoint("NOOP").is_some_and(|wal| wal.pages >= Self::WAL_AT_REST) {
-            self.checkpoint_and_truncate();
-        }
-    }
-
-    /// The first step does most of the work while others may write; the second, which keeps them out, has little left to do.
-    pub(crate) fn checkpoint_and_truncate(&mut self) {
-        self.checkpoint("PASSIVE");
-        self.checkpoint("TRUNCATE");
-        self.begin_wal();
-    }
-
-    /// The first transaction in a new WAL waits for the disk, so it had better be one that nobody waits for: this one writes
-    /// what is there already.
-    fn begin_wal(&self) {
-        let written = Transaction::begin(&self.connection).and_then(|transaction| {
-            self.connection.execute_batch(Database::SAME_LAYOUT)?;
-            transaction.commit()
-        });
-        // Then somebody else does it, who may have to wait.
-        drop(written);
-    }
-
-    /// Runs a checkpoint and says how the WAL is then. It waits for nobody; if it fails, all stays in the WAL for another time.
-    fn checkpoint(&self, mode: &str) -> Option<Wal> {
-        self.connection
-            .prepare_cached(&format!("PRAGMA wal_checkpoint({mode})"))
-            .and_then(|mut statement| {
-                statement.query_row([], |row| Ok(Wal { pages: row.get(1)?, done: row.get(2)? }))
-            })
-            .ok()
-    }
-
     /// Compares the chain with its anchor; whether something is missing, which is then on the record.
     fn note_loss(&self, chain: &mut Chain<'_>, now: SystemTime) -> Result<bool, StoreError> {
         let guard = self.anchor.lock().map_err(|why| self.anchor_error("lock", why))?;
@@ -134,35 +85,5 @@ impl Ledger {
 
     fn anchor_error(&self, doing: &'static str, why: std::io::Error) -> StoreError {
         StoreError::file(doing, &self.database.head, why)
-    }
-}
-
-/// How many pages the WAL has, and how many of them are in the database already.
-struct Wal {
-    pages: u64,
-    done: u64,
-}
-
-/// A transaction that has the write lock; undone unless it is committed. Its statements are kept prepared, as rusqlite's are not.
-struct Transaction<'connection>(&'connection Connection);
-
-impl<'connection> Transaction<'connection> {
-    fn begin(connection: &'connection Connection) -> rusqlite::Result<Self> {
-        connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        Ok(Self(connection))
-    }
-
-    fn commit(self) -> rusqlite::Result<()> {
-        self.0.prepare_cached("COMMIT")?.execute([]).map(drop)
-    }
-}
-
-impl Drop for Transaction<'_> {
-    fn drop(&mut self) {
-        // After a commit, and after errors that SQLite undid itself, there is none. If undoing fails, the next one cannot begin
-        // and says so.
-        if !self.0.is_autocommit() {
-            drop(self.0.execute_batch("ROLLBACK"));
-        }
     }
 }

@@ -1,4 +1,4 @@
-//! What Windlass remembers: sessions, calls, the journal and kept outputs, in one state directory.
+//! What Windlass remembers: sessions, calls, the journal, kept outputs and the history of changes, in one state directory.
 //!
 //! The journal is an append-only chain of records in SQLite: each record's hash covers the one before it, and the last is anchored
 //! in a file outside the database, so that [`Store::verify`] finds every record that was changed, removed, moved or cut off. Several
@@ -10,10 +10,11 @@
 //! STATE/journal.head              the number and the hash of its last record
 //! STATE/writers/N                 the spool of a writer, locked while it lives
 //! STATE/writers/N.head            how far the spool is filled, and its hash there
+//! STATE/undo/                     what was changed and what was there before, see [`UndoHistory`]
 //! STATE/outputs/CALL.txt          the whole output of a call whose text was too long for the model
 //! ```
 //!
-//! It is not a cache and not the undo store, and it knows nothing about what the bodies of records mean.
+//! It is not a cache, and it knows nothing about what the bodies of records mean.
 
 mod chain;
 mod connection;
@@ -24,23 +25,29 @@ mod filesystem;
 mod filling;
 mod frame;
 mod head;
+mod history;
 mod ledger;
 mod liveness;
 mod look_back;
 mod outputs;
 mod queue;
 mod salvage;
+mod shelf;
 mod spool;
 mod store;
 mod tables;
 mod timestamp;
+mod transaction;
 mod verify;
+mod wal;
 mod writer;
 
 pub use chain::Kind;
 pub use error::StoreError;
+pub use history::{HistorySettings, HistoryStatus, UndoHistory, Unfinished};
 pub use look_back::{CallRow, JournalRow, SessionFilter, SessionRow};
 pub use salvage::{Salvaged, salvage};
+pub use shelf::ProposalShelf;
 pub use store::{DrainAtClose, Settings, Store};
 pub use timestamp::utc;
 pub use verify::{Broken, Fault, Verified, VerifyError};

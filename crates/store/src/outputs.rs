@@ -58,7 +58,7 @@ impl KeptOutputs {
     }
 
     fn path(&self, call: &CallId) -> PathBuf {
-        self.dir.join(format!("{}.txt", file_name(call)))
+        self.dir.join(format!("{}.txt", file_name(call.as_str())))
     }
 
     /// Written aside and moved into place, so that a kill leaves no half of an output.
@@ -169,8 +169,7 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Our own ids are names already; an id that a caller made may hold anything and is named by its hash.
-fn file_name(call: &CallId) -> Cow<'_, str> {
-    let id = call.as_str();
+pub(crate) fn file_name(id: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if (1..=128).contains(&id.len()) && id.bytes().all(plain) {
         Cow::Borrowed(id)

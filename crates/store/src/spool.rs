@@ -168,7 +168,7 @@ pub(crate) fn read_from(spool: &File, from: u64, to: u64) -> io::Result<Vec<u8>>
     Ok(bytes)
 }
 
-fn read_up_to(file: &File, mut buffer: &mut [u8], mut at: u64) -> io::Result<usize> {
+pub(crate) fn read_up_to(file: &File, mut buffer: &mut [u8], mut at: u64) -> io::Result<usize> {
     let mut total = 0;
     while !buffer.is_empty() {
         match file.read_at(buffer, at) {

@@ -9,6 +9,7 @@ use windlass_store::{Settings, Store};
 
 use crate::common::{FINISHED, append, call, record};
 use crate::full_disk;
+use crate::history::together;
 
 const TASK: &str = "WINDLASS_STORE_CHILD_TASK";
 const STATE: &str = "WINDLASS_STORE_CHILD_STATE";
@@ -30,6 +31,12 @@ pub(crate) enum Task {
     Open,
     /// Fills the disk and makes room again.
     FillDisk,
+    /// Changes in the history without end, printing the number of each that was finished.
+    EndlessChanges,
+    /// So many changes.
+    Changes(u64),
+    /// Fills the disk with changes and makes room again.
+    FillHistory,
 }
 
 /// A command that starts this program as another process, whose calls bear this name.
@@ -55,6 +62,9 @@ fn set_up(command: &mut Command, task: Task, state: &Path, name: &str) {
         Task::Hang => "hang".to_owned(),
         Task::Open => "open".to_owned(),
         Task::FillDisk => "fill disk".to_owned(),
+        Task::EndlessChanges => format!("changes {}", u64::MAX),
+        Task::Changes(count) => format!("changes {count}"),
+        Task::FillHistory => "fill history".to_owned(),
     };
     command
         .args(["--exact", "child::as_another_process", "--nocapture"])
@@ -84,6 +94,13 @@ fn as_another_process() {
     let (state, name) = (Path::new(&state), std::env::var(NAME).unwrap());
     if task == "fill disk" {
         return full_disk::fill_and_make_room(state);
+    }
+    if task == "fill history" {
+        return together::fill_and_make_room(state);
+    }
+    if let Some(count) = task.strip_prefix("changes ") {
+        let tell = |number: u64| tell(&number.to_string());
+        return together::changes(state, &name, count.parse().unwrap(), tell);
     }
     // Small, so that it is drained and emptied all the time.
     let settings = Settings { spool_limit: 256 << 10, ..Settings::default() };

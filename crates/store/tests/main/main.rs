@@ -7,6 +7,7 @@ mod common;
 mod crash;
 mod damage;
 mod full_disk;
+mod history;
 mod processes;
 mod sessions;
 mod spool;

@@ -1,0 +1,382 @@
+//! How a checkpoint is told in bytes: the same in a slot and in the database, so that draining does not translate.
+//!
+//! Numbers have as many bytes as they need, texts and paths come after their length. There is no version in it: slots and database
+//! say which layout they have.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use windlass_core::{
+    Attributes, CallId, ContentHash, FileObject, FileState, Origin, RecordedChange, SessionId,
+    TurnId,
+};
+
+use crate::timestamp::{from_nanos, to_nanos};
+
+/// Adds what was done and by whom.
+pub(super) fn encode(bytes: &mut Vec<u8>, origin: &Origin, changes: &[RecordedChange]) {
+    bytes.extend(to_nanos(origin.at).to_le_bytes());
+    for text in [origin.call.as_str(), origin.session.as_str(), origin.turn.as_str(), &origin.tool]
+    {
+        put_bytes(bytes, text.as_bytes());
+    }
+    put_path(bytes, &origin.workspace);
+    put_number(bytes, origin.undoes.len() as u64);
+    for call in &origin.undoes {
+        put_bytes(bytes, call.as_str().as_bytes());
+    }
+    put_number(bytes, changes.len() as u64);
+    for change in changes {
+        put_change(bytes, change);
+    }
+}
+
+/// What was done and by whom; nothing if these bytes do not say it, or say more.
+pub(super) fn decode(bytes: &[u8]) -> Option<(Origin, Vec<RecordedChange>)> {
+    let mut reader = Reader(bytes);
+    let origin = reader.origin()?;
+    let changes = reader.list(Reader::change)?;
+    reader.0.is_empty().then_some((origin, changes))
+}
+
+const MOVED: u8 = 1;
+const TEMPORARY: u8 = 2;
+
+fn put_change(bytes: &mut Vec<u8>, change: &RecordedChange) {
+    let RecordedChange { path, before, after, moved_from, temporary } = change;
+    put_path(bytes, path);
+    put_state(bytes, before);
+    put_state(bytes, after);
+    bytes.push(flag(moved_from.is_some(), MOVED) | flag(temporary.is_some(), TEMPORARY));
+    if let Some(from) = moved_from {
+        put_path(bytes, from);
+    }
+    if let Some(name) = temporary {
+        put_bytes(bytes, name.as_bytes());
+    }
+}
+
+const ABSENT: u8 = 0;
+const FILE: u8 = 1;
+/// A file of which it is known which object it is.
+const NUMBERED_FILE: u8 = 2;
+const SYMLINK: u8 = 3;
+const DIRECTORY: u8 = 4;
+const OTHER: u8 = 5;
+
+fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
+    match state {
+        FileState::Absent => bytes.push(ABSENT),
+        FileState::File { hash, len, attributes, object } => {
+            bytes.push(if object.is_some() { NUMBERED_FILE } else { FILE });
+            bytes.extend(hash.as_bytes());
+            put_number(bytes, *len);
+            put_attributes(bytes, attributes);
+            if let Some(FileObject { device, inode, born, links }) = object {
+                put_number(bytes, *device);
+                put_number(bytes, *inode);
+                put_number(bytes, born.cast_unsigned());
+                put_number(bytes, *links);
+            }
+        }
+        FileState::Symlink { target } => {
+            bytes.push(SYMLINK);
+            put_path(bytes, target);
+        }
+        FileState::Directory { attributes } => {
+            bytes.push(DIRECTORY);
+            put_attributes(bytes, attributes);
+        }
+        FileState::Other => bytes.push(OTHER),
+    }
+}
+
+const MODE: u8 = 1;
+const MODIFIED: u8 = 2;
+const OWNER: u8 = 4;
+const EXTENDED: u8 = 8;
+
+fn put_attributes(bytes: &mut Vec<u8>, attributes: &Attributes) {
+    let Attributes { mode, modified, owner, extended } = attributes;
+    bytes.push(
+        flag(mode.is_some(), MODE)
+            | flag(modified.is_some(), MODIFIED)
+            | flag(owner.is_some(), OWNER)
+            | flag(!extended.is_empty(), EXTENDED),
+    );
+    if let Some(mode) = mode {
+        put_number(bytes, u64::from(*mode));
+    }
+    if let Some(modified) = modified {
+        bytes.extend(modified.to_le_bytes());
+    }
+    if let Some((user, group)) = owner {
+        put_number(bytes, u64::from(*user));
+        put_number(bytes, u64::from(*group));
+    }
+    if !extended.is_empty() {
+        put_number(bytes, extended.len() as u64);
+        for (name, value) in extended {
+            put_bytes(bytes, name.as_bytes());
+            put_bytes(bytes, value);
+        }
+    }
+}
+
+fn flag(is_set: bool, flag: u8) -> u8 {
+    if is_set { flag } else { 0 }
+}
+
+fn put_path(bytes: &mut Vec<u8>, path: &Path) {
+    put_bytes(bytes, path.as_os_str().as_bytes());
+}
+
+fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
+    put_number(bytes, value.len() as u64);
+    bytes.extend(value);
+}
+
+/// Seven bits in a byte, the lowest first; the eighth says that more follow.
+fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
+    loop {
+        let [low, ..] = number.to_le_bytes();
+        number >>= 7;
+        if number == 0 {
+            return bytes.push(low & 0x7f);
+        }
+        bytes.push(low | 0x80);
+    }
+}
+
+/// What is left to read.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn origin(&mut self) -> Option<Origin> {
+        let at = from_nanos(i64::from_le_bytes(self.take()?));
+        Some(Origin {
+            call: CallId::new(self.text()?),
+            session: SessionId::new(self.text()?),
+            turn: TurnId::new(self.text()?),
+            tool: self.text()?.to_owned(),
+            workspace: self.path()?,
+            at,
+            undoes: self.list(|reader| reader.text().map(CallId::new))?,
+        })
+    }
+
+    fn change(&mut self) -> Option<RecordedChange> {
+        let (path, before, after) = (self.path()?, self.state()?, self.state()?);
+        let flags = self.byte()?;
+        let moved_from = if flags & MOVED != 0 { Some(self.path()?) } else { None };
+        let temporary = if flags & TEMPORARY != 0 { Some(self.text()?.to_owned()) } else { None };
+        Some(RecordedChange { path, before, after, moved_from, temporary })
+    }
+
+    fn state(&mut self) -> Option<FileState> {
+        Some(match self.byte()? {
+            ABSENT => FileState::Absent,
+            tag @ (FILE | NUMBERED_FILE) => {
+                let (hash, len) = (ContentHash::from_bytes(self.take()?), self.number()?);
+                let attributes = self.attributes()?;
+                let object = if tag == NUMBERED_FILE { Some(self.object()?) } else { None };
+                FileState::File { hash, len, attributes, object }
+            }
+            SYMLINK => FileState::Symlink { target: self.path()? },
+            DIRECTORY => FileState::Directory { attributes: self.attributes()? },
+            OTHER => FileState::Other,
+            _ => return None,
+        })
+    }
+
+    fn object(&mut self) -> Option<FileObject> {
+        let (device, inode) = (self.number()?, self.number()?);
+        let born = self.number()?.cast_signed();
+        Some(FileObject { device, inode, born, links: self.number()? })
+    }
+
+    fn attributes(&mut self) -> Option<Attributes> {
+        let flags = self.byte()?;
+        let mut attributes = Attributes::default();
+        if flags & MODE != 0 {
+            attributes.mode = Some(self.small_number()?);
+        }
+        if flags & MODIFIED != 0 {
+            attributes.modified = Some(i64::from_le_bytes(self.take()?));
+        }
+        if flags & OWNER != 0 {
+            attributes.owner = Some((self.small_number()?, self.small_number()?));
+        }
+        if flags & EXTENDED != 0 {
+            attributes.extended =
+                self.list(|reader| Some((reader.text()?.to_owned(), reader.bytes()?.to_vec())))?;
+        }
+        Some(attributes)
+    }
+
+    fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = usize::try_from(self.number()?).ok()?;
+        // Each has a byte at least; a count that was tampered with reserves nothing.
+        let mut items = Vec::with_capacity(count.min(self.0.len()).min(1024));
+        for _ in 0..count {
+            items.push(item(self)?);
+        }
+        Some(items)
+    }
+
+    fn path(&mut self) -> Option<PathBuf> {
+        self.bytes().map(|bytes| OsStr::from_bytes(bytes).into())
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+
+    fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    fn small_number(&mut self) -> Option<u32> {
+        self.number()?.try_into().ok()
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                return None;
+            }
+            number |= bits << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.take().map(|[byte]: [u8; 1]| byte)
+    }
+
+    fn take<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
+        let (taken, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path() -> impl Strategy<Value = PathBuf> {
+        vec(any::<u8>(), 0..20).prop_map(|bytes| OsStr::from_bytes(&bytes).into())
+    }
+
+    fn attributes() -> impl Strategy<Value = Attributes> {
+        let extended = vec((any::<String>(), vec(any::<u8>(), 0..9)), 0..3);
+        let others = (any::<Option<u32>>(), any::<Option<i64>>(), any::<Option<(u32, u32)>>());
+        (others, extended).prop_map(|((mode, modified, owner), extended)| Attributes {
+            mode,
+            modified,
+            owner,
+            extended,
+        })
+    }
+
+    fn state() -> impl Strategy<Value = FileState> {
+        let file =
+            (any::<[u8; 32]>(), any::<u64>(), attributes(), any::<Option<(u64, u64, i64, u64)>>());
+        prop_oneof![
+            Just(FileState::Absent),
+            Just(FileState::Other),
+            path().prop_map(|target| FileState::Symlink { target }),
+            attributes().prop_map(|attributes| FileState::Directory { attributes }),
+            file.prop_map(|(hash, len, attributes, object)| FileState::File {
+                hash: ContentHash::from_bytes(hash),
+                len,
+                attributes,
+                object: object.map(|(device, inode, born, links)| FileObject {
+                    device,
+                    inode,
+                    born,
+                    links
+                }),
+            }),
+        ]
+    }
+
+    fn change() -> impl Strategy<Value = RecordedChange> {
+        (path(), state(), state(), option::of(path()), any::<Option<String>>()).prop_map(
+            |(path, before, after, moved_from, temporary)| RecordedChange {
+                path,
+                before,
+                after,
+                moved_from,
+                temporary,
+            },
+        )
+    }
+
+    fn origin() -> impl Strategy<Value = Origin> {
+        let names = (any::<String>(), any::<String>(), any::<String>(), any::<String>());
+        (names, path(), any::<u32>(), vec(any::<String>(), 0..3)).prop_map(
+            |((call, session, turn, tool), workspace, at, undoes)| Origin {
+                call: CallId::new(call),
+                session: SessionId::new(session),
+                turn: TurnId::new(turn),
+                tool,
+                workspace,
+                at: UNIX_EPOCH + std::time::Duration::from_nanos(u64::from(at) << 30),
+                undoes: undoes.into_iter().map(CallId::new).collect(),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_told_is_understood(origin in origin(), changes in vec(change(), 0..4)) {
+            let mut bytes = Vec::new();
+            encode(&mut bytes, &origin, &changes);
+            prop_assert_eq!(decode(&bytes), Some((origin, changes)));
+            for length in 0..bytes.len() {
+                prop_assert_eq!(decode(&bytes[..length]), None, "cut at {}", length);
+            }
+            bytes.push(0);
+            prop_assert_eq!(decode(&bytes), None);
+        }
+
+        #[test]
+        fn no_bytes_are_too_odd_to_read(bytes: Vec<u8>) {
+            decode(&bytes);
+        }
+
+        #[test]
+        fn numbers_come_back(number: u64) {
+            let mut bytes = Vec::new();
+            put_number(&mut bytes, number);
+            prop_assert_eq!(Reader(&bytes).number(), Some(number));
+        }
+    }
+
+    #[test]
+    fn a_number_with_too_many_bits_is_none() {
+        let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+        assert_eq!(Reader(&largest).number(), Some(u64::MAX));
+        let larger = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];
+        assert_eq!(Reader(&larger).number(), None);
+        assert_eq!(Reader(&[0x80; 11]).number(), None);
+    }
+}

@@ -1,0 +1,261 @@
+//! Looking back: checkpoints by what they are asked for, which of them were undone, and contents.
+
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::{Connection, OptionalExtension as _, Row};
+use windlass_core::{CallId, Checkpoint, ContentHash, Query};
+
+use super::catalog::{self, Form, Totals, bytes_of};
+use super::compress;
+use super::delta::Common;
+use super::encoding::decode;
+use super::objects::Objects;
+use super::plan::MAX_DEPTH;
+use super::slot::damaged;
+use crate::StoreError;
+use crate::database::Database;
+
+/// Reading from the catalog.
+pub(super) struct Reading<'a> {
+    pub(super) database: &'a Database,
+    pub(super) connection: &'a Connection,
+}
+
+impl Reading<'_> {
+    /// How many checkpoints there are, when the oldest was made, and the rest.
+    pub(super) fn numbers(&self) -> Result<(u64, Option<i64>, Totals), StoreError> {
+        let connection = self.connection;
+        let read = || {
+            Ok((
+                catalog::count(connection)?,
+                catalog::oldest(connection)?,
+                catalog::totals(connection)?,
+            ))
+        };
+        self.database.patiently(read).map_err(|error| self.database.error("read", &error))
+    }
+
+    /// The checkpoints that are meant, the newest first.
+    pub(super) fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, StoreError> {
+        match query {
+            Query::Call(call) => self.all("call = ?", call.as_str()),
+            Query::Turn(turn) => self.all("turn = ?", turn.as_str()),
+            Query::Session(session) => self.all("session = ?", session.as_str()),
+            Query::Workspace(workspace) => self.all("workspace = ?", bytes_of(workspace)),
+            Query::LastOfSession(session) => self.last("session = ?", session.as_str()),
+            Query::LastOfWorkspace(workspace) => self.last("workspace = ?", bytes_of(workspace)),
+        }
+    }
+
+    fn all(&self, which: &str, key: impl rusqlite::ToSql) -> Result<Vec<Checkpoint>, StoreError> {
+        let mut found = Vec::new();
+        self.visit(which, [key], |checkpoint| {
+            found.push(checkpoint);
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// Those of the newest call that is in effect.
+    fn last(
+        &self,
+        which: &str,
+        key: impl rusqlite::ToSql + Copy,
+    ) -> Result<Vec<Checkpoint>, StoreError> {
+        let which = format!("{which} AND is_undo = 0");
+        let mut call = None;
+        self.visit(&which, [key], |checkpoint| {
+            call = checkpoint.can_be_undone().then_some(checkpoint.origin.call);
+            call.is_none()
+        })?;
+        let Some(call) = call else { return Ok(Vec::new()) };
+        let mut found = Vec::new();
+        // The plus keeps SQLite from going through the whole session or workspace.
+        self.visit(&format!("+{which} AND call = ?2"), (key, call.as_str()), |checkpoint| {
+            found.push(checkpoint);
+            true
+        })?;
+        Ok(found)
+    }
+
+    /// Hands on what is found, until the visitor has enough.
+    fn visit(
+        &self,
+        which: &str,
+        keys: impl rusqlite::Params,
+        mut visitor: impl FnMut(Checkpoint) -> bool,
+    ) -> Result<(), StoreError> {
+        let failed = |error: rusqlite::Error| self.database.error("read", &error);
+        let sql =
+            format!("SELECT body FROM checkpoints WHERE {which} ORDER BY moment DESC, id DESC");
+        let mut statement = self.connection.prepare_cached(&sql).map_err(failed)?;
+        let mut rows = statement.query(keys).map_err(failed)?;
+        let mut undos = Undos::new(self.connection);
+        while let Some(row) = rows.next().map_err(failed)? {
+            let body = row.get_ref(0).and_then(|body| Ok(body.as_blob()?)).map_err(failed)?;
+            let Some((origin, changes)) = decode(body) else {
+                return Err(self.damaged("a checkpoint in it cannot be understood"));
+            };
+            let undone_by = undos.in_effect(&origin.call).map_err(failed)?;
+            if !visitor(Checkpoint { origin, changes, undone_by }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that were kept.
+    pub(super) fn content(
+        &self,
+        hash: &ContentHash,
+        objects: &Objects,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut deltas = Vec::new();
+        let mut next = *hash;
+        let mut bytes = loop {
+            let Some(kept) = self.kept(&next)? else {
+                if next == *hash {
+                    return Ok(None);
+                }
+                return Err(self.damaged("a content in it is missing its base"));
+            };
+            let bytes = match kept.form {
+                Form::NewFile | Form::File => objects.read(&next)?,
+                Form::Plain => kept.body,
+                Form::Lost => return Err(StoreError::Lost(*hash)),
+                Form::Compressed => {
+                    compress::expand(&kept.body, kept.between()).map_err(|why| {
+                        self.damaged(&format!("a content in it cannot be expanded: {why}"))
+                    })?
+                }
+            };
+            let Some(base) = kept.base else { break bytes };
+            if deltas.len() > MAX_DEPTH as usize {
+                return Err(self.damaged("a content in it is told by too many others"));
+            }
+            deltas.push((kept.common, bytes));
+            next = base;
+        };
+        while let Some((common, middle)) = deltas.pop() {
+            bytes = common
+                .apply(&bytes, &middle)
+                .ok_or_else(|| self.damaged("a content in it does not follow from its base"))?;
+        }
+        if ContentHash::of(&bytes) == *hash {
+            Ok(Some(bytes))
+        } else {
+            Err(self.damaged("a content in it is not what its hash says"))
+        }
+    }
+
+    fn kept(&self, hash: &ContentHash) -> Result<Option<Kept>, StoreError> {
+        self.connection
+            .prepare_cached(
+                "SELECT form, length, base, prefix, suffix, body FROM contents WHERE hash = ?",
+            )
+            .and_then(|mut statement| statement.query_row([hash.as_bytes()], Kept::read).optional())
+            .map_err(|error| self.database.error("read", &error))
+    }
+
+    fn damaged(&self, why: &str) -> StoreError {
+        damaged(&self.database.path, why)
+    }
+}
+
+/// Which calls were undone by which.
+struct Undos<'a> {
+    connection: &'a Connection,
+    /// The newest undo of a call, as far as it was asked for.
+    newest: HashMap<CallId, Option<CallId>>,
+    /// Whether all are known that there are.
+    is_whole: bool,
+}
+
+impl<'a> Undos<'a> {
+    /// So many are asked for one by one.
+    const FEW: usize = 100;
+
+    fn new(connection: &'a Connection) -> Self {
+        Self { connection, newest: HashMap::new(), is_whole: false }
+    }
+
+    /// The newest undo of a call, if that is in effect. Undos can be undone, and that too: every second one is.
+    fn in_effect(&mut self, call: &CallId) -> rusqlite::Result<Option<CallId>> {
+        let Some(first) = self.newest(call)? else { return Ok(None) };
+        let mut undone = HashSet::new();
+        let mut last = first.clone();
+        // Calls that undo each other in a ring are not of our making, but must not keep us here.
+        while let Some(next) = self.newest(&last)?.filter(|next| !undone.contains(next)) {
+            undone.insert(std::mem::replace(&mut last, next));
+        }
+        Ok((undone.len() % 2 == 0).then_some(first))
+    }
+
+    fn newest(&mut self, call: &CallId) -> rusqlite::Result<Option<CallId>> {
+        if let Some(known) = self.newest.get(call) {
+            return Ok(known.clone());
+        }
+        if !self.is_whole && self.newest.len() >= Self::FEW {
+            self.read_all()?;
+        }
+        if self.is_whole {
+            return Ok(self.newest.get(call).cloned().flatten());
+        }
+        let newest: Option<String> = self
+            .connection
+            .prepare_cached(
+                "SELECT undo FROM undoes WHERE call = ? ORDER BY moment DESC, id DESC LIMIT 1",
+            )?
+            .query_row([call.as_str()], |row| row.get(0))
+            .optional()?;
+        let newest = newest.map(CallId::new);
+        self.newest.insert(call.clone(), newest.clone());
+        Ok(newest)
+    }
+
+    fn read_all(&mut self) -> rusqlite::Result<()> {
+        let mut statement = self
+            .connection
+            .prepare_cached("SELECT call, undo FROM undoes ORDER BY call, moment, id")?;
+        let rows = statement.query_map([], |row| {
+            Ok((CallId::new(row.get::<_, String>(0)?), CallId::new(row.get::<_, String>(1)?)))
+        })?;
+        for row in rows {
+            let (call, undo) = row?;
+            // The last of a call stays.
+            self.newest.insert(call, Some(undo));
+        }
+        self.is_whole = true;
+        Ok(())
+    }
+}
+
+/// A content as it is kept.
+struct Kept {
+    form: Form,
+    length: usize,
+    base: Option<ContentHash>,
+    common: Common,
+    body: Vec<u8>,
+}
+
+impl Kept {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let base: Option<[u8; 32]> = row.get(2)?;
+        let form: u8 = row.get(0)?;
+        let form = Form::read(form)
+            .ok_or_else(|| rusqlite::Error::IntegralValueOutOfRange(0, i64::from(form)))?;
+        Ok(Self {
+            form,
+            length: row.get(1)?,
+            base: base.map(ContentHash::from_bytes),
+            common: Common { prefix: row.get(3)?, suffix: row.get(4)? },
+            body: row.get::<_, Option<Vec<u8>>>(5)?.unwrap_or_default(),
+        })
+    }
+
+    /// How many bytes are between what it has in common with its base.
+    fn between(&self) -> usize {
+        self.length.saturating_sub(self.common.prefix).saturating_sub(self.common.suffix)
+    }
+}

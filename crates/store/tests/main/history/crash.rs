@@ -1,0 +1,165 @@
+//! A kill at any moment: what was acknowledged is there, what was under way is found, and nothing else.
+
+use std::fs;
+
+use windlass_core::{ContentHash, History as _};
+use windlass_store::{HistorySettings, UndoHistory};
+
+use super::common::{calls, change, content_of, noise, open, settings, slot};
+use crate::child::{Task, acknowledged, command};
+use crate::common::State;
+
+#[test]
+fn what_was_left_is_found_once_its_writer_is_gone_and_can_be_ended_either_way() {
+    for finish in [true, false] {
+        let state = State::new();
+        let history = open(&state);
+        change(1, b"a", b"b").make(&history);
+        let left = change(2, b"b", b"c");
+        drop(left.record(&history).unwrap());
+
+        let next = open(&state);
+        let mut found = next.unfinished().unwrap();
+        assert_eq!(found.len(), 1);
+        assert!(next.unfinished().unwrap().is_empty(), "somebody is at it");
+        let found = found.pop().unwrap();
+        assert_eq!((&found.origin, &found.changes), (&left.origin, &left.changes()));
+        assert_eq!(found.content(&ContentHash::of(b"b")).unwrap(), b"b");
+        assert_eq!(found.content(&ContentHash::of(b"c")).unwrap(), b"c");
+        found.content(&ContentHash::of(b"a")).unwrap_err();
+        drop(found);
+
+        // Those who write meanwhile do it elsewhere.
+        change(3, b"x", b"y").make(&next);
+        assert_eq!(calls(&next), ["c3", "c1"]);
+        let found = next.unfinished().unwrap().pop().unwrap();
+        let expected: &[&str] = if finish {
+            found.finish().unwrap();
+            &["c3", "c2", "c1"]
+        } else {
+            found.abandon().unwrap();
+            &["c3", "c1"]
+        };
+        assert!(next.unfinished().unwrap().is_empty());
+        assert_eq!(calls(&next), expected);
+        assert_eq!(content_of(&next, b"c").is_ok(), finish);
+        drop((history, next));
+        let later = open(&state);
+        assert_eq!(calls(&later), expected);
+        change(4, b"c", b"d").make(&later);
+        assert_eq!(calls(&later)[0], "c4");
+    }
+}
+
+/// Two finished checkpoints and one under way, as bytes; where the second ends and the third begins.
+fn left_in_the_middle() -> (State, Vec<u8>, usize) {
+    let state = State::new();
+    let history = open(&state);
+    change(1, b"one", b"two").make(&history);
+    change(2, b"two", b"three").make(&history);
+    let header = fs::read(slot(&state, 0)).unwrap();
+    let length = u64::from_le_bytes(header[40..48].try_into().unwrap());
+    drop(change(3, b"three", &noise(1, 300)).record(&history).unwrap());
+    drop(history);
+    let whole = fs::read(slot(&state, 0)).unwrap();
+    (state, whole, usize::try_from(length).unwrap())
+}
+
+fn unfinished(history: &UndoHistory) -> Vec<String> {
+    let found = history.unfinished().unwrap();
+    found.iter().map(|left| left.origin.call.to_string()).collect()
+}
+
+#[test]
+fn a_frame_that_was_torn_at_any_byte_was_never_there() {
+    let (state, whole, begin) = left_in_the_middle();
+    for length in begin..=whole.len() {
+        fs::write(slot(&state, 0), &whole[..length]).unwrap();
+        drop(fs::remove_dir_all(state.file("undo/undo.db")));
+        let history = open(&state);
+        let expected: &[&str] = if length == whole.len() { &["c3"] } else { &[] };
+        assert_eq!(unfinished(&history), expected, "{length}");
+        assert_eq!(calls(&history), ["c2", "c1"], "{length}");
+    }
+}
+
+#[test]
+fn a_torn_frame_is_written_over() {
+    let (state, whole, begin) = left_in_the_middle();
+    for length in (begin..whole.len()).step_by(37) {
+        fs::write(slot(&state, 0), &whole[..length]).unwrap();
+        drop(fs::remove_file(state.file("undo/undo.db")));
+        let history = open(&state);
+        assert!(unfinished(&history).is_empty(), "{length}");
+        change(4, b"three", b"four").make(&history);
+        change(5, b"four", b"five").make(&history);
+        assert_eq!(calls(&history), ["c5", "c4", "c2", "c1"], "{length}");
+        assert!(!slot(&state, 1).exists());
+    }
+}
+
+#[test]
+fn a_changed_byte_of_the_frame_under_way_makes_it_one_that_was_never_there() {
+    let (state, whole, begin) = left_in_the_middle();
+    for at in begin..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 0x20;
+        fs::write(slot(&state, 0), &changed).unwrap();
+        let history = open(&state);
+        assert!(unfinished(&history).is_empty(), "{at}");
+    }
+}
+
+#[test]
+fn killed_writers_lose_nothing_that_was_acknowledged() {
+    for round in 0..6 {
+        let state = State::new();
+        let mut child = command(Task::EndlessChanges, state.dir(), "p").spawn().unwrap();
+        let mut told = acknowledged(&mut child);
+        let mut last = 0;
+        for line in told.by_ref().take(40 * (round + 1)) {
+            last = line.parse::<u64>().unwrap();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        last = told.last().map_or(last, |line| line.parse().unwrap());
+        let history = open(&state);
+        let left = history.unfinished().unwrap();
+        assert!(left.len() <= 1);
+        let count = history.checkpoints(&super::common::workspace("/w")).unwrap().len() as u64;
+        // One may have been finished without having been told.
+        assert!((last..=last + 1).contains(&count), "{count} of {last}");
+        for left in left {
+            assert_eq!(left.origin.call.to_string(), format!("c{}", count + 1));
+            for change in &left.changes {
+                left.content(&change.before.hash().unwrap()).unwrap();
+            }
+            left.finish().unwrap();
+        }
+        let found = history.checkpoints(&super::common::workspace("/w")).unwrap();
+        for checkpoint in &found {
+            let hash = checkpoint.changes[0].after.hash().unwrap();
+            history.content(&hash).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_history_that_waits_for_the_disk_is_the_same() {
+    let state = State::new();
+    let settings = || HistorySettings { sync: true, slot_limit: 100_000, ..settings() };
+    let history = UndoHistory::open_with(state.dir(), settings()).unwrap();
+    for number in 0..30 {
+        change(number, &noise(number, 9000), &noise(number + 1, 9000)).make(&history);
+    }
+    drop(change(30, &noise(30, 9000), &noise(31, 9000)).record(&history).unwrap());
+    drop(history);
+    let size = fs::metadata(slot(&state, 0)).unwrap().len();
+    assert_eq!(size % (64 << 10), 0, "{size}");
+    let history = UndoHistory::open_with(state.dir(), settings()).unwrap();
+    assert_eq!(unfinished(&history), ["c30"]);
+    assert_eq!(calls(&history).len(), 30);
+    for number in 0..=30 {
+        assert!(content_of(&history, &noise(number, 9000)).unwrap() == noise(number, 9000));
+    }
+}

@@ -1,0 +1,144 @@
+//! Quota and age: the oldest go, with all that only they hold, and it is said that they did.
+
+use std::time::{Duration, SystemTime};
+
+use windlass_core::{History as _, HistoryError};
+use windlass_store::{HistorySettings, UndoHistory};
+
+use super::common::{calls, change, content_of, noise, settings};
+use super::looking_back::object_names;
+use crate::common::{State, moment};
+
+const DAY: Duration = Duration::from_hours(24);
+
+fn in_ten_days() -> SystemTime {
+    moment() + 10 * DAY
+}
+
+fn open(state: &State, settings: HistorySettings) -> UndoHistory {
+    UndoHistory::open_with(state.dir(), settings).unwrap()
+}
+
+#[test]
+fn what_is_too_old_goes() {
+    let state = State::new();
+    let settings = HistorySettings { clock: in_ten_days, age: 3 * DAY, ..settings() };
+    let history = open(&state, settings);
+    for number in 0..10_u32 {
+        let text = |number: u32| format!("text {number}").into_bytes();
+        let at = moment() + number * DAY;
+        change(u64::from(number), &text(number), &text(number + 1)).at(at).make(&history);
+    }
+    assert_eq!(calls(&history), ["c9", "c8", "c7"]);
+    assert_eq!(content_of(&history, b"text 7").unwrap(), b"text 7");
+    drop(history);
+    let settings =
+        HistorySettings { clock: in_ten_days, age: 3 * DAY, ..super::common::settings() };
+    let history = open(&state, settings);
+    let error = content_of(&history, b"text 6").unwrap_err();
+    assert!(matches!(error, HistoryError::Dropped(_)), "{error}");
+    assert_eq!(history.status().unwrap().dropped, 7);
+}
+
+#[test]
+fn the_last_hour_is_never_too_old() {
+    let state = State::new();
+    let history = open(&state, HistorySettings { age: Duration::ZERO, ..settings() });
+    change(1, b"a", b"b").at(moment() - Duration::from_secs(3700)).make(&history);
+    change(2, b"b", b"c").at(moment() - Duration::from_secs(3500)).make(&history);
+    assert_eq!(calls(&history), ["c2"]);
+}
+
+#[test]
+fn the_oldest_make_room_and_their_contents_go_with_them() {
+    let state = State::new();
+    let quota = 100_000;
+    let history = open(&state, HistorySettings { quota, ..settings() });
+    for number in 0..50 {
+        change(number, &noise(number, 10_000), &noise(number + 1, 10_000)).make(&history);
+    }
+    let kept = calls(&history);
+    assert!((7..=9).contains(&kept.len()), "{kept:?}");
+    assert_eq!(kept[0], "c49");
+    let status = history.status().unwrap();
+    assert!(status.bytes <= quota, "{}", status.bytes);
+    assert_eq!(status.dropped, 50 - kept.len() as u64);
+    drop(history);
+    let history = open(&state, HistorySettings { quota, ..settings() });
+    assert!(content_of(&history, &noise(50, 10_000)).is_ok());
+    assert!(matches!(content_of(&history, &noise(1, 10_000)), Err(HistoryError::Dropped(_))));
+    let connection = rusqlite::Connection::open(state.file("undo/undo.db")).unwrap();
+    let number = |sql| connection.query_row(sql, [], |row| row.get::<_, u64>(0)).unwrap();
+    assert_eq!(number("SELECT count(*) FROM contents"), kept.len() as u64 + 1);
+    let stored = number("SELECT sum(stored) FROM contents")
+        + number("SELECT sum(length(body) + length(contents) + 128) FROM checkpoints");
+    assert_eq!(number("SELECT stored FROM totals"), stored);
+}
+
+#[test]
+fn large_files_go_when_nobody_needs_them() {
+    let state = State::new();
+    let settings = || HistorySettings { quota: 30_000, large: 1000, slot_limit: 0, ..settings() };
+    let history = open(&state, settings());
+    for number in 0..10 {
+        change(number, &noise(number, 10_000), &noise(number + 1, 10_000)).make(&history);
+    }
+    drop(history);
+    let history = open(&state, settings());
+    let kept = calls(&history);
+    assert!(!kept.is_empty() && kept.len() < 3, "{kept:?}");
+    for number in 10 - kept.len() as u64..=10 {
+        assert!(content_of(&history, &noise(number, 10_000)).is_ok(), "{number}");
+    }
+    assert!(object_names(&state).len() <= kept.len() + 1);
+}
+
+#[test]
+fn deltas_hold_what_they_are_told_by() {
+    let state = State::new();
+    let history = open(&state, HistorySettings { quota: 50_000, ..settings() });
+    let mut text = noise(1, 20_000);
+    for number in 0..40_u8 {
+        let old = text.clone();
+        text[usize::from(number) * 100] ^= 1;
+        change(number.into(), &old, &text).make(&history);
+        calls(&history);
+    }
+    drop(history);
+    let history = open(&state, HistorySettings { quota: 50_000, ..settings() });
+    assert!(calls(&history).len() >= 5);
+    for checkpoint in history.checkpoints(&super::common::workspace("/w")).unwrap() {
+        for state in [&checkpoint.changes[0].before, &checkpoint.changes[0].after] {
+            history.content(&state.hash().unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_change_that_is_larger_than_all_is_refused_before_anything_is_written() {
+    let state = State::new();
+    let history = open(&state, HistorySettings { quota: 1000, ..settings() });
+    let Err(error) = change(1, &noise(1, 600), &noise(2, 600)).record(&history) else {
+        panic!("it was taken")
+    };
+    let text = error.to_string();
+    for part in ["c1", "1200 bytes", "at most 1000", "undo_megabytes"] {
+        assert!(text.contains(part), "{text}");
+    }
+    let written = std::fs::metadata(super::common::slot(&state, 0)).unwrap().len();
+    assert_eq!(written, 0);
+    change(2, &noise(1, 400), &noise(2, 400)).make(&history);
+    assert_eq!(calls(&history), ["c2"], "the newest stays, whatever a row takes");
+}
+
+#[test]
+fn what_was_never_kept_is_not_said_to_be_dropped() {
+    let state = State::new();
+    let history = open(&state, settings());
+    change(1, b"a", b"b").make(&history);
+    let error = content_of(&history, b"never").unwrap_err();
+    assert!(
+        matches!(&error, HistoryError::Failed(text) if text.contains("never saved")),
+        "{error}"
+    );
+}
