@@ -1,52 +1,61 @@
-//! What changed between two texts, as a unified diff of bounded size.
+//! What changed between two texts: the lines, the words in them, and how both are shown to a model or a person.
 //!
-//! Only the part between the first and the last difference is compared: an edit of one line in a large file costs little. A
-//! carriage return is shown only where the line endings are what changed.
+//! A [`Diff`] knows which lines took the place of which, and nothing more. Hunks, numbers and words are worked out while they are
+//! asked for, so that a bounded view of a large diff costs what it shows. Only the part between the first and the last difference
+//! is compared: an edit of one line in a large file costs little.
+//!
+//! ```
+//! use windlass_tools::diff::{Diff, Look, render};
+//!
+//! let diff = Diff::between("one\ntwo\nthree\n", "one\n2\nthree\n");
+//! assert_eq!((diff.added(), diff.removed()), (1, 1));
+//! assert_eq!(render(&diff, &Look::plain()), "@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n");
+//! ```
 
-use std::fmt::Write as _;
+mod conflict;
+mod file;
+mod hunk;
+mod merge;
+mod page;
+mod render;
+mod unified;
+mod window;
+mod words;
+
 use std::ops::Range;
 
-use imara_diff::{Algorithm, Diff, InternedInput};
+use imara_diff::{Algorithm, InternedInput};
+
+pub use conflict::{Names, ThreeWay, render_conflict, three_way};
+pub use file::{FileReport, Version, render_file};
+pub use hunk::{Hunk, Line, LineKind};
+pub use merge::{Merge, Region, RegionKind, merge};
+pub use page::{Look, Style};
+pub use render::render;
+pub(crate) use unified::unified;
 
 /// How many unchanged lines stand around a change.
 const CONTEXT: usize = 3;
-/// How many bytes of a diff are shown.
-const MAX_BYTES: usize = 16_000;
-/// How many characters of one line are shown.
-const MAX_CHARACTERS: usize = 400;
 /// How many lines are compared; above it, the whole middle counts as replaced.
 const MAX_LINES: usize = 400_000;
 
-/// A diff, ready to be shown.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Changes {
-    /// Hunks as in `diff -u`, without a header; the last line says what was left out, if anything.
-    pub(crate) text: String,
-    /// How many lines are new.
-    pub(crate) added: usize,
-    /// How many lines are gone.
-    pub(crate) removed: usize,
-}
-
-/// The difference between two texts.
-pub(crate) fn unified(before: &str, after: &str) -> Changes {
-    let (before, after) = (lines(before), lines(after));
-    let blocks = compare(&before, &after);
-    let show_returns = blocks.iter().any(|block| {
-        let kinds = |lines: &[&str], range: &Range<usize>| {
-            endings(lines.get(range.clone()).unwrap_or_default())
-        };
-        let (old, new) = (kinds(&before, &block.before), kinds(&after, &block.after));
-        old != new && old != Endings::default() && new != Endings::default()
-    });
-    let sides = Sides { before: &before, after: &after, show_returns };
-    let mut changes = Changes {
-        text: String::new(),
-        added: blocks.iter().map(|block| block.after.len()).sum(),
-        removed: blocks.iter().map(|block| block.before.len()).sum(),
-    };
-    sides.push_hunks(&mut changes.text, &blocks);
-    changes
+/// The difference between two texts, line by line.
+///
+/// ```
+/// use windlass_tools::diff::Diff;
+///
+/// let diff = Diff::between("a\nb\n", "a\nc\nd\n");
+/// assert_eq!((diff.added(), diff.removed()), (2, 1));
+/// assert_eq!(diff.hunks().count(), 1);
+/// assert!(Diff::between("a\n", "a\n").is_empty());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Diff<'a> {
+    before: Vec<&'a str>,
+    after: Vec<&'a str>,
+    blocks: Vec<Block>,
+    /// Whether carriage returns are worth showing: only where the line endings are what changed.
+    show_returns: bool,
 }
 
 /// Lines that were replaced by others.
@@ -56,9 +65,81 @@ struct Block {
     after: Range<usize>,
 }
 
+impl<'a> Diff<'a> {
+    /// Compares two texts.
+    pub fn between(before: &'a str, after: &'a str) -> Self {
+        let (before, after) = (lines(before), lines(after));
+        let blocks = compare(&before, &after);
+        let show_returns = blocks.iter().any(|block| {
+            let old = Endings::of(part(&before, &block.before));
+            let new = Endings::of(part(&after, &block.after));
+            old != new && old != Endings::default() && new != Endings::default()
+        });
+        Self { before, after, blocks, show_returns }
+    }
+
+    /// Whether the texts are equal.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+    }
+
+    /// How many lines are new.
+    pub fn added(&self) -> usize {
+        self.blocks.iter().map(|block| block.after.len()).sum()
+    }
+
+    /// How many lines are gone.
+    pub fn removed(&self) -> usize {
+        self.blocks.iter().map(|block| block.before.len()).sum()
+    }
+
+    /// The changes in order, each with up to three unchanged lines on either side.
+    pub fn hunks(&self) -> impl Iterator<Item = Hunk<'_>> {
+        self.hunks_of(0..self.blocks.len())
+    }
+
+    /// The same for some of the blocks.
+    fn hunks_of(&self, blocks: Range<usize>) -> impl Iterator<Item = Hunk<'_>> {
+        let Range { mut start, end } = blocks;
+        std::iter::from_fn(move || {
+            let count = hunk_len(self.blocks.get(start..end)?)?;
+            let hunk = self.hunk(start..start + count);
+            start += count;
+            hunk
+        })
+    }
+
+    fn hunk(&self, blocks: Range<usize>) -> Option<Hunk<'_>> {
+        let previous = blocks.start.checked_sub(1).and_then(|at| self.blocks.get(at));
+        let next = self.blocks.get(blocks.end);
+        Some(Hunk {
+            before: &self.before,
+            after: &self.after,
+            blocks: self.blocks.get(blocks)?,
+            floor: previous.map_or(0, |block| block.before.end),
+            ceiling: next.map_or(self.before.len(), |block| block.before.start),
+        })
+    }
+}
+
 /// Lines with their ends.
 fn lines(text: &str) -> Vec<&str> {
-    text.split_inclusive('\n').collect()
+    let mut start = 0;
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1);
+    let last = (!text.is_empty() && !text.ends_with('\n')).then_some(text.len());
+    ends.chain(last).filter_map(|end| text.get(std::mem::replace(&mut start, end)..end)).collect()
+}
+
+/// The lines of a range; none if there are not so many.
+fn part<'a>(lines: &'a [&'a str], range: &Range<usize>) -> &'a [&'a str] {
+    lines.get(range.clone()).unwrap_or_default()
+}
+
+/// A line and how it ends.
+fn split_ending(line: &str) -> (&str, &str) {
+    let content =
+        line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
+    line.split_at(content.len())
 }
 
 /// Which line endings occur.
@@ -68,10 +149,11 @@ struct Endings {
     lf: bool,
 }
 
-fn endings(lines: &[&str]) -> Endings {
-    let crlf = lines.iter().any(|line| line.ends_with("\r\n"));
-    let lf = lines.iter().any(|line| line.ends_with('\n') && !line.ends_with("\r\n"));
-    Endings { crlf, lf }
+impl Endings {
+    fn of(lines: &[&str]) -> Self {
+        let has = |wanted: &str| lines.iter().any(|line| split_ending(line).1 == wanted);
+        Self { crlf: has("\r\n"), lf: has("\n") }
+    }
 }
 
 /// The blocks that differ, in order.
@@ -81,10 +163,7 @@ fn compare(before: &[&str], after: &[&str]) -> Vec<Block> {
         (before.get(start..).unwrap_or_default(), after.get(start..).unwrap_or_default());
     let end = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
     let (old_end, new_end) = (before.len() - end, after.len() - end);
-    let (old, new) = (
-        before.get(start..old_end).unwrap_or_default(),
-        after.get(start..new_end).unwrap_or_default(),
-    );
+    let (old, new) = (part(before, &(start..old_end)), part(after, &(start..new_end)));
     if old.is_empty() && new.is_empty() {
         return Vec::new();
     }
@@ -98,91 +177,12 @@ fn compare_middle(old: &[&str], new: &[&str], start: usize) -> Vec<Block> {
     let mut input = InternedInput::default();
     input.update_before(old.iter().copied());
     input.update_after(new.iter().copied());
-    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    let mut diff = imara_diff::Diff::compute(Algorithm::Histogram, &input);
     diff.postprocess_lines(&input);
     let shifted = |range: Range<u32>| start + range.start as usize..start + range.end as usize;
     diff.hunks()
         .map(|hunk| Block { before: shifted(hunk.before), after: shifted(hunk.after) })
         .collect()
-}
-
-struct Sides<'a> {
-    before: &'a [&'a str],
-    after: &'a [&'a str],
-    show_returns: bool,
-}
-
-impl Sides<'_> {
-    fn push_hunks(&self, text: &mut String, blocks: &[Block]) {
-        let mut left = blocks;
-        while let Some(count) = hunk_len(left) {
-            let (hunk, rest) = left.split_at(count);
-            let start = text.len();
-            self.push_hunk(text, hunk);
-            if text.len() > MAX_BYTES {
-                text.truncate(line_end(text, start.max(MAX_BYTES)));
-                push_line(
-                    text,
-                    format_args!("[the diff is cut here; {} more places changed]", rest.len()),
-                );
-                return;
-            }
-            left = rest;
-        }
-    }
-
-    /// Blocks near each other, with the lines around and between them.
-    fn push_hunk(&self, text: &mut String, hunk: &[Block]) {
-        let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else { return };
-        let lead = first.before.start.min(CONTEXT);
-        let trail = (self.before.len() - last.before.end).min(CONTEXT);
-        let before = first.before.start - lead..last.before.end + trail;
-        let after = first.after.start - lead..last.after.end + trail;
-        push_line(text, format_args!("@@ -{} +{} @@", place(&before), place(&after)));
-        let mut at = before.start;
-        for block in hunk {
-            self.push_lines(text, ' ', self.before, at..block.before.start);
-            self.push_lines(text, '-', self.before, block.before.clone());
-            self.push_lines(text, '+', self.after, block.after.clone());
-            at = block.before.end;
-        }
-        self.push_lines(text, ' ', self.before, at..before.end);
-    }
-
-    fn push_lines(&self, text: &mut String, sign: char, lines: &[&str], range: Range<usize>) {
-        for line in lines.get(range).unwrap_or_default() {
-            if text.len() > 2 * MAX_BYTES {
-                return;
-            }
-            self.push(text, sign, line);
-        }
-    }
-
-    fn push(&self, text: &mut String, sign: char, line: &str) {
-        let (line, closed) = match line.strip_suffix('\n') {
-            Some(line) => (line, true),
-            None => (line, false),
-        };
-        let (line, returned) = match line.strip_suffix('\r') {
-            Some(line) if closed => (line, true),
-            _ => (line, false),
-        };
-        text.push(sign);
-        match line.char_indices().nth(MAX_CHARACTERS) {
-            Some((end, _)) => {
-                text.push_str(line.get(..end).unwrap_or_default());
-                text.push_str("… [cut]");
-            }
-            None => text.push_str(line),
-        }
-        if returned && self.show_returns {
-            text.push('␍');
-        }
-        text.push('\n');
-        if !closed {
-            text.push_str("\\ No newline at end of file\n");
-        }
-    }
 }
 
 /// How many of the blocks are so near each other that they share a hunk; `None` if there are none.
@@ -194,109 +194,80 @@ fn hunk_len(blocks: &[Block]) -> Option<usize> {
     (!blocks.is_empty()).then(|| 1 + blocks.windows(2).take_while(|pair| near(pair)).count())
 }
 
-/// The last end of a line at or before `at`.
-fn line_end(text: &str, at: usize) -> usize {
-    memchr::memrchr(b'\n', text.as_bytes().get(..at).unwrap_or_default()).map_or(0, |at| at + 1)
-}
-
-/// A range as `diff -u` writes it: `START,COUNT`, the count left out if it is 1.
-fn place(range: &Range<usize>) -> String {
-    match range.len() {
-        0 => format!("{},0", range.start),
-        1 => format!("{}", range.start + 1),
-        len => format!("{},{len}", range.start + 1),
-    }
-}
-
-fn push_line(text: &mut String, words: std::fmt::Arguments<'_>) {
-    let written = writeln!(text, "{words}");
-    debug_assert!(written.is_ok(), "writing to a string does not fail");
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
 
-    fn check(before: &str, after: &str, expected: &str) {
-        assert_eq!(unified(before, after).text, expected, "{before:?} → {after:?}");
-    }
-
     #[test]
-    fn hunks() {
-        check("", "", "");
-        check("a\n", "a\n", "");
-        check("", "a\nb\n", "@@ -0,0 +1,2 @@\n+a\n+b\n");
-        check("a\nb\n", "", "@@ -1,2 +0,0 @@\n-a\n-b\n");
-        check("a\nb\nc\n", "a\nB\nc\n", "@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n");
-        check("a", "a\n", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
-        let numbers = |changed: &[usize]| -> String {
-            (1..=20)
-                .map(|n| if changed.contains(&n) { "x\n".into() } else { format!("{n}\n") })
-                .collect()
-        };
-        check(
-            &numbers(&[]),
-            &numbers(&[5, 12, 20]),
-            "@@ -2,14 +2,14 @@\n 2\n 3\n 4\n-5\n+x\n 6\n 7\n 8\n 9\n 10\n 11\n-12\n+x\n 13\n 14\n 15\n\
-             @@ -17,4 +17,4 @@\n 17\n 18\n 19\n-20\n+x\n",
-        );
+    fn hunks_tell_where_they_are() {
+        for (before, after, expected) in [
+            ("", "", &[][..]),
+            ("", "a\n", &["@@ -0,0 +1 @@"]),
+            ("a\n", "", &["@@ -1 +0,0 @@"]),
+            ("a", "a\n", &["@@ -1 +1 @@"]),
+            ("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n6\n7\n8\n9\n", &["@@ -2,7 +2,7 @@"]),
+            (
+                "1\n2\n3\n4\n5\n6\n7\n8\n9\n",
+                "x\n2\n3\n4\n5\n6\n7\n8\ny\n",
+                &["@@ -1,4 +1,4 @@", "@@ -6,4 +6,4 @@"],
+            ),
+        ] {
+            let diff = Diff::between(before, after);
+            let headers: Vec<String> = diff.hunks().map(|hunk| hunk.header()).collect();
+            assert_eq!(headers, expected, "{before:?} → {after:?}");
+        }
     }
 
+    /// The context of some of the changes does not reach into the others.
     #[test]
-    fn carriage_returns_are_shown_where_they_change() {
-        check("a\r\nb\r\n", "a\r\nc\r\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
-        check("a\r\n", "a\n", "@@ -1 +1 @@\n-a␍\n+a\n");
+    fn context_ends_where_another_change_begins() {
+        let diff = Diff::between("1\n2\n3\n4\n5\n", "1\nx\n3\ny\n5\n");
+        let hunks: Vec<Hunk<'_>> = diff.hunks_of(0..1).chain(diff.hunks_of(1..2)).collect();
+        let headers: Vec<String> = hunks.iter().map(Hunk::header).collect();
+        assert_eq!(headers, ["@@ -1,3 +1,3 @@", "@@ -3,3 +3,3 @@"]);
     }
 
-    #[test]
-    fn a_diff_is_bounded() {
-        let after: String =
-            (0..100_000).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
-        let changes = unified("", &after);
-        assert!(changes.text.len() < MAX_BYTES + 100, "{}", changes.text.len());
-        assert!(changes.text.ends_with("\n[the diff is cut here; 0 more places changed]\n"));
-        assert_eq!((changes.added, changes.removed), (100_000, 0));
-        let changes = unified("a\n", &format!("{}\n", "é".repeat(500)));
-        assert_eq!(changes.text, format!("@@ -1 +1 @@\n-a\n+{}… [cut]\n", "é".repeat(400)));
-    }
-
-    /// What `patch` would make of it.
-    fn applied(before: &str, diff: &str) -> Vec<String> {
-        let old: Vec<&str> = before.lines().collect();
-        let mut new: Vec<String> = Vec::new();
-        let mut at = 0;
-        for line in diff.lines() {
-            if let Some(header) = line.strip_prefix("@@ -") {
-                let start: usize = header.split([',', ' ']).next().unwrap().parse().unwrap();
-                let empty = header.split(' ').next().unwrap().ends_with(",0");
-                let start = if empty { start } else { start - 1 };
-                new.extend(old[at..start].iter().map(ToString::to_string));
-                at = start;
-                continue;
-            }
-            let (sign, text) = line.split_at(1);
-            assert!(sign == "+" || old[at] == text, "{line} is not at {at}");
-            at += usize::from(sign != "+");
-            if sign != "-" {
-                new.push(text.into());
+    /// What a reader of the structured diff makes of it.
+    fn applied(before: &str, diff: &Diff<'_>, marked: bool) -> String {
+        let old = lines(before);
+        let (mut text, mut at) = (String::new(), 0);
+        for hunk in diff.hunks() {
+            text.extend(old[at..hunk.before().start].iter().copied());
+            at = hunk.before().end;
+            let lines: Vec<Line<'_>> =
+                if marked { hunk.marked_lines().collect() } else { hunk.lines().collect() };
+            for line in lines {
+                match line.kind {
+                    LineKind::Kept { before, .. } | LineKind::Removed { before } => {
+                        assert_eq!(line.text, old[before - 1]);
+                    }
+                    LineKind::Added { .. } => {}
+                }
+                if !matches!(line.kind, LineKind::Removed { .. }) {
+                    text.push_str(line.text);
+                }
+                for word in line.words {
+                    assert!(line.text.get(word).is_some_and(|word| !word.is_empty()));
+                }
             }
         }
-        new.extend(old[at..].iter().map(ToString::to_string));
-        new
+        text.extend(old[at..].iter().copied());
+        text
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
         #[test]
         fn a_diff_applied_gives_the_new_text(
-            before in proptest::collection::vec("[abc]", 0..30),
-            after in proptest::collection::vec("[abc]", 0..30),
+            before in "([abé _]{0,6}(\n|\r\n)){0,30}[ab]{0,2}",
+            after in "([abé _]{0,6}(\n|\r\n)){0,30}[ab]{0,2}",
         ) {
-            let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
-            let changes = unified(&text(&before), &text(&after));
-            prop_assert_eq!(applied(&text(&before), &changes.text), after);
+            let diff = Diff::between(&before, &after);
+            prop_assert_eq!(diff.is_empty(), before == after);
+            prop_assert_eq!(applied(&before, &diff, false), after.clone());
+            prop_assert_eq!(applied(&before, &diff, true), after);
         }
     }
 }

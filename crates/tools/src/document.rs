@@ -9,7 +9,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use windlass_core::{Change, Context, Expect, OpenFile, Stat, ToolError, quote};
+use windlass_core::{Context, OpenFile, Stat, ToolError, quote};
 
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
 use crate::shown;
@@ -132,7 +132,11 @@ impl Document {
 
     /// The text for people.
     pub(crate) fn to_text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.text())
+        // Nearly all texts are UTF-8 throughout, which is found out in a fraction of the time that finding what is not takes.
+        match std::str::from_utf8(self.text()) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(self.text()),
+        }
     }
 
     /// The bytes of a whole new text in the same encoding, with the same mark.
@@ -146,7 +150,9 @@ impl Document {
     /// The bytes with parts of the text replaced. The parts must be in order and apart.
     pub(crate) fn splice(&self, replacements: &[Replacement]) -> Result<Vec<u8>, SpliceError> {
         let body = self.body();
-        let mut bytes = self.encoding.mark().to_vec();
+        let more: usize = replacements.iter().map(|one| one.with.len()).sum();
+        let mut bytes = Vec::with_capacity(self.bytes.len() + more);
+        bytes.extend_from_slice(self.encoding.mark());
         let mut from = 0;
         for Replacement { range, with } in replacements {
             let (start, end) = (self.offset(range.start)?, self.offset(range.end)?);
@@ -231,21 +237,6 @@ fn read_all(file: File, len: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default() + 1);
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Replaces or creates a file, unless the call was stopped in the meantime.
-pub(crate) fn change(
-    cx: &Context,
-    path: &Path,
-    content: &[u8],
-    expect: Expect,
-) -> Result<(), ToolError> {
-    // Whoever stopped the call was told that it is over; the thread that works for it has to look for itself.
-    if cx.is_cancelled() {
-        return Err(ToolError::cancelled("stopped before anything was written"));
-    }
-    cx.files().change(path, &Change { content, expect })?;
-    Ok(())
 }
 
 impl SpliceError {

@@ -10,18 +10,21 @@ pub(crate) mod plan;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Stat, Tool, ToolError,
+    ContentHash, Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Stat, Tool,
+    ToolError, Unseen, quote,
 };
 
 use self::plan::{Edit as Wanted, Miss, Plan, Strategy};
 use crate::diff;
 use crate::document::{self, Document};
 use crate::shown::{self, Root};
+use crate::syntax;
 
 pub(crate) struct Edit;
 
@@ -112,19 +115,38 @@ fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError
         ToolError::failed(format!("cannot edit {name}: it is binary, and edit works on text"))
     })?;
     let (after, done) = apply(&before, edits, &name)?;
-    change_file(cx, path, &stat, after.bytes())?;
-    Ok(report(&name, &before, &after, &done))
+    let place = cx.files().resolve(path)?.path;
+    let had_changed = has_changed(cx, &place, &stat, before.bytes());
+    let expect = Expect::Same(stat.fingerprint);
+    let altered = cx.files().change(path, after.bytes(), expect, Some(before.bytes()))?;
+    let notes = Notes { had_changed, in_place: altered.in_place.then_some(stat.links) };
+    Ok(report(&name, &before, &after, &done, &notes))
 }
 
-/// Makes the change; who had not seen all of the file before has not seen all of it now.
-fn change_file(cx: &Context, path: &Path, before: &Stat, content: &[u8]) -> Result<(), ToolError> {
-    let place = cx.files().resolve(path)?.path;
-    let had_seen = cx.session().has_seen(&place, before.fingerprint).is_ok();
-    document::change(cx, path, content, Expect::Same(before.fingerprint))?;
-    if !had_seen {
-        cx.session().forget(&place);
+/// Whether the file is not what the session last saw of it. What the times say is enough if they are the same.
+fn has_changed(cx: &Context, place: &Path, stat: &Stat, bytes: &[u8]) -> bool {
+    let seen = |hash| cx.session().has_seen(place, stat.fingerprint, hash);
+    seen(None) == Err(Unseen::Changed) && seen(Some(ContentHash::of(bytes))) == Err(Unseen::Changed)
+}
+
+/// What else there is to say.
+struct Notes {
+    /// The file was not as the session had last seen it; the place of the edit was found all the same.
+    had_changed: bool,
+    /// The bytes were written into the old object, which has so many names.
+    in_place: Option<u64>,
+}
+
+impl std::fmt::Display for Notes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.had_changed {
+            f.write_str("\nnote: the file had changed since this session read it")?;
+        }
+        match self.in_place {
+            Some(links) => f.write_str(&shown::in_place(links)),
+            None => Ok(()),
+        }
     }
-    Ok(())
 }
 
 /// The file after all edits, and how each was made.
@@ -133,18 +155,18 @@ fn apply(
     edits: &[Wanted],
     name: &str,
 ) -> Result<(Document, Vec<(Strategy, usize)>), ToolError> {
-    let mut document = before.clone();
+    let mut current = Cow::Borrowed(before);
     let mut done = Vec::with_capacity(edits.len());
     for (at, edit) in edits.iter().enumerate() {
-        let Plan { strategy, replacements } = plan::plan(document.text(), edit)
-            .map_err(|miss| refusal(&miss, document.text(), edit, name, (at, edits.len())))?;
-        let bytes = document
+        let Plan { strategy, replacements } = plan::plan(current.text(), edit)
+            .map_err(|miss| refusal(&miss, current.text(), edit, name, (at, edits.len())))?;
+        let bytes = current
             .splice(&replacements)
-            .map_err(|error| error.explain(name, document.encoding()))?;
-        document = document.with_bytes(bytes);
+            .map_err(|error| error.explain(name, current.encoding()))?;
+        current = Cow::Owned(current.with_bytes(bytes));
         done.push((strategy, replacements.len()));
     }
-    Ok((document, done))
+    Ok((current.into_owned(), done))
 }
 
 fn refusal(
@@ -166,21 +188,32 @@ fn refusal(
     }
 }
 
-fn report(name: &str, before: &Document, after: &Document, done: &[(Strategy, usize)]) -> Output {
+fn report(
+    name: &str,
+    before: &Document,
+    after: &Document,
+    done: &[(Strategy, usize)],
+    notes: &Notes,
+) -> Output {
     let replacements: usize = done.iter().map(|(_, count)| count).sum();
     let loosest = done.iter().map(|(strategy, _)| *strategy).max().unwrap_or(Strategy::Exact);
-    let changes = diff::unified(&before.to_text(), &after.to_text());
+    let (before, after) = (before.to_text(), after.to_text());
+    let changes = diff::unified(&before, &after);
+    let error = syntax::new_error(&quote::unpath(name), &before, &after);
     let mut text = format!(
-        "edited {name}: {}, {}\n",
+        "edited {name}: {}, {}{}\n",
         shown::count(replacements, "replacement", "replacements"),
-        how(done)
+        how(done),
+        syntax::note(error.as_ref())
     );
     text.push_str(&changes.text);
-    Output::text(text)
+    text.push_str(&notes.to_string());
+    let output = Output::text(text)
         .with("path", name)
         .with("replacements", replacements)
         .with("strategy", loosest.as_str())
-        .with("diff", changes.text)
+        .with("diff", changes.text);
+    syntax::attach(output, error)
 }
 
 /// How what was looked for was found, where it was not exactly so.

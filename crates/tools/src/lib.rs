@@ -2,22 +2,35 @@
 //!
 //! A tool reaches the machine through its [`Context`](windlass_core::Context) alone; `clippy.toml` bans the side doors.
 
+mod bash;
+mod command_tool;
 mod defaults;
-mod diff;
+pub mod diff;
 mod document;
 mod edit;
 mod encoding;
+mod git;
 mod glob;
 mod grep;
+mod jobs;
+mod kill;
 mod list;
+mod output;
 mod patch;
 mod pattern;
+mod people;
+mod program;
 mod read;
 mod shown;
+mod syntax;
+mod test;
 #[cfg(test)]
 mod testing;
+mod undo;
 mod write;
 
+pub use command_tool::{Author, CommandDefinition, CommandTool, DefinitionError};
+pub use people::{Apply, Restore};
 use windlass_core::AnyTool;
 
 /// Every built-in tool, in the order in which models see them.
@@ -29,7 +42,17 @@ pub const BUILTIN: &[&dyn AnyTool] = &[
     &list::List,
     &glob::Glob,
     &grep::Grep,
+    &undo::Undo,
+    &bash::Bash,
+    &output::Output,
+    &kill::Kill,
+    &jobs::Jobs,
+    &git::Git,
+    &test::Test,
 ];
+
+/// Tools that people use, not models: the command line calls them, through the engine like all others.
+pub const FOR_PEOPLE: &[&dyn AnyTool] = &[&undo::UndoAny];
 
 #[cfg(test)]
 mod tests {

@@ -125,10 +125,10 @@ fn remember(
     let mut from = seen.lines.start;
     // A line that was cut was not seen: who replaces the file must not lose the rest of it.
     for cut in &seen.cut {
-        cx.session().saw(&path, fingerprint, from..*cut, seen.total);
+        cx.session().saw(&path, fingerprint, from..*cut, seen.total, seen.hash);
         from = cut + 1;
     }
-    cx.session().saw(&path, fingerprint, from..seen.lines.end, seen.total);
+    cx.session().saw(&path, fingerprint, from..seen.lines.end, seen.total, seen.hash);
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! How what a walk found is written down: names that work in the next call, sizes, and what had to be left out.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{Context, Note, ToolError, WalkReport, quote};
@@ -51,9 +52,27 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// The beginning of a text, with a sign where more of it was left out.
+pub(crate) fn short(text: &str, characters: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(characters) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),
+    }
+}
+
 /// `1 file`, `2 files`.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// Why a file was written without a rename.
+pub(crate) fn in_place(links: u64) -> String {
+    match links {
+        0 | 1 => "\nnote: written in place, since its owner must keep it".to_owned(),
+        links => format!(
+            "\nnote: written in place: the file has {links} names (hard links), and keeps them"
+        ),
+    }
 }
 
 /// What had to be left out, and why: the first of many, and how many more.

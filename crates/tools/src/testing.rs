@@ -1,16 +1,20 @@
 //! For the tests of the tools: a workspace of its own, and calls that go through the whole engine on the real machine.
 #![expect(clippy::disallowed_methods, reason = "tests lay out the files that tools then work on")]
 
+mod programs;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::{
-    CallResult, Change, Clock, Engine, Entry, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Handle, Host, Mode, Note, OpenFile, Opener, Overrides, Policy, Resolved, Session,
-    Stat, ToolCall, Toolbox, Visitor, Walk, WalkOptions, WalkReport, Written, quote,
+    Alteration, Altered, CallResult, Clock, Confinement, Engine, Entry, FileError, FileErrorKind,
+    FileKind, Files, Found, Handle, Host, Mode, Note, OpenFile, Opener, Overrides, Policy,
+    Resolved, Session, Stat, To, ToolCall, Toolbox, Visitor, Walk, WalkOptions, WalkReport, quote,
 };
 use windlass_host::LocalHost;
+
+use self::programs::Scripted;
 
 /// A temporary directory with an engine that has every built-in tool, in mode `auto`, and one session.
 pub(crate) struct Workspace {
@@ -27,18 +31,45 @@ impl Workspace {
         Self::on(files, |local| Arc::new(local))
     }
 
+    /// The same on a machine whose programs are scripts: see [`programs`]. Time passes when nothing else is left to do.
+    pub(crate) fn scripted(confinement: Confinement, policy: Policy) -> Self {
+        let host = |local| Arc::new(Scripted::new(local, confinement)) as Arc<dyn Host>;
+        let mut workspace = Self::with_policy(&[], host, policy);
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        workspace.runtime = builder.enable_all().start_paused(true).build().unwrap();
+        workspace
+    }
+
     /// The same on a machine that is made out of this one.
     pub(crate) fn on(
         files: &[(&str, &str)],
         host: impl FnOnce(LocalHost) -> Arc<dyn Host>,
     ) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::with_policy(files, host, Policy::new(Mode::Auto))
+    }
+
+    /// The same with other rules.
+    pub(crate) fn with_policy(
+        files: &[(&str, &str)],
+        host: impl FnOnce(LocalHost) -> Arc<dyn Host>,
+        policy: Policy,
+    ) -> Self {
+        Self::in_directory(tempfile::tempdir().unwrap(), files, host, policy)
+    }
+
+    /// The same in a directory that is there already.
+    pub(crate) fn in_directory(
+        directory: tempfile::TempDir,
+        files: &[(&str, &str)],
+        host: impl FnOnce(LocalHost) -> Arc<dyn Host>,
+        policy: Policy,
+    ) -> Self {
         let mut tools = Toolbox::new();
         for tool in crate::BUILTIN {
             tools.add(Handle::Static(*tool)).unwrap();
         }
         let host = host(LocalHost::open(directory.path()).unwrap());
-        let engine = Engine::builder(host).toolbox(tools).policy(Policy::new(Mode::Auto)).build();
+        let engine = Engine::builder(host).toolbox(tools).policy(policy).build();
         let session = engine.new_session();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let workspace = Self { directory, engine, session, runtime };
@@ -207,28 +238,18 @@ impl Files for Meddled {
         Ok(report)
     }
 
-    fn change(&self, path: &Resolved, change: &Change<'_>) -> Result<Written, FileError> {
-        self.ask("write", path)?;
-        self.inner.files().change(path, change)
+    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+        self.inner.files().look(path)
     }
 
-    fn remove(&self, path: &Resolved, expect: Fingerprint) -> Result<(), FileError> {
-        self.ask("remove", path)?;
-        self.inner.files().remove(path, expect)
-    }
-
-    fn rename(
-        &self,
-        from: &Resolved,
-        expect: Fingerprint,
-        to: &Resolved,
-    ) -> Result<Stat, FileError> {
-        self.ask("move", from)?;
-        self.inner.files().rename(from, expect, to)
-    }
-
-    fn remove_directory(&self, path: &Resolved) -> Result<(), FileError> {
-        self.inner.files().remove_directory(path)
+    fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
+        match alteration.to {
+            To::Nothing => self.ask("remove", path)?,
+            To::Moved { from, .. } => self.ask("move", from)?,
+            To::Directory { .. } => {}
+            _ => self.ask("write", path)?,
+        }
+        self.inner.files().alter(path, alteration)
     }
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {

@@ -12,13 +12,14 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern, Stat, Tool, ToolError,
-    Unseen,
+    ContentHash, Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern, Stat,
+    Tool, ToolError, Unseen,
 };
 
 use crate::diff;
 use crate::document::{self, Document, LineEnding};
 use crate::shown::{self, Root};
+use crate::syntax;
 
 /// More is not written by one call.
 const MAX_BYTES: usize = 10 << 20;
@@ -98,14 +99,17 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
 /// A new file holds exactly what was given.
 fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let content = args.content.as_bytes();
-    document::change(cx, &args.path, content, Expect::Absent)?;
+    cx.files().change(&args.path, content, Expect::Absent, None)?;
     let changes = diff::unified("", &args.content);
     let lines = shown::count(changes.added, "line", "lines");
-    Ok(Output::text(format!("created {name}: {lines}, {}", shown::size(content.len() as u64)))
+    let error = syntax::new_error(&args.path, "", &args.content);
+    let (size, note) = (shown::size(content.len() as u64), syntax::note(error.as_ref()));
+    let output = Output::text(format!("created {name}: {lines}, {size}{note}"))
         .with("path", name)
         .with("bytes", content.len())
         .with("created", true)
-        .with("diff", changes.text))
+        .with("diff", changes.text);
+    Ok(syntax::attach(output, error))
 }
 
 fn overwrite(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
@@ -113,7 +117,7 @@ fn overwrite(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError>
     let place = cx.files().resolve(&args.path)?.path;
     let before = Existing::of(bytes);
     cx.session()
-        .has_seen(&place, stat.fingerprint)
+        .has_seen(&place, stat.fingerprint, Some(ContentHash::of(before.bytes())))
         .map_err(|unseen| stale(&unseen, name, &before))?;
     let content = before.encode(&args.content, name)?;
     finish(cx, args, name, "replaced", &before, content, &stat)
@@ -121,16 +125,9 @@ fn overwrite(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError>
 
 fn append(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let (bytes, stat) = document::load(cx, &args.path)?;
-    let place = cx.files().resolve(&args.path)?.path;
-    let had_seen = cx.session().has_seen(&place, stat.fingerprint).is_ok();
     let before = Existing::of(bytes);
     let content = [before.bytes(), &*before.encode_more(&args.content, name)?].concat();
-    let output = finish(cx, args, name, "appended to", &before, content, &stat)?;
-    if !had_seen {
-        // To have written the end of a file is not to have seen the rest.
-        cx.session().forget(&place);
-    }
-    Ok(output)
+    finish(cx, args, name, "appended to", &before, content, &stat)
 }
 
 fn finish(
@@ -149,25 +146,30 @@ fn finish(
             .with("created", false)
             .with("diff", ""));
     }
-    document::change(cx, &args.path, &content, Expect::Same(stat.fingerprint))?;
+    let expect = Expect::Same(stat.fingerprint);
+    let altered = cx.files().change(&args.path, &content, expect, Some(before.bytes()))?;
+    let in_place = if altered.in_place { shown::in_place(stat.links) } else { String::new() };
     let bytes = content.len();
     let after = before.with_bytes(content);
     let changes = diff::unified(&before.to_text(), &after.to_text());
+    let error = syntax::new_error(&args.path, &before.to_text(), &after.to_text());
     let lines = after.to_text().split_inclusive('\n').count();
     let text = format!(
-        "{done} {name}: {} (+{} -{}), {}{}\n{}",
+        "{done} {name}: {} (+{} -{}), {}{}{}\n{}{in_place}",
         shown::count(lines, "line", "lines"),
         changes.added,
         changes.removed,
         shown::size(bytes as u64),
         before.kept(),
+        syntax::note(error.as_ref()),
         changes.text
     );
-    Ok(Output::text(text)
+    let output = Output::text(text)
         .with("path", name)
         .with("bytes", bytes)
         .with("created", false)
-        .with("diff", changes.text))
+        .with("diff", changes.text);
+    Ok(syntax::attach(output, error))
 }
 
 /// What was there before.

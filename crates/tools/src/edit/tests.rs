@@ -1,12 +1,14 @@
 //! The edit engine as laws and tables, and `edit` through the whole engine.
 
+mod spans;
+
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::Outcome;
 
 use super::plan::{Edit, Miss, Strategy, plan};
 use crate::document::{Document, Replacement};
-use crate::testing::Workspace;
+use crate::testing::{Meddled, Workspace};
 
 fn wanted(old: &str, new: &str, all: bool) -> Edit {
     Edit { old: old.into(), new: new.into(), all }
@@ -380,4 +382,57 @@ fn an_edit_is_not_a_look() {
     workspace.call("edit", json!({"path": "f", "old_string": "b", "new_string": "c"}));
     let result = workspace.call("write", json!({"path": "f", "content": "now it may\n"}));
     assert_eq!(result.outcome, Outcome::Ok);
+}
+
+/// Somebody who saves the file at the last moment: their name, and what they do.
+type Saving = (&'static str, fn(&std::path::Path));
+
+#[expect(clippy::disallowed_methods, reason = "it is somebody else's editor")]
+const SAVING: [Saving; 3] = [
+    ("by a rename", |path| {
+        let new = path.with_extension("new");
+        std::fs::write(&new, "theirs\n").unwrap();
+        std::fs::rename(new, path).unwrap();
+    }),
+    ("in place", |path| std::fs::write(path, "theirs\n").unwrap()),
+    ("in place, as long as it was", |path| {
+        // Before Linux 6.13, times of files are no finer than the ticks of a clock.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::fs::write(path, "their\nb\n").unwrap();
+    }),
+];
+
+/// An editor that saves between our look and our rename is noticed, and what it saved stays.
+#[test]
+fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
+    let patch = "*** Begin Patch\n*** Update File: f\n@@\n-first\n+ours\n*** End Patch\n";
+    for (tool, input) in [
+        ("edit", json!({"path": "f", "old_string": "first", "new_string": "ours"})),
+        ("write", json!({"path": "f", "content": "ours\n"})),
+        ("write", json!({"path": "f", "content": "ours\n", "mode": "append"})),
+        ("patch", json!({"patch": patch})),
+    ] {
+        for (how, save) in SAVING {
+            let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
+                Meddled::before_changes(local, move |_, path| {
+                    save(path);
+                    Ok(())
+                })
+            });
+            workspace.call("read", json!({"path": "f"}));
+            let refused = workspace.call(tool, input.clone());
+            assert_eq!(refused.outcome, Outcome::Error, "{tool}, saved {how}");
+            let said = refused.output.to_text();
+            assert!(said.contains("stale: the file changed since it was read"), "{tool}: {said}");
+            assert!(workspace.read("f").starts_with(b"their"), "{tool}, saved {how}");
+            assert_eq!(names(&workspace), ["f"], "{tool}, saved {how}");
+        }
+    }
+}
+
+/// What is in the workspace, hidden or not.
+#[expect(clippy::disallowed_methods, reason = "a look at what a tool left behind")]
+fn names(workspace: &Workspace) -> Vec<String> {
+    let entries = std::fs::read_dir(workspace.path("")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }

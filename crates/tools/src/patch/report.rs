@@ -7,6 +7,7 @@ use super::stage::{Fate, Stage, Staged};
 use crate::diff;
 use crate::edit::plan::Strategy;
 use crate::shown;
+use crate::syntax;
 
 /// How many bytes of diffs are shown in all.
 const MAX_DIFF: usize = 24_000;
@@ -61,6 +62,7 @@ fn tell(stage: &Stage, at: usize, file: &Staged) -> Option<Told> {
     };
     let (before, after) = file.texts(old);
     let changes = diff::unified(&before, &after);
+    let error = syntax::new_error(&file.path, &before, &after);
     let lines = format!("+{} -{}", changes.added, changes.removed);
     let mut headline = match old {
         Some(old) => format!("moved {} to {name}: {lines}", old.name),
@@ -75,9 +77,13 @@ fn tell(stage: &Stage, at: usize, file: &Staged) -> Option<Told> {
         headline.push_str("; ");
         headline.push_str(note);
     }
+    headline.push_str(&syntax::note(error.as_ref()));
     let mut entry = json!({"path": name, "action": action});
     if let (Some(old), Value::Object(entry)) = (old, &mut entry) {
         entry.insert("from".into(), old.name.clone().into());
+    }
+    if let (Some(error), Value::Object(entry)) = (error, &mut entry) {
+        entry.insert("syntax_error".into(), error.into());
     }
     // The patch itself says what a new file holds, and nothing is left to look at of one that is gone.
     let is_shown = matches!(action, "changed" | "moved");

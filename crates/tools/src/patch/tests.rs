@@ -514,7 +514,7 @@ fn what_was_taken_back_is_told() {
     insta::assert_snapshot!(text, @"
     cannot remove z: no space is left on the device
     nothing is changed
-    taken back: deleted y, changed k/moved, moved m to k/moved, added d/e/new, changed a
+    taken back: y, k/moved, d/e/new, a
     read the file that could not be changed, and send the whole patch again
     ");
 }

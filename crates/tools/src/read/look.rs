@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
-use windlass_core::{Content, Context, Output, ToolError};
+use windlass_core::{Content, ContentHash, Context, Output, ToolError};
 
 use super::index_cache::Known;
 use super::lines::{BLOCK, Blocks, LineIndex, LineReader, LinesError};
@@ -48,6 +48,8 @@ pub(crate) struct Seen {
     pub(crate) cut: Vec<u64>,
     /// How many lines there are, if that is known.
     pub(crate) total: Option<u64>,
+    /// Of the whole file, if it was small enough to be all at hand.
+    pub(crate) hash: Option<ContentHash>,
 }
 
 /// What the name of a file says about it, which is little.
@@ -105,7 +107,13 @@ fn show_plain(cx: &Context, blocks: Blocks<File>, ask: &Ask) -> Result<Looked, T
     let encoding =
         if is_whole { TextEncoding::detect(bytes) } else { TextEncoding::detect_beginning(bytes) };
     let Some(encoding) = encoding else { return Ok(describe("binary data", ask)) };
-    show_file(cx, blocks, Arc::new(Known { encoding, index: LineIndex::default() }), ask)
+    let hash = is_whole.then(|| ContentHash::of(bytes));
+    let known = Arc::new(Known { encoding, index: LineIndex::default() });
+    let mut looked = show_file(cx, blocks, known, ask)?;
+    if let Some(seen) = &mut looked.seen {
+        seen.hash = hash;
+    }
+    Ok(looked)
 }
 
 fn show_file(
@@ -188,7 +196,7 @@ fn show_image(mut file: File, image: Image, ask: &Ask) -> Result<Looked, ToolErr
     let output = Output { content: vec![picture, words], ..Output::default() };
     let output = without_lines(output).with("media_type", media_type);
     // To look at a picture is to see all of it.
-    let seen = Seen { lines: 0..1, cut: Vec::new(), total: Some(1) };
+    let seen = Seen { lines: 0..1, cut: Vec::new(), total: Some(1), hash: None };
     Ok(Looked { output, seen: Some(seen), learnt: None })
 }
 
@@ -220,7 +228,7 @@ fn shown_page(page: Page) -> Looked {
     if let Some(endings) = page.endings.name() {
         output = output.with("line_endings", endings);
     }
-    let seen = Seen { lines: page.lines, cut: page.cut, total: page.total };
+    let seen = Seen { lines: page.lines, cut: page.cut, total: page.total, hash: None };
     Looked { output, seen: Some(seen), learnt: None }
 }
 

@@ -1,0 +1,281 @@
+//! What a command file says, checked: after this there is nothing left to be wrong with it but the command.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::{Kinds, nearest};
+
+use super::front_matter::{self, FrontMatter};
+use super::node::{Entries, Entry, Node, Place};
+use super::{schema, variables};
+
+/// What may stand in front matter, in the order of the manual.
+const KEYS: [&str; 7] = ["name", "description", "schema", "command", "env", "timeout", "effects"];
+/// What other systems call the same.
+const OTHER_NAMES: [(&str, &str); 5] = [
+    ("parameters", "schema"),
+    ("input_schema", "schema"),
+    ("inputSchema", "schema"),
+    ("timeout_sec", "timeout"),
+    ("script", "command"),
+];
+const USUAL_LIMIT: Duration = Duration::from_mins(2);
+/// In seconds.
+const LONGEST: f64 = 3_600.0;
+/// How many characters of a description every provider takes.
+const LONGEST_DESCRIPTION: usize = 1_024;
+
+/// A command file, parsed. See `docs/command-tools.md` for how one is written.
+///
+/// ```
+/// use windlass_tools::CommandDefinition;
+/// let file = "---\nname: today\ncommand: date +%F\n---\nWhich day it is.\n";
+/// let definition = CommandDefinition::parse(file)?;
+/// assert_eq!((definition.name(), definition.command()), ("today", "date +%F"));
+/// assert_eq!(definition.description(), "Which day it is.");
+/// # Ok::<(), windlass_tools::DefinitionError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct CommandDefinition {
+    name: String,
+    description: String,
+    pub(super) schema: Value,
+    command: String,
+    pub(super) env: Vec<(String, String)>,
+    timeout: Duration,
+    effects: Option<Kinds>,
+    /// Parameters and the variables that they are given to the command in.
+    pub(super) variables: Vec<(String, String)>,
+}
+
+/// What is wrong with a command file, and where.
+///
+/// ```
+/// use windlass_tools::CommandDefinition;
+/// let error = CommandDefinition::parse("---\nname: Today\n---\n").unwrap_err();
+/// assert_eq!((error.line, error.column), (2, 7));
+/// assert!(error.to_string().starts_with("line 2, column 7: `Today` cannot be the name of a tool"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefinitionError {
+    /// Counted from 1.
+    pub line: usize,
+    /// In characters, counted from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl std::fmt::Display for DefinitionError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for DefinitionError {}
+
+impl CommandDefinition {
+    /// Parses a file. Nothing of the machine is looked at.
+    pub fn parse(text: &str) -> Result<Self, DefinitionError> {
+        let FrontMatter { node, body } = front_matter::parse(text)?;
+        let Some(entries) = node.map() else { return Err(node.at.wrong("it must be a map")) };
+        if let Some(unknown) = entries.iter().find(|entry| !KEYS.contains(&&*entry.key)) {
+            return Err(unknown_key(unknown));
+        }
+        let schema = entries.get("schema").map_or_else(|| Ok(no_parameters()), schema::of)?;
+        Ok(Self {
+            name: name(entries)?,
+            description: description(entries, &body)?,
+            command: command(entries)?,
+            env: entries.get("env").map_or_else(|| Ok(Vec::new()), env)?,
+            timeout: entries.get("timeout").map_or(Ok(USUAL_LIMIT), timeout)?,
+            effects: entries.get("effects").map(effects).transpose()?,
+            variables: variables::names(
+                &schema,
+                entries.get("schema").map_or(node.at, |node| node.at),
+            )?,
+            schema,
+        })
+    }
+
+    /// The name that models call it by.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What models are told that it is for.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The text for the shell.
+    pub fn command(&self) -> &str {
+        &self.command
+    }
+
+    /// How long it may run.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// What it says that it does, if it says so.
+    pub fn effects(&self) -> Option<Kinds> {
+        self.effects
+    }
+
+    /// Whether it gets the workspace to look at only, because it says that it changes nothing.
+    pub(super) fn changes_nothing(&self) -> bool {
+        self.effects.is_some_and(|effects| !effects.intersects(Kinds::WRITE | Kinds::EXEC))
+    }
+
+    /// Whether it says that it does nothing but look at files.
+    pub(super) fn only_looks(&self) -> bool {
+        self.effects.is_some_and(|effects| Kinds::READ.contains(effects))
+    }
+}
+
+fn unknown_key(entry: &Entry) -> DefinitionError {
+    let key = &*entry.key;
+    let known = OTHER_NAMES.iter().find(|(other, _)| *other == key).map(|(_, ours)| *ours);
+    let hint = match known.or_else(|| nearest(key, KEYS)) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("there are {}", KEYS.join(", ")),
+    };
+    entry.at.wrong(format!("there is no key `{key}`; {hint}"))
+}
+
+/// What a tool takes if nothing is said.
+fn no_parameters() -> Value {
+    json!({"type": "object", "properties": {}, "additionalProperties": false})
+}
+
+/// A text that must be there.
+fn required<'e>(entries: &'e Entries, key: &str) -> Result<(&'e str, Place), DefinitionError> {
+    let Some(node) = entries.get(key) else {
+        return Err(front_matter::TOP.wrong(format!("`{key}` is missing")));
+    };
+    text(node, key).map(|text| (text, node.at))
+}
+
+fn text<'n>(node: &'n Node, key: &str) -> Result<&'n str, DefinitionError> {
+    node.text()
+        .ok_or_else(|| node.at.wrong(format!("`{key}` is {}; it must be a text", node.kind())))
+}
+
+fn name(entries: &Entries) -> Result<String, DefinitionError> {
+    let (name, at) = required(entries, "name")?;
+    let is_name = name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_');
+    if !is_name {
+        return Err(at.wrong(format!(
+            "`{name}` cannot be the name of a tool: it must be [a-z][a-z0-9_]*, at most 64 characters"
+        )));
+    }
+    let mut built_in = crate::BUILTIN.iter().chain(crate::FOR_PEOPLE);
+    if built_in.any(|tool| tool.name() == name) {
+        return Err(at.wrong(format!("`{name}` is a built-in tool, which nothing can replace")));
+    }
+    Ok(name.to_owned())
+}
+
+fn description(entries: &Entries, body: &str) -> Result<String, DefinitionError> {
+    let (text, at) = match entries.get("description") {
+        Some(node) => (text(node, "description")?.trim(), node.at),
+        None => (body, front_matter::TOP),
+    };
+    if text.is_empty() {
+        return Err(at.wrong("`description` is missing, and nothing stands below the front matter"));
+    }
+    let characters = text.chars().count();
+    if characters > LONGEST_DESCRIPTION {
+        return Err(at.wrong(format!(
+            "the description has {characters} characters; {LONGEST_DESCRIPTION} are the most. What models need is said in `description`, the rest below"
+        )));
+    }
+    Ok(text.to_owned())
+}
+
+fn command(entries: &Entries) -> Result<String, DefinitionError> {
+    let (command, at) = required(entries, "command")?;
+    if command.trim().is_empty() {
+        return Err(at.wrong("the command is empty"));
+    }
+    refuse_nul(command, at)?;
+    Ok(command.trim_end().to_owned())
+}
+
+fn refuse_nul(text: &str, at: Place) -> Result<(), DefinitionError> {
+    if !text.contains('\0') {
+        return Ok(());
+    }
+    Err(at.wrong("there is a NUL character in it, which no program can be given"))
+}
+
+fn env(node: &Node) -> Result<Vec<(String, String)>, DefinitionError> {
+    let wanted = "it must be a map of names and values";
+    let entries =
+        node.map().ok_or_else(|| node.at.wrong(format!("`env` is {}; {wanted}", node.kind())))?;
+    let variable = |entry: &Entry| {
+        if !is_variable(&entry.key) {
+            return Err(entry
+                .at
+                .wrong(format!("`{}` cannot be the name of a variable", entry.key)));
+        }
+        if entry.key.starts_with(variables::PREFIX) {
+            return Err(entry.at.wrong("names that begin with `ARG_` are those of the arguments"));
+        }
+        let value = entry.value.spelling().ok_or_else(|| {
+            let kind = entry.value.kind();
+            entry.value.at.wrong(format!("`{}` is {kind}; it must be a text", entry.key))
+        })?;
+        refuse_nul(&value, entry.value.at)?;
+        Ok((entry.key.clone(), value))
+    };
+    entries.iter().map(variable).collect()
+}
+
+fn is_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+}
+
+fn timeout(node: &Node) -> Result<Duration, DefinitionError> {
+    let seconds = node.to_json().as_f64();
+    seconds
+        .filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| {
+            node.at.wrong("`timeout` must be a number of seconds, more than 0 and at most 3600")
+        })
+}
+
+fn effects(node: &Node) -> Result<Kinds, DefinitionError> {
+    const KNOWN: [(&str, Kinds); 4] = [
+        ("read", Kinds::READ),
+        ("write", Kinds::WRITE),
+        ("net", Kinds::NET),
+        ("exec", Kinds::EXEC),
+    ];
+    let wanted = "it must be a list of read, write, net, exec";
+    let items = node
+        .list()
+        .ok_or_else(|| node.at.wrong(format!("`effects` is {}; {wanted}", node.kind())))?;
+    let mut effects = Kinds::NONE;
+    for item in items {
+        let text = item.text().unwrap_or_default();
+        let known = KNOWN.iter().find(|(name, _)| *name == text);
+        let kind = known.ok_or_else(|| item.at.wrong(no_effect(text)))?;
+        effects = effects | kind.1;
+    }
+    Ok(effects)
+}
+
+fn no_effect(text: &str) -> String {
+    match text.split_once(' ') {
+        Some((kind, _)) => format!(
+            "`{text}`: a program cannot be held to a part of the workspace; write `{kind}` alone, and bind it by a rule such as `deny write docs/**`"
+        ),
+        None => "an effect is one of read, write, net, exec".into(),
+    }
+}

@@ -1,0 +1,72 @@
+//! The block at the top of a file: between two lines `---` it is YAML, as much of it as [`yaml`] knows; between two lines
+//! `+++` it is TOML. What comes after is for people, and for models if nothing else describes the tool.
+
+use super::node::{Node, Place};
+use super::{DefinitionError, toml, yaml};
+
+/// How large a file may be.
+const LARGEST: usize = 64 << 10;
+
+/// A file in its two parts.
+pub(super) struct FrontMatter {
+    pub(super) node: Node,
+    pub(super) body: String,
+}
+
+/// The beginning of the file, which has no better place for what it lacks.
+pub(super) const TOP: Place = Place { line: 1, column: 1 };
+
+pub(super) fn parse(text: &str) -> Result<FrontMatter, DefinitionError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.len() > LARGEST {
+        let most = LARGEST >> 10;
+        return Err(TOP.wrong(format!("the file is larger than {most} KiB")));
+    }
+    // A shell would take the other half of such an end for a part of the command.
+    let text = text.replace("\r\n", "\n");
+    refuse_invisible_characters(&text)?;
+    let (fence, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    let fence = fence.trim_end();
+    let parse = match fence {
+        "---" => yaml::parse,
+        "+++" => toml::parse,
+        _ => {
+            let wanted = "a tool begins with a line `---` (YAML) or `+++` (TOML)";
+            return Err(TOP.wrong(wanted));
+        }
+    };
+    let (block, body) = split_at_fence(rest, fence)
+        .ok_or_else(|| TOP.wrong(format!("no second line `{fence}` ends what begins here")))?;
+    Ok(FrontMatter { node: parse(block)?, body: body.trim().to_owned() })
+}
+
+/// What is before the first line that is `fence`, and what is after it.
+fn split_at_fence<'t>(text: &'t str, fence: &str) -> Option<(&'t str, &'t str)> {
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == fence {
+            return Some((text.get(..at)?, text.get(at + line.len()..)?));
+        }
+        at += line.len();
+    }
+    None
+}
+
+/// What nobody can see must not be in what a person is to trust.
+fn refuse_invisible_characters(text: &str) -> Result<(), DefinitionError> {
+    for (line, content) in text.split('\n').enumerate() {
+        let found = content.chars().enumerate().find(|(_, c)| is_invisible(*c));
+        if let Some((column, c)) = found {
+            let at = Place { line: line + 1, column: column + 1 };
+            let code = u32::from(c);
+            return Err(at.wrong(format!("a character that cannot be seen (U+{code:04X})")));
+        }
+    }
+    Ok(())
+}
+
+/// Control characters but for tabs, other ends of lines, and what makes text run the other way.
+fn is_invisible(c: char) -> bool {
+    (c.is_control() && c != '\t')
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+}

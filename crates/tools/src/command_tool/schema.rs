@@ -1,0 +1,129 @@
+//! The JSON Schema of a command's arguments.
+//!
+//! Whoever writes one relies on it: a `pattern` that keeps `/` out of a name is a lock. So a keyword that the gate for arguments
+//! does not check is refused here rather than passed over there.
+
+use serde_json::Value;
+
+use super::DefinitionError;
+use super::node::{Entries, Entry, Node};
+
+/// Keywords that take a number, and that the gate checks.
+const NUMBERS: &[&str] = &[
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+];
+/// What is only said, to models and people.
+const SAID: &[&str] = &[
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "format",
+    "$schema",
+    "$id",
+    "$comment",
+];
+
+/// The schema as JSON: of an object, and closed to parameters that it does not name unless it says otherwise.
+pub(super) fn of(node: &Node) -> Result<Value, DefinitionError> {
+    check(node)?;
+    let Some(entries) = node.map() else { return Err(node.at.wrong("`schema` must be a map")) };
+    if let Some(kind) = entries.get("type").filter(|kind| kind.text() != Some("object")) {
+        return Err(kind.at.wrong("arguments are an object: `type` must be `object`"));
+    }
+    if let Some(other) =
+        entries.iter().find(|entry| matches!(&*entry.key, "anyOf" | "oneOf" | "enum" | "const"))
+    {
+        let key = &other.key;
+        return Err(other.at.wrong(format!("arguments are one object: `{key}` has no place here")));
+    }
+    let mut schema = node.to_json();
+    if let Value::Object(map) = &mut schema {
+        map.entry("type").or_insert("object".into());
+        map.entry("properties").or_insert_with(|| Value::Object(serde_json::Map::new()));
+        map.entry("additionalProperties").or_insert(false.into());
+    }
+    Ok(schema)
+}
+
+/// Checks a schema and those in it.
+fn check(node: &Node) -> Result<(), DefinitionError> {
+    match &node.value {
+        super::node::Value::Bool(true) => Ok(()),
+        super::node::Value::Map(entries) => {
+            entries.iter().try_for_each(|entry| check_keyword(entry, entries))
+        }
+        _ => Err(node.at.wrong(format!("a schema is a map, and this is {}", node.kind()))),
+    }
+}
+
+fn check_keyword(entry: &Entry, siblings: &Entries) -> Result<(), DefinitionError> {
+    let (key, value) = (&*entry.key, &entry.value);
+    match key {
+        "properties" => map_of(value, key)?.iter().try_for_each(|entry| check(&entry.value)),
+        "additionalProperties" if value.to_json() == false => Ok(()),
+        "items" | "additionalProperties" => check(value),
+        "anyOf" | "oneOf" => list_of(value, key)?.iter().try_for_each(check),
+        "required" => check_required(value, siblings),
+        "type" => check_type(value),
+        "enum" => list_of(value, key).map(drop),
+        "const" => Ok(()),
+        said if SAID.contains(&said) => Ok(()),
+        number if NUMBERS.contains(&number) => check_number(value, key),
+        "$ref" | "$defs" | "definitions" => {
+            Err(entry.at.wrong(format!("`{key}` is not known here: write the schema out")))
+        }
+        _ => Err(entry.at.wrong(format!(
+            "`{key}` is not checked by this version: leave it out, and check the argument in the command"
+        ))),
+    }
+}
+
+fn check_number(value: &Node, key: &str) -> Result<(), DefinitionError> {
+    if value.to_json().is_number() {
+        return Ok(());
+    }
+    Err(value.at.wrong(format!("`{key}` is {}; it must be a number", value.kind())))
+}
+
+fn check_required(value: &Node, siblings: &Entries) -> Result<(), DefinitionError> {
+    let known = siblings.get("properties").and_then(Node::map);
+    for name in list_of(value, "required")? {
+        let text = name.text().unwrap_or_default();
+        if known.and_then(|known| known.get(text)).is_none() {
+            return Err(name.at.wrong("what is required must be one of `properties`"));
+        }
+    }
+    Ok(())
+}
+
+fn check_type(value: &Node) -> Result<(), DefinitionError> {
+    const TYPES: &[&str] = &["object", "array", "string", "boolean", "null", "number", "integer"];
+    let single = std::slice::from_ref(value);
+    for name in value.list().unwrap_or(single) {
+        if !name.text().is_some_and(|name| TYPES.contains(&name)) {
+            // In YAML, `null` without quotes is nothing, not a word.
+            return Err(name
+                .at
+                .wrong(format!("a type is one of {} (`\"null\"` in quotes)", TYPES.join(", "))));
+        }
+    }
+    Ok(())
+}
+
+fn map_of<'n>(node: &'n Node, key: &str) -> Result<&'n Entries, DefinitionError> {
+    node.map().ok_or_else(|| node.at.wrong(format!("`{key}` is {}; it must be a map", node.kind())))
+}
+
+fn list_of<'n>(node: &'n Node, key: &str) -> Result<&'n [Node], DefinitionError> {
+    node.list()
+        .ok_or_else(|| node.at.wrong(format!("`{key}` is {}; it must be a list", node.kind())))
+}

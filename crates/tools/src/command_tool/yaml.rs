@@ -1,0 +1,256 @@
+//! Front matter that is YAML, as much of it as such a block needs.
+//!
+//! Known are: maps and lists by indentation, lists and maps in brackets (so all of JSON), plain and quoted texts, `|` and `>`,
+//! numbers as JSON has them, `true`, `false`, `null` and comments. Everything else is refused with its place, also what parsers
+//! of YAML disagree about (`yes`, `0755`): what runs programs is never guessed. What is accepted means what it means in YAML 1.2.
+
+mod block_text;
+mod flow;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use super::DefinitionError;
+use super::node::{DEEPEST, Entries, Node, Place, Value};
+
+/// Parses what is between the lines `---`. It begins on the second line of its file.
+pub(super) fn parse(block: &str) -> Result<Node, DefinitionError> {
+    let block = block.strip_suffix('\n').unwrap_or(block);
+    let mut reader = Reader { lines: block.split('\n').collect(), line: 0, at: 0 };
+    reader.settle()?;
+    let at = reader.place();
+    if reader.is_end() {
+        return Ok(Node {
+            at: Place { line: 2, column: 1 },
+            value: Value::Map(Entries::default()),
+        });
+    }
+    if reader.at > 0 {
+        return Err(at.wrong("the first key is indented"));
+    }
+    let value = reader.map(0)?;
+    if reader.is_end() { Ok(Node { at, value }) } else { Err(reader.misplaced()) }
+}
+
+/// A place in the text, and all that is read from there.
+struct Reader<'t> {
+    lines: Vec<&'t str>,
+    line: usize,
+    /// In bytes. Where a line begins to say something, this is how far it is indented; after the `-` of a list, what follows
+    /// counts as a line of its own that is indented as far.
+    at: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn is_end(&self) -> bool {
+        self.line >= self.lines.len()
+    }
+
+    fn current(&self) -> &'t str {
+        self.lines.get(self.line).copied().unwrap_or_default()
+    }
+
+    fn rest(&self) -> &'t str {
+        self.current().get(self.at..).unwrap_or_default()
+    }
+
+    fn place(&self) -> Place {
+        let before = self.current().get(..self.at).unwrap_or_default();
+        Place { line: self.line + 2, column: before.chars().count() + 1 }
+    }
+
+    fn wrong(&self, message: impl Into<String>) -> DefinitionError {
+        self.place().wrong(message)
+    }
+
+    /// Goes to the next line that says something.
+    fn advance(&mut self) -> Result<(), DefinitionError> {
+        self.line += 1;
+        self.settle()
+    }
+
+    /// Goes to where a line says something, from the beginning of this one.
+    fn settle(&mut self) -> Result<(), DefinitionError> {
+        while let Some(line) = self.lines.get(self.line) {
+            self.at = line.len() - line.trim_start_matches(' ').len();
+            let rest = self.rest();
+            if !is_blank(rest) {
+                let is_tab = rest.starts_with('\t');
+                let wrong = || Err(self.wrong("a tab: lines are indented by spaces"));
+                return if is_tab { wrong() } else { Ok(()) };
+            }
+            self.line += 1;
+        }
+        self.at = 0;
+        Ok(())
+    }
+
+    fn skip_spaces(&mut self) {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
+    }
+
+    /// Whether a list goes on here.
+    fn is_dash(&self) -> bool {
+        let rest = self.rest();
+        rest == "-" || rest.starts_with("- ") || rest.starts_with("-\t")
+    }
+
+    /// What begins here and reaches over the lines that are indented as far.
+    fn node(&mut self, depth: usize) -> Result<Node, DefinitionError> {
+        let at = self.place();
+        if depth > DEEPEST {
+            return Err(at.wrong(format!("it is nested more than {DEEPEST} deep")));
+        }
+        let value = if self.is_dash() {
+            self.list(depth)?
+        } else if scalar::ends_key(self.rest()).is_some() {
+            self.map(depth)?
+        } else {
+            return Err(at.wrong("a value on a line of its own: it belongs behind its key"));
+        };
+        Ok(Node { at, value })
+    }
+
+    fn map(&mut self, depth: usize) -> Result<Value, DefinitionError> {
+        let indent = self.at;
+        let mut entries = Entries::default();
+        while !self.is_end() && self.at == indent {
+            if self.is_dash() {
+                return Err(self.wrong("an item of a list where a key is expected"));
+            }
+            let at = self.place();
+            let key = self.key()?;
+            let value = self.value_of_key(indent, depth)?;
+            entries.add(key, at, value)?;
+        }
+        self.must_not_be_deeper(indent)?;
+        Ok(Value::Map(entries))
+    }
+
+    /// Reads `key:` and the spaces behind it.
+    fn key(&mut self) -> Result<String, DefinitionError> {
+        let at = self.place();
+        let rest = self.rest();
+        let is_of_documents = self.at == 0 && (rest.starts_with("---") || rest.starts_with("..."));
+        if is_of_documents || rest.starts_with("? ") || rest.starts_with("<<:") {
+            return Err(at.wrong("this part of YAML is not known here: write `key: value`"));
+        }
+        let Some(end) = scalar::ends_key(rest) else { return Err(at.wrong(no_key(rest))) };
+        let key = match rest.chars().next() {
+            Some('"' | '\'') => self.quoted()?,
+            _ => scalar::plain_text(rest.get(..end).unwrap_or_default(), at)?.to_owned(),
+        };
+        // `end` is the colon, and was counted from the beginning of the key.
+        self.at = at_byte(self.current(), at) + end + 1;
+        self.skip_spaces();
+        Ok(key)
+    }
+
+    /// What stands behind a key, on its line or on those below.
+    fn value_of_key(&mut self, indent: usize, depth: usize) -> Result<Node, DefinitionError> {
+        let at = self.place();
+        if !is_blank(self.rest()) {
+            return self.inline(indent, depth);
+        }
+        self.advance()?;
+        if !self.is_end() && self.at > indent {
+            return self.node(depth + 1);
+        }
+        // The items of a list may stand below the first letter of their key.
+        if !self.is_end() && self.at == indent && self.is_dash() {
+            return self.node(depth + 1);
+        }
+        Ok(Node { at, value: Value::Null })
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Value, DefinitionError> {
+        let indent = self.at;
+        let mut items = Vec::new();
+        while !self.is_end() && self.at == indent && self.is_dash() {
+            let at = self.place();
+            self.at += 1;
+            self.skip_spaces();
+            items.push(if is_blank(self.rest()) {
+                self.advance()?;
+                let is_below = !self.is_end() && self.at > indent;
+                if is_below { self.node(depth + 1)? } else { Node { at, value: Value::Null } }
+            } else if self.is_dash() || scalar::ends_key(self.rest()).is_some() {
+                self.node(depth + 1)?
+            } else {
+                self.inline(indent, depth)?
+            });
+        }
+        self.must_not_be_deeper(indent)?;
+        Ok(Value::List(items))
+    }
+
+    /// A value that begins on the line of its key or its dash.
+    fn inline(&mut self, indent: usize, depth: usize) -> Result<Node, DefinitionError> {
+        let at = self.place();
+        let value = match self.rest().chars().next() {
+            Some('|' | '>') => return Ok(Node { at, value: self.block_text(indent)? }),
+            Some('[' | '{') => self.flow(depth + 1)?.value,
+            Some('"' | '\'') => Value::Text(self.quoted()?),
+            _ => self.plain()?,
+        };
+        self.end_of_line()?;
+        Ok(Node { at, value })
+    }
+
+    /// A text without quotes, up to the end of its line.
+    fn plain(&mut self) -> Result<Value, DefinitionError> {
+        let at = self.place();
+        let rest = self.rest();
+        if self.is_dash() {
+            return Err(at.wrong("a list begins on the line below its key"));
+        }
+        let text = scalar::without_comment(rest);
+        if let Some(colon) = scalar::colon(text) {
+            self.at += colon;
+            return Err(self.wrong("a colon and a space in a text: put the text in quotes"));
+        }
+        self.at += text.len();
+        scalar::meaning(scalar::plain_text(text, at)?, at)
+    }
+
+    /// Nothing more may be said on this line.
+    fn end_of_line(&mut self) -> Result<(), DefinitionError> {
+        let rest = self.rest();
+        let is_apart = rest.starts_with([' ', '\t']);
+        self.skip_spaces();
+        match self.rest() {
+            "" => self.advance(),
+            comment if comment.starts_with('#') && is_apart => self.advance(),
+            _ => Err(self.wrong("nothing is expected behind this value")),
+        }
+    }
+
+    fn must_not_be_deeper(&self, indent: usize) -> Result<(), DefinitionError> {
+        if self.is_end() || self.at <= indent { Ok(()) } else { Err(self.misplaced()) }
+    }
+
+    fn misplaced(&self) -> DefinitionError {
+        self.wrong(
+            "this line belongs to nothing above it: check how far it is indented, and begin a text of several lines with `|`",
+        )
+    }
+}
+
+/// Whether nothing is said: there may be a comment.
+fn is_blank(rest: &str) -> bool {
+    let rest = rest.trim_matches([' ', '\t']);
+    rest.is_empty() || rest.starts_with('#')
+}
+
+/// Where a column begins.
+fn at_byte(line: &str, place: Place) -> usize {
+    line.char_indices().nth(place.column - 1).map_or(line.len(), |(at, _)| at)
+}
+
+fn no_key(line: &str) -> String {
+    match line.split_once('=') {
+        Some(_) => "this is not `key: value`; TOML stands between lines `+++`".into(),
+        None => "this is not `key: value`; a colon is followed by a space".into(),
+    }
+}

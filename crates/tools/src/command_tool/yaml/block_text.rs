@@ -1,0 +1,105 @@
+//! Texts of several lines: `|` keeps the ends of lines, `>` makes paragraphs of them. A `-` or `+` behind it drops or keeps the
+//! empty lines at the end.
+
+use super::{Reader, is_blank};
+use crate::command_tool::DefinitionError;
+use crate::command_tool::node::Value;
+
+impl<'t> Reader<'t> {
+    /// Reads the text whose lines are indented further than `indent`, from the `|` or `>` on.
+    pub(super) fn block_text(&mut self, indent: usize) -> Result<Value, DefinitionError> {
+        let header = self.rest();
+        let is_folded = header.starts_with('>');
+        let (end, rest) = match header.get(1..).unwrap_or_default() {
+            rest if rest.starts_with('-') => (End::Dropped, rest.get(1..).unwrap_or_default()),
+            rest if rest.starts_with('+') => (End::Kept, rest.get(1..).unwrap_or_default()),
+            rest => (End::One, rest),
+        };
+        let is_apart = rest.is_empty() || rest.starts_with([' ', '\t']);
+        if !is_apart || !is_blank(rest) {
+            return Err(
+                self.wrong("behind `|` or `>` the line ends; the text begins on the next one")
+            );
+        }
+        self.line += 1;
+        self.at = 0;
+        let lines = self.block_lines(indent)?;
+        self.settle()?;
+        Ok(Value::Text(joined(&lines, is_folded, end)))
+    }
+
+    /// The lines of the text, without what they are indented by.
+    fn block_lines(&mut self, indent: usize) -> Result<Vec<&'t str>, DefinitionError> {
+        let mut depth = None;
+        let mut longest_empty = 0;
+        let mut lines = Vec::new();
+        while let Some(line) = self.lines.get(self.line).copied() {
+            let spaces = line.len() - line.trim_start_matches(' ').len();
+            self.at = spaces;
+            if spaces == line.len() {
+                longest_empty = longest_empty.max(if depth.is_none() { spaces } else { 0 });
+                lines.push(line.get(depth.unwrap_or(spaces)..).unwrap_or_default());
+            } else if spaces <= indent {
+                break;
+            } else {
+                let first = *depth.get_or_insert(spaces);
+                if spaces < first || longest_empty > first {
+                    return Err(self.wrong("this line is indented less than the first of its text"));
+                }
+                longest_empty = 0;
+                lines.push(line.get(first..).unwrap_or_default());
+            }
+            self.line += 1;
+        }
+        self.at = 0;
+        Ok(lines)
+    }
+}
+
+/// What becomes of the ends of lines at the end.
+#[derive(Clone, Copy)]
+enum End {
+    One,
+    Dropped,
+    Kept,
+}
+
+fn joined(lines: &[&str], is_folded: bool, end: End) -> String {
+    let said = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+    let (said, empty) = lines.split_at(said);
+    let mut text = if is_folded { folded(said) } else { said.join("\n") };
+    let ends = match end {
+        End::Dropped => 0,
+        End::One => usize::from(!said.is_empty()),
+        End::Kept => empty.len() + usize::from(!said.is_empty()),
+    };
+    push_ends(&mut text, ends);
+    text
+}
+
+fn push_ends(text: &mut String, count: usize) {
+    text.extend(std::iter::repeat_n('\n', count));
+}
+
+/// Lines become one, empty ones between them become ends of lines, and those that are indented further stay as they are.
+fn folded(lines: &[&str]) -> String {
+    let mut text = String::new();
+    let mut before: Option<&str> = None;
+    let mut empty = 0;
+    for line in lines {
+        if line.is_empty() {
+            empty += 1;
+            continue;
+        }
+        let is_deeper = |line: &str| line.starts_with([' ', '\t']);
+        match before {
+            Some(before) if is_deeper(before) || is_deeper(line) => push_ends(&mut text, empty + 1),
+            Some(_) if empty == 0 => text.push(' '),
+            _ => push_ends(&mut text, empty),
+        }
+        text.push_str(line);
+        before = Some(line);
+        empty = 0;
+    }
+    text
+}

@@ -1,0 +1,372 @@
+//! The difference between three texts: what was left, what somebody made of it since, and what we would make of it.
+//!
+//! Real conflicts come first, each from both sides; then what only one side changed, which could be put together
+//! ([`merge`](super::merge())) but never is without being asked for.
+
+use std::ops::Range;
+
+use windlass_core::quote;
+
+use super::file::Text;
+use super::merge::{self, Region, RegionKind};
+use super::page::{Ink, Look, Page, painted};
+use super::render::push_hunks;
+use super::{Diff, Version, render_file};
+use crate::shown;
+
+/// What the three texts are called in front of a person.
+///
+/// ```
+/// use windlass_tools::diff::Names;
+///
+/// let names = Names { ours: "the proposal", ..Names::default() };
+/// assert_eq!(names.theirs, "the file now");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names<'a> {
+    /// What both others come from.
+    pub base: &'a str,
+    /// What somebody else made of it.
+    pub theirs: &'a str,
+    /// What we would make of it.
+    pub ours: &'a str,
+}
+
+impl Default for Names<'_> {
+    fn default() -> Self {
+        Self { base: "the file as it was left", theirs: "the file now", ours: "the undo" }
+    }
+}
+
+/// Two changes of one text, held against each other; made by [`three_way`].
+///
+/// ```
+/// use windlass_tools::diff::{Names, three_way};
+///
+/// let three = three_way("a\nb\nc\n", "A\nb\nc\n", "a\nb\nC\n", Names::default());
+/// assert_eq!((three.regions().len(), three.conflicts()), (2, 0));
+/// assert_eq!(three.merged().as_deref(), Some("A\nb\nC\n"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct ThreeWay<'a> {
+    names: Names<'a>,
+    theirs: Diff<'a>,
+    ours: Diff<'a>,
+    regions: Vec<Region>,
+}
+
+/// Compares what was left (`base`) with what is there now (`theirs`) and with what we would put there (`ours`).
+///
+/// ```
+/// use windlass_tools::diff::{Look, Names, three_way};
+///
+/// let three = three_way("a\n", "b\n", "c\n", Names::default());
+/// assert_eq!(
+///     three.render(&Look::plain()),
+///     "compared with the file as it was left: the file now +1 -1, the undo +1 -1; 1 conflict\n\
+///      conflict 1 of 1\nthe file now:\n@@ -1 +1 @@\n-a\n+b\nthe undo:\n@@ -1 +1 @@\n-a\n+c\n"
+/// );
+/// ```
+pub fn three_way<'a>(
+    base: &'a str,
+    theirs: &'a str,
+    ours: &'a str,
+    names: Names<'a>,
+) -> ThreeWay<'a> {
+    let (theirs, ours) = (Diff::between(base, theirs), Diff::between(base, ours));
+    let regions = merge::regions(&theirs, &ours);
+    ThreeWay { names, theirs, ours, regions }
+}
+
+impl ThreeWay<'_> {
+    /// Every place that either side changed, in order.
+    pub fn regions(&self) -> &[Region] {
+        &self.regions
+    }
+
+    /// How many places both changed, differently.
+    pub fn conflicts(&self) -> usize {
+        merge::conflicts(&self.regions)
+    }
+
+    /// The text with the changes of both, if there is no conflict.
+    pub fn merged(&self) -> Option<String> {
+        (self.conflicts() == 0).then(|| merge::merged(&self.theirs, &self.ours, &self.regions))
+    }
+
+    /// All of it for a person: the conflicts, then what only one side changed, then what both did alike.
+    pub fn render(&self, look: &Look) -> String {
+        format!("{}\n{}", painted(*look, Ink::Heading, &self.summary()), self.render_regions(look))
+    }
+
+    fn render_regions(&self, look: &Look) -> String {
+        let (theirs, ours) = (&self.theirs, &self.ours);
+        let lines = theirs.before.len().max(theirs.after.len()).max(ours.after.len());
+        let mut page = Page::new(*look, lines);
+        self.push_conflicts(&mut page);
+        let (their_name, our_name) = (self.names.theirs, self.names.ours);
+        for (kind, diff, heading) in [
+            (RegionKind::Theirs, theirs, format!("changed only in {their_name}:")),
+            (RegionKind::Ours, ours, format!("changed only in {our_name}:")),
+            (RegionKind::Same, theirs, "changed alike in both:".to_owned()),
+        ] {
+            let runs = self.runs(kind);
+            if !runs.is_empty() {
+                push_heading(&mut page, Ink::Heading, &heading);
+            }
+            for run in runs {
+                push_hunks(&mut page, diff, run);
+            }
+        }
+        page.finish()
+    }
+
+    fn summary(&self) -> String {
+        let Names { base, theirs, ours } = self.names;
+        let count = |diff: &Diff<'_>| format!("+{} -{}", diff.added(), diff.removed());
+        let conflicts = match self.conflicts() {
+            0 => "no conflict".to_owned(),
+            number => shown::count(number, "conflict", "conflicts"),
+        };
+        format!(
+            "compared with {base}: {theirs} {}, {ours} {}; {conflicts}",
+            count(&self.theirs),
+            count(&self.ours)
+        )
+    }
+
+    fn push_conflicts(&self, page: &mut Page) {
+        let all = self.conflicts();
+        let is_conflict = |region: &&Region| region.kind == RegionKind::Conflict;
+        for (number, region) in (1..).zip(self.regions.iter().filter(is_conflict)) {
+            push_heading(page, Ink::Heading, &format!("conflict {number} of {all}"));
+            for (name, diff, blocks) in [
+                (self.names.theirs, &self.theirs, &region.their_blocks),
+                (self.names.ours, &self.ours, &region.our_blocks),
+            ] {
+                push_heading(page, Ink::Aside, &format!("{name}:"));
+                push_hunks(page, diff, blocks.clone());
+            }
+        }
+    }
+
+    /// The blocks of the regions of one kind, neighbours together: of our diff for `Ours`, of theirs otherwise.
+    fn runs(&self, kind: RegionKind) -> Vec<Range<usize>> {
+        let mut runs: Vec<Range<usize>> = Vec::new();
+        for region in self.regions.iter().filter(|region| region.kind == kind) {
+            let blocks = match kind {
+                RegionKind::Ours => &region.our_blocks,
+                _ => &region.their_blocks,
+            };
+            match runs.last_mut() {
+                Some(last) if last.end == blocks.start => last.end = blocks.end,
+                _ => runs.push(blocks.clone()),
+            }
+        }
+        runs
+    }
+}
+
+/// Adds a heading if lines can follow; by itself it would say nothing.
+fn push_heading(page: &mut Page, ink: Ink, words: &str) {
+    if page.has_room(2) {
+        page.push_line(ink, words);
+    }
+}
+
+/// The same for three versions of a file, each of which may be missing or have no lines: then each change is told by itself.
+///
+/// ```
+/// use std::path::Path;
+/// use windlass_tools::diff::{Look, Names, Version, render_conflict};
+///
+/// let path = Path::new("a.txt");
+/// let (base, ours) = (Version::of(path, b"a\n"), Version::of(path, b"b\n"));
+/// let text = render_conflict(Some(&base), None, Some(&ours), Names::default(), &Look::plain());
+/// assert_eq!(
+///     text,
+///     "compared with the file as it was left:\n\
+///      the file now: deleted a.txt: +0 -1\n@@ -1 +0,0 @@\n-a\n\
+///      the undo: changed a.txt: +1 -1\n@@ -1 +1 @@\n-a\n+b\n"
+/// );
+/// ```
+pub fn render_conflict(
+    base: Option<&Version<'_>>,
+    theirs: Option<&Version<'_>>,
+    ours: Option<&Version<'_>>,
+    names: Names<'_>,
+    look: &Look,
+) -> String {
+    let told = [(names.theirs, theirs), (names.ours, ours)]
+        .map(|(name, version)| (quote::visible(name), render_file(base, version, look)));
+    let mut words = painted(*look, Ink::Heading, &format!("compared with {}:", names.base));
+    words.push('\n');
+    if let Some([base, theirs, ours]) = texts([base, theirs, ours]) {
+        let headlines = told.map(|(name, report)| format!("{name}: {}\n", report.headline));
+        let three = three_way(&base.text, &theirs.text, &ours.text, names);
+        return words + &headlines.concat() + &three.render_regions(look);
+    }
+    words + &told.map(|(name, report)| format!("{name}: {report}")).concat()
+}
+
+/// The texts of three regular files that are there and in one encoding.
+fn texts<'a>(versions: [Option<&Version<'a>>; 3]) -> Option<[Text<'a>; 3]> {
+    let [base, theirs, ours] = versions.map(|version| Text::of(Some(version?.bytes()?)));
+    let (base, theirs, ours) = (base?, theirs?, ours?);
+    let is_one = base.may_be_encoded_as(&theirs) && base.may_be_encoded_as(&ours);
+    (is_one && theirs.may_be_encoded_as(&ours)).then_some([base, theirs, ours])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn numbers(changed: &[(usize, &str)]) -> String {
+        let line = |n: usize| {
+            changed
+                .iter()
+                .find(|(at, _)| *at == n)
+                .map_or_else(|| format!("line {n}\n"), |(_, text)| (*text).to_owned())
+        };
+        (1..=30).map(line).collect()
+    }
+
+    #[test]
+    fn regions_are_grouped() {
+        let base = numbers(&[]);
+        let theirs = numbers(&[(3, "line three\n"), (12, "theirs\n"), (20, "both\n"), (28, "")]);
+        let ours = numbers(&[(7, "line seven\nand more\n"), (12, "ours\n"), (20, "both\n")]);
+        let three = three_way(&base, &theirs, &ours, Names::default());
+        insta::assert_snapshot!(three.render(&Look::plain().words(true)), @"
+        compared with the file as it was left: the file now +3 -4, the undo +4 -3; 1 conflict
+        conflict 1 of 1
+        the file now:
+        @@ -9,7 +9,7 @@
+         line 9
+         line 10
+         line 11
+        -line 12
+        +theirs
+         line 13
+         line 14
+         line 15
+        the undo:
+        @@ -9,7 +10,7 @@
+         line 9
+         line 10
+         line 11
+        -line 12
+        +ours
+         line 13
+         line 14
+         line 15
+        changed only in the file now:
+        @@ -1,6 +1,6 @@
+         line 1
+         line 2
+        ~line [-3-]{+three+}
+         line 4
+         line 5
+         line 6
+        @@ -25,6 +25,5 @@
+         line 25
+         line 26
+         line 27
+        -line 28
+         line 29
+         line 30
+        changed only in the undo:
+        @@ -4,7 +4,8 @@
+         line 4
+         line 5
+         line 6
+        ~line [-7-]{+seven+}
+        +and more
+         line 8
+         line 9
+         line 10
+        changed alike in both:
+        @@ -17,7 +17,7 @@
+         line 17
+         line 18
+         line 19
+        -line 20
+        +both
+         line 21
+         line 22
+         line 23
+        ");
+        insta::assert_snapshot!(three.render(&Look::plain().max_lines(8)), @"
+        compared with the file as it was left: the file now +3 -4, the undo +4 -3; 1 conflict
+        conflict 1 of 1
+        the file now:
+        @@ -9,7 +9,7 @@
+         line 9
+         line 10
+         line 11
+        -line 12
+        +theirs
+         line 13
+         line 14
+        [left out: 5 more places, +5 -5]
+        ");
+    }
+
+    #[test]
+    fn nothing_changed_is_said() {
+        let text = three_way("a\n", "a\n", "a\n", Names::default()).render(&Look::plain());
+        assert_eq!(
+            text,
+            "compared with the file as it was left: the file now +0 -0, the undo +0 -0; no conflict\n"
+        );
+    }
+
+    #[test]
+    fn files() {
+        let names = Names { base: "as left", theirs: "now", ours: "undo" };
+        let file = |content: &'static [u8]| Some(Version::of(Path::new("f"), content));
+        let mode = |mode: u32, version: Option<Version<'static>>| {
+            version.map(|version| Version { mode: Some(mode), ..version })
+        };
+        for (base, theirs, ours, expected) in [
+            (
+                file(b"a\n"),
+                file(b"b\n"),
+                file(b"c\n"),
+                "now: changed f: +1 -1\nundo: changed f: +1 -1\nconflict 1 of 1\n\
+                 now:\n@@ -1 +1 @@\n-a\n+b\nundo:\n@@ -1 +1 @@\n-a\n+c\n",
+            ),
+            (
+                mode(0o644, file(b"a\n")),
+                mode(0o755, file(b"a\n")),
+                mode(0o644, file(b"b\n")),
+                "now: changed f: mode 644 → 755\nundo: changed f: +1 -1\n\
+                 changed only in undo:\n@@ -1 +1 @@\n-a\n+b\n",
+            ),
+            (
+                file(b"a\n"),
+                file(b"\0\x01"),
+                None,
+                "now: changed f: binary, 2 B 81c4b7f7e054 → 2 B 7b7015bb92cf\n\
+                 undo: deleted f: +0 -1\n@@ -1 +0,0 @@\n-a\n",
+            ),
+            (
+                file(b"a\n"),
+                file(b"\xef\xbb\xbfa\n"),
+                file(b"b\n"),
+                "now: changed f: UTF-8 → UTF-8 with BOM\nundo: changed f: +1 -1\n@@ -1 +1 @@\n-a\n+b\n",
+            ),
+        ] {
+            let text = render_conflict(
+                base.as_ref(),
+                theirs.as_ref(),
+                ours.as_ref(),
+                names,
+                &Look::plain(),
+            );
+            assert_eq!(text, format!("compared with as left:\n{expected}"));
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! The difference between two texts as a person sees it.
+//!
+//! Every character of the texts is visible: what acts on a terminal, turns the direction of reading or has no width is spelled
+//! out. What is not shown is counted in the last line.
+
+use std::ops::Range;
+
+use super::hunk::{Section, marks};
+use super::page::{Count, Ending, Ink, Look, Page, Piece, Row, Style};
+use super::words::Pair;
+use super::{Diff, Hunk, Line, LineKind, split_ending};
+
+/// The hunks of a diff, without a header for the file.
+///
+/// ```
+/// use windlass_tools::diff::{Diff, Look, render};
+///
+/// let diff = Diff::between("safe\n", "sa\u{202e}fe\n");
+/// assert_eq!(render(&diff, &Look::plain()), "@@ -1 +1 @@\n-safe\n+sa\\u{202e}fe\n");
+/// assert_eq!(render(&diff, &Look::plain().max_lines(0)), "[left out: 1 more place, +1 -1]\n");
+/// ```
+pub fn render(diff: &Diff<'_>, look: &Look) -> String {
+    let mut page = Page::new(*look, diff.before.len().max(diff.after.len()));
+    push_hunks(&mut page, diff, 0..diff.blocks.len());
+    page.finish()
+}
+
+/// Adds the hunks of some of the blocks of a diff to a page.
+pub(super) fn push_hunks(page: &mut Page, diff: &Diff<'_>, blocks: Range<usize>) {
+    for hunk in diff.hunks_of(blocks) {
+        push_hunk(page, hunk, diff.show_returns);
+    }
+}
+
+fn push_hunk(page: &mut Page, hunk: Hunk<'_>, show_returns: bool) {
+    // A header alone says nothing.
+    if !page.has_room(2) {
+        hunk.sections().for_each(|section| page.leave_out(section.count()));
+        return;
+    }
+    page.push_header(&hunk.header());
+    for section in hunk.sections() {
+        push_section(page, section, show_returns);
+    }
+}
+
+fn push_section(page: &mut Page, section: Section<'_>, show_returns: bool) {
+    if !page.has_room(1) {
+        page.leave_out(section.count());
+        return;
+    }
+    let look = page.look();
+    // Also without a mark on the words: a long line is cut around what differs.
+    let pairs = section.pairs();
+    let mut left_out = Count::default();
+    let mut push = |entry: Entry<'_>| {
+        if page.has_room(1) {
+            page.push_row(&entry.row(show_returns));
+        } else {
+            left_out = left_out.plus(entry.count());
+        }
+    };
+    if look.style == Style::Plain && look.words {
+        woven(section, pairs).for_each(&mut push);
+    } else {
+        section.lines(pairs).map(Entry::Line).for_each(&mut push);
+    }
+    page.leave_out(left_out);
+}
+
+impl Section<'_> {
+    fn count(&self) -> Count {
+        Count { added: self.added.len(), removed: self.removed.len() }
+    }
+}
+
+impl Count {
+    fn plus(self, other: Self) -> Self {
+        Self { added: self.added + other.added, removed: self.removed + other.removed }
+    }
+}
+
+/// What one row shows.
+enum Entry<'a> {
+    Line(Line<'a>),
+    /// An old line and the new one that took its place.
+    Changed(Line<'a>, Line<'a>),
+}
+
+impl<'a> Entry<'a> {
+    fn count(&self) -> Count {
+        match self {
+            Self::Line(Line { kind: LineKind::Kept { .. }, .. }) => Count::default(),
+            Self::Line(Line { kind: LineKind::Removed { .. }, .. }) => {
+                Count { added: 0, removed: 1 }
+            }
+            Self::Line(Line { kind: LineKind::Added { .. }, .. }) => Count { added: 1, removed: 0 },
+            Self::Changed(..) => Count { added: 1, removed: 1 },
+        }
+    }
+
+    fn row(&self, show_returns: bool) -> Row<'a> {
+        match self {
+            Self::Line(line) => row(line, show_returns),
+            Self::Changed(old, new) => Row {
+                sign: '~',
+                ink: Ink::Kept,
+                before: old.kind.numbers().0,
+                after: new.kind.numbers().1,
+                pieces: woven_pieces(old, new),
+                ending: ending(new.text, show_returns),
+            },
+        }
+    }
+}
+
+fn row<'a>(line: &Line<'a>, show_returns: bool) -> Row<'a> {
+    let ink = match line.kind {
+        LineKind::Kept { .. } => Ink::Kept,
+        LineKind::Removed { .. } => Ink::Removed,
+        LineKind::Added { .. } => Ink::Added,
+    };
+    let (before, after) = line.kind.numbers();
+    let ending = ending(line.text, show_returns);
+    Row { sign: line.kind.sign(), ink, before, after, pieces: pieces(line, ink), ending }
+}
+
+fn ending(line: &str, show_returns: bool) -> Ending {
+    match split_ending(line).1 {
+        "" => Ending::Missing,
+        "\r\n" if show_returns => Ending::Return,
+        _ => Ending::Usual,
+    }
+}
+
+/// A line in pieces, those of its words that differ in this ink.
+fn pieces<'a>(line: &Line<'a>, ink: Ink) -> Vec<Piece<'a>> {
+    let content = split_ending(line.text).0;
+    let mut pieces = Vec::with_capacity(2 * line.words.len() + 1);
+    let mut push = |ink: Ink, range: Range<usize>| {
+        let text = content.get(range).unwrap_or_default();
+        pieces.extend((!text.is_empty()).then_some(Piece { ink, text }));
+    };
+    let mut at = 0;
+    for word in &line.words {
+        push(Ink::Kept, at..word.start);
+        push(ink, word.clone());
+        at = word.end;
+    }
+    push(Ink::Kept, at..content.len());
+    pieces
+}
+
+/// Two lines as one: what they have in common once, what is gone before what is new.
+fn woven_pieces<'a>(old: &Line<'a>, new: &Line<'a>) -> Vec<Piece<'a>> {
+    let (old, new) = (pieces(old, Ink::Removed), pieces(new, Ink::Added));
+    let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
+    let mut pieces = Vec::new();
+    loop {
+        pieces.extend(old.next_if(|piece| piece.ink == Ink::Removed));
+        pieces.extend(new.next_if(|piece| piece.ink == Ink::Added));
+        let (Some(kept), Some(same)) = (old.peek_mut(), new.peek_mut()) else { break };
+        // Where a piece of one side is shorter, there is a difference of that side only.
+        let len = kept.text.len().min(same.text.len());
+        let (Some((common, old_rest)), Some((_, new_rest))) =
+            (kept.text.split_at_checked(len), same.text.split_at_checked(len))
+        else {
+            break;
+        };
+        pieces.push(Piece { ink: Ink::Kept, text: common });
+        (kept.text, same.text) = (old_rest, new_rest);
+        old.next_if(|piece| piece.text.is_empty());
+        new.next_if(|piece| piece.text.is_empty());
+    }
+    pieces
+}
+
+/// The lines of a section, an old and a new line that are a pair as one.
+fn woven<'a>(section: Section<'a>, pairs: Vec<Pair>) -> impl Iterator<Item = Entry<'a>> {
+    let ending = |lines: &[&'a str], at: usize| lines.get(at).map(|line| split_ending(line).1);
+    let places: Vec<(usize, usize)> = pairs
+        .iter()
+        .map(|pair| (pair.before, pair.after))
+        // Where the ends differ, one line cannot show both.
+        .filter(|(old, new)| ending(section.removed, *old) == ending(section.added, *new))
+        .collect();
+    let mut places = places.into_iter().peekable();
+    let (old, new) = marks(pairs);
+    let mut removed = section.removed(old).enumerate().peekable();
+    let mut added = section.added(new).enumerate().peekable();
+    let changed = std::iter::from_fn(move || {
+        let (before, after) = places.peek().copied().unwrap_or((usize::MAX, usize::MAX));
+        let alone = removed
+            .next_if(|(at, _)| *at < before)
+            .or_else(|| added.next_if(|(at, _)| *at < after));
+        if let Some((_, line)) = alone {
+            return Some(Entry::Line(line));
+        }
+        places.next()?;
+        let ((_, old), (_, new)) = (removed.next()?, added.next()?);
+        Some(Entry::Changed(old, new))
+    });
+    section.kept().map(Entry::Line).chain(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use windlass_core::quote;
+
+    use super::*;
+
+    const BEFORE: &str = "use std::fmt;\nfn read_file(path: &str) {\n    let size = 10;\n    open(path, size);\n    close(path);\n}\n";
+    const AFTER: &str = "use std::fmt;\nfn write_file(path: &str) {\n    let size = 20;\n    let buffer = Vec::new();\n    open(path, size);\n}\n";
+
+    fn shown(before: &str, after: &str, look: Look) -> String {
+        render(&Diff::between(before, after), &look).replace('\x1b', "␛")
+    }
+
+    #[test]
+    fn plain() {
+        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::plain()), @"
+        @@ -1,6 +1,6 @@
+         use std::fmt;
+        -fn read_file(path: &str) {
+        -    let size = 10;
+        +fn write_file(path: &str) {
+        +    let size = 20;
+        +    let buffer = Vec::new();
+             open(path, size);
+        -    close(path);
+         }
+        ");
+        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::plain().numbers(true)), @"
+        @@ -1,6 +1,6 @@
+        1 1  use std::fmt;
+        2   -fn read_file(path: &str) {
+        3   -    let size = 10;
+          2 +fn write_file(path: &str) {
+          3 +    let size = 20;
+          4 +    let buffer = Vec::new();
+        4 5      open(path, size);
+        5   -    close(path);
+        6 6  }
+        ");
+        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::plain().words(true)), @"
+        @@ -1,6 +1,6 @@
+         use std::fmt;
+        ~fn [-read-]{+write+}_file(path: &str) {
+        ~    let size = [-10-]{+20+};
+        +    let buffer = Vec::new();
+             open(path, size);
+        -    close(path);
+         }
+        ");
+    }
+
+    #[test]
+    fn colour() {
+        insta::assert_snapshot!(shown(BEFORE, AFTER, Look::colour()), @"
+        ␛[36m@@ -1,6 +1,6 @@␛[0m
+        ␛[2m1 1␛[0m  use std::fmt;
+        ␛[2m2  ␛[0m ␛[31m-fn ␛[7mread␛[27m_file(path: &str) {␛[0m
+        ␛[2m3  ␛[0m ␛[31m-    let size = ␛[7m10␛[27m;␛[0m
+        ␛[2m  2␛[0m ␛[32m+fn ␛[7mwrite␛[27m_file(path: &str) {␛[0m
+        ␛[2m  3␛[0m ␛[32m+    let size = ␛[7m20␛[27m;␛[0m
+        ␛[2m  4␛[0m ␛[32m+    let buffer = Vec::new();␛[0m
+        ␛[2m4 5␛[0m      open(path, size);
+        ␛[2m5  ␛[0m ␛[31m-    close(path);␛[0m
+        ␛[2m6 6␛[0m  }
+        ");
+    }
+
+    #[test]
+    fn one_line_of_two() {
+        for (before, after, expected) in [
+            ("f(a)\n", "f(a, b)\n", "~f(a{+, b+})\n"),
+            ("f(a, b)\n", "f(a)\n", "~f(a[-, b-])\n"),
+            ("one two three\n", "zero one three\n", "~{+zero +}one [-two -]three\n"),
+            ("\tx();\n", "    x();\n", "~[-␉-]{+    +}x();\n"),
+            ("x();\n", "x(); \n", "~x();{+ +}\n"),
+            ("x(1);", "x(2);", "~x([-1-]{+2+});\n\\ No newline at end of file\n"),
+            ("x(1);\r\n", "x(2);\r\n", "~x([-1-]{+2+});\n"),
+            // Where the ends differ, both are shown.
+            ("x(1);\r\n", "x(2);\n", "-x([-1-]);␍\n+x({+2+});\n"),
+            ("x(1);\n", "x(1);", "-x(1);\n+x(1);\n\\ No newline at end of file\n"),
+            // What is not alike stays apart, in order.
+            (
+                "alpha;\nlet b = 1;\nomega();\n",
+                "let b = 2;\nnothing else\n",
+                "-alpha;\n~let b = [-1-]{+2+};\n-omega();\n+nothing else\n",
+            ),
+        ] {
+            let text = shown(before, after, Look::plain().words(true));
+            let (_, lines) = text.split_once('\n').unwrap();
+            assert_eq!(lines, expected, "{before:?} → {after:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_invisible_is_spelled_out() {
+        let after = "a\x1b[31m\u{200b}\u{2066}\0\x08\rb\n";
+        for (look, expected) in [
+            (Look::plain(), "+a\\x1b[31m\\u{200b}\\u{2066}\\x00\\x08\\x0db\n"),
+            (
+                Look::colour().numbers(false),
+                "␛[32m+a\\x1b[31m\\u{200b}\\u{2066}\\x00\\x08\\x0db␛[0m\n",
+            ),
+        ] {
+            let text = shown("", after, look);
+            assert_eq!(text.split_once('\n').unwrap().1, expected);
+        }
+        let text = shown("let a = 1;\n", "let a = 1\u{200b};\n", Look::plain().words(true));
+        assert_eq!(text, "@@ -1 +1 @@\n~let a = 1{+\\u{200b}+};\n");
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted() {
+        let numbers = |changed: &[usize]| -> String {
+            (1..=30)
+                .map(|n| if changed.contains(&n) { "x\n".into() } else { format!("{n}\n") })
+                .collect()
+        };
+        let (before, after) = (numbers(&[]), numbers(&[5, 15, 25]));
+        for (lines, expected) in [
+            (100, None),
+            (0, Some("[left out: 3 more places, +3 -3]")),
+            (1, Some("[left out: 3 more places, +3 -3]")),
+            (4, Some("[left out: 3 more places, +3 -3]")),
+            (5, Some("[left out: 3 more places, +3 -2]")),
+            (6, Some("[left out: 2 more places, +2 -2]")),
+            (9, Some("[left out: 2 more places, +2 -2]")),
+            (14, Some("[left out: 2 more places, +2 -1]")),
+        ] {
+            let text = shown(&before, &after, Look::plain().max_lines(lines));
+            let last = text.lines().last().filter(|line| line.starts_with('['));
+            assert_eq!(last, expected, "{lines} lines\n{text}");
+            let shown = text.lines().filter(|line| !line.starts_with('[')).count();
+            assert!(shown <= lines, "{shown}");
+            let words = self::shown(&before, &after, Look::plain().words(true).max_lines(lines));
+            assert_eq!(words, text, "nothing here is alike");
+        }
+        let text = shown("", &"a\n".repeat(10_000), Look::plain());
+        assert!(text.ends_with("[left out: 1 more place, +9501 -0]\n"), "{text}");
+        let text = shown("", &"a\n".repeat(10_000), Look::plain().whole());
+        assert_eq!(text.lines().count(), 10_001);
+    }
+
+    #[test]
+    fn a_difference_far_in_a_long_line_is_seen() {
+        let line =
+            |word: &str| format!("{}{word}{}\n", "some words ".repeat(300), " more".repeat(300));
+        for look in [Look::plain(), Look::plain().words(true), Look::colour()] {
+            let text = shown(&line("old"), &line("new"), look);
+            assert!(text.contains("old") && text.contains("new"), "{text}");
+            assert!(text.len() < 1_200, "{text}");
+        }
+        let text = shown(&line("old"), &line("new"), Look::plain().whole());
+        assert!(!text.contains('…'), "{text}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        /// Nothing in a text acts on a terminal.
+        #[test]
+        fn every_character_is_visible(
+            before in "([ab]|\\PC|\\p{Cc}|\u{200b}|\u{202e}|\n){0,40}",
+            after in "([ab]|\\PC|\\p{Cc}|\u{200b}|\u{202e}|\n){0,40}",
+        ) {
+            let diff = Diff::between(&before, &after);
+            for look in [Look::plain(), Look::plain().words(true), Look::colour()] {
+                let mut text = render(&diff, &look);
+                for own in ["0", "2", "7", "27", "31", "32", "36"] {
+                    text = text.replace(&format!("\x1b[{own}m"), "");
+                }
+                let hidden = text.chars().find(|c| quote::is_invisible(*c) && !"\n\t".contains(*c));
+                prop_assert_eq!(hidden, None, "{:?}", text);
+            }
+        }
+
+        /// One line of two holds both of them.
+        #[test]
+        fn nothing_is_lost_in_one_line_of_two(old in "[abé _.]{0,20}", new in "[abé _.]{0,20}") {
+            let diff = Diff::between(&old, &new);
+            for hunk in diff.hunks() {
+                let lines: Vec<Line<'_>> = hunk.marked_lines().collect();
+                let [a, b] = &lines[..] else { continue };
+                // Lines that are no pair have nothing marked, and are never made one.
+                if a.words.is_empty() && b.words.is_empty() {
+                    continue;
+                }
+                let woven = woven_pieces(a, b);
+                let side = |other: Ink| -> String {
+                    woven.iter().filter(|piece| piece.ink != other).map(|piece| piece.text).collect()
+                };
+                prop_assert_eq!(side(Ink::Added), old.clone());
+                prop_assert_eq!(side(Ink::Removed), new.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! `git`: version control, without the programs that git can be made to run.
+//!
+//! Git is started by its words, never through a shell, and every word is known: options come out of the tables in [`verbs`], words
+//! do not begin with a dash, paths lie in the workspace. What configuration could add (hooks, pagers, editors, external diffs,
+//! signing programs, transports …) is switched off by [`environment`]; where the repository's own configuration names programs that
+//! no switch reaches (filters, merge drivers), the command is refused: see [`repository`].
+//!
+//! Commands that only look declare that they read the workspace, and run where nothing can be changed. The others are programs like
+//! any other: decided on by their words, run on a stage, undone like every change. The text is git's own, which models know; only
+//! `status` is short unless asked otherwise, and `log` ends after thirty commits.
+
+mod answer;
+mod environment;
+mod hidden;
+mod plan;
+mod repository;
+#[cfg(test)]
+mod tests;
+mod verbs;
+mod words;
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{Context, Effect, Effects, Kinds, Output, PathPattern, Scene, Tool, ToolError};
+
+use self::plan::Plan;
+use self::repository::Repository;
+
+/// How long git may take.
+const LIMIT: Duration = Duration::from_mins(2);
+/// How long what it changed may take to be taken over, after that.
+const TAKE_OVER: Duration = Duration::from_mins(1);
+
+pub(crate) struct Git;
+
+/// Run git. Hooks, editors and pagers are off; options that run programs are refused.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// What to do.
+    command: Command,
+    /// Options, revisions, names: `["--stat", "HEAD~3"]`.
+    #[expect(clippy::struct_field_names, reason = "the name of the parameter")]
+    #[serde(default)]
+    args: Vec<String>,
+    /// For `commit` and `stash push`.
+    message: Option<String>,
+    /// What stands behind `--`.
+    #[serde(default)]
+    paths: Vec<String>,
+}
+
+/// The commands of git that are offered.
+#[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Command {
+    Status,
+    Diff,
+    Log,
+    Show,
+    Add,
+    Commit,
+    Branch,
+    Checkout,
+    Switch,
+    Stash,
+    Restore,
+    Blame,
+    Worktree,
+}
+
+impl Command {
+    /// As git calls it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Status => "status",
+            Self::Diff => "diff",
+            Self::Log => "log",
+            Self::Show => "show",
+            Self::Add => "add",
+            Self::Commit => "commit",
+            Self::Branch => "branch",
+            Self::Checkout => "checkout",
+            Self::Switch => "switch",
+            Self::Stash => "stash",
+            Self::Restore => "restore",
+            Self::Blame => "blame",
+            Self::Worktree => "worktree",
+        }
+    }
+}
+
+impl Tool for Git {
+    const NAME: &'static str = "git";
+    const KINDS: Kinds = Kinds::READ.with(Kinds::EXEC);
+    type Args = Args;
+
+    /// The most that it could be: what is known without a look at the repository.
+    fn effects(&self, args: &Args) -> Effects {
+        match Plan::of(args) {
+            Ok(plan) if plan.looks => Effects::read_tree("."),
+            Ok(plan) => Effect::Exec(plan.command_line()).into(),
+            Err(_) => Effects::none(),
+        }
+    }
+
+    fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
+        let plan = Plan::of(args)?;
+        let repository = Repository::find(scene)?;
+        plan.check_places(scene, &repository)?;
+        let elsewhere = repository.elsewhere(scene.workspace());
+        let mut effects = Effects::read_tree(scene.workspace());
+        for place in elsewhere {
+            effects = effects.and(Effect::Read(PathPattern::tree(place)));
+        }
+        if !plan.looks {
+            return Ok(effects.and(Effect::Exec(plan.command_line())));
+        }
+        for path in plan.named_files(scene, &repository) {
+            effects = effects.and(Effect::Read(PathPattern::entry(path)));
+        }
+        Ok(effects)
+    }
+
+    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
+        let plan = Plan::of(&args)?;
+        let top = Repository::find_again(cx)?.top;
+        let processes = cx.processes()?;
+        if plan.verb.filters {
+            let (listed, _) =
+                processes.run(repository::listing(cx, &top)?, Some(LIMIT), None).await?;
+            repository::refuse_programs(&plan, &listed)?;
+        }
+        let (job, end) = processes.run(plan.request(cx, &top)?, Some(LIMIT), None).await?;
+        let end = end.ok_or_else(|| ToolError::internal("git was left running"))?;
+        cx.blocking(move |cx| answer::answer(cx, &plan, &top, &job, &end)).await?
+    }
+
+    fn time_limit(&self, _: &Args) -> Option<Duration> {
+        Some(LIMIT + TAKE_OVER)
+    }
+}

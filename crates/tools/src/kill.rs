@@ -1,0 +1,69 @@
+//! `kill`: ends a job and everything that belongs to it, or tells it something.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{Context, Effects, Kinds, Output, Signal, Tool, ToolError};
+
+use crate::jobs;
+use crate::program::changed::Base;
+use crate::program::{closing, facts};
+use crate::shown;
+
+/// What programs are told without being meant to end: to read their settings again, to say something, to pause, to go on.
+const ONLY_TOLD: [&str; 6] = ["HUP", "USR1", "USR2", "PIPE", "STOP", "CONT"];
+
+pub(crate) struct Kill;
+
+/// End a job and all that it started: by the signal, then by KILL. HUP, USR1, USR2, STOP and CONT are only sent.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// Its id.
+    job: String,
+    /// Its name.
+    #[serde(default = "term")]
+    signal: String,
+}
+
+fn term() -> String {
+    "TERM".to_owned()
+}
+
+impl Tool for Kill {
+    const NAME: &'static str = "kill";
+    // A part of running programs: who is not offered those needs none of this.
+    const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
+    type Args = Args;
+
+    fn effects(&self, _: &Args) -> Effects {
+        Effects::state("jobs")
+    }
+
+    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
+        let unknown = |why: String| ToolError::invalid_args(why);
+        let signal: Signal = args.signal.parse().map_err(unknown)?;
+        let name = Signal::name(signal.number()).unwrap_or_default();
+        let job = jobs::find(cx, &args.job)?;
+        if let Some(end) = job.end() {
+            let text = format!("[{}: nothing was sent]", jobs::status(&job));
+            return Ok(facts(Output::text(text), cx, Some(&end)).with("job", job.id().as_str()));
+        }
+        if ONLY_TOLD.contains(&name) {
+            job.signal(signal)?;
+            let text = format!("[{name} was sent to job {}, which goes on]", job.id());
+            return Ok(Output::text(text).with("job", job.id().as_str()).with("running", true));
+        }
+        let end = job.stop(signal).await;
+        let mut said = vec![format!("job {} and all that it started are gone", job.id())];
+        said.extend(closing::of(&job, &end, &Base::of(cx)));
+        match usize::try_from(job.printed().saturating_sub(job.seen())) {
+            Ok(0) | Err(_) => {}
+            Ok(new) => {
+                let bytes = shown::count(new, "byte", "bytes");
+                said.push(format!("`output` shows the last {bytes} that it printed"));
+            }
+        }
+        let output = Output::text(closing::line(&said));
+        Ok(facts(output, cx, Some(&end)).with("job", job.id().as_str()).with("running", false))
+    }
+}

@@ -1,0 +1,167 @@
+//! `output`: what a job has printed since the last look, and how it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{Context, Effects, Job, Kinds, Output as Answer, Tool, ToolError};
+
+use crate::jobs;
+use crate::program::changed::{self, Base};
+use crate::program::{Filter, closing, facts, shown};
+use crate::shown::push_line;
+
+/// How long the engine waits beyond the time that was asked for.
+const LOOKING: Duration = Duration::from_secs(30);
+/// The longest character or terminal sequence that is waited for.
+const LONGEST: u64 = 64;
+
+pub(crate) struct Output;
+
+/// What a job printed since your last look, and whether it still runs.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// Its id.
+    job: String,
+    /// From here on instead: 0 for all.
+    #[serde(default)]
+    cursor: Option<u64>,
+    /// Seconds to wait for something new.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 600))]
+    wait: f64,
+    /// Only lines that this regex matches.
+    #[serde(default)]
+    filter: Option<String>,
+    /// Only the last lines.
+    #[serde(default)]
+    #[schemars(range(min = 1, max = 10_000))]
+    tail: Option<usize>,
+}
+
+impl Tool for Output {
+    const NAME: &'static str = "output";
+    // A part of running programs: who is not offered those needs none of this.
+    const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
+    type Args = Args;
+
+    fn effects(&self, _: &Args) -> Effects {
+        Effects::state("jobs")
+    }
+
+    async fn call(&self, cx: &Context, args: Args) -> Result<Answer, ToolError> {
+        let filter = Filter::new(args.filter.as_deref(), args.tail)?;
+        let job = jobs::find(cx, &args.job)?;
+        let from = args.cursor.unwrap_or_else(|| job.seen()).min(job.printed());
+        let time = wait(&args);
+        if !time.is_zero() {
+            // What there is when the time is over is the answer.
+            drop(tokio::time::timeout(time, job.wait_for_output(from)).await);
+        }
+        cx.blocking(move |cx| look(cx, &job, from, filter)).await
+    }
+
+    fn time_limit(&self, args: &Args) -> Option<Duration> {
+        Some(wait(args) + LOOKING)
+    }
+}
+
+fn wait(args: &Args) -> Duration {
+    Duration::try_from_secs_f64(args.wait).unwrap_or_default()
+}
+
+fn look(cx: &Context, job: &Arc<Job>, from: u64, mut filter: Filter) -> Answer {
+    // Asked first: what was printed before the end is there when the end is known.
+    let end = job.end();
+    let up_to = if end.is_some() { job.printed() } else { whole(job, from) };
+    let mut said = status(cx, job);
+    if up_to == from {
+        said.push("nothing new".to_owned());
+    }
+    let closing = closing::line(&said);
+    let printed = shown(cx, job, from..up_to, &mut filter, closing.len());
+    if up_to > from && printed.text.is_empty() {
+        said.push("nothing of what is new is wanted by `filter`".to_owned());
+    }
+    job.saw(up_to);
+    let mut text = printed.text;
+    push_line(&mut text, &closing::line(&said));
+    facts(Answer::text(text), cx, end.as_deref())
+        .with("job", job.id().as_str())
+        .with("cursor", up_to)
+        .with("running", end.is_none())
+        .with("truncated", printed.is_cut)
+}
+
+/// How the job is.
+fn status(cx: &Context, job: &Arc<Job>) -> Vec<String> {
+    let mut said = vec![jobs::status(job)];
+    match job.end() {
+        None if job.waits_for_input() => {
+            said.push("it waits for input, which a job that runs cannot be given".to_owned());
+        }
+        None => {}
+        Some(end) => match &end.changed {
+            Ok(changed) => said.extend(changed::told(changed, &Base::of(cx))),
+            Err(error) => said.push(error.message().text.to_string()),
+        },
+    }
+    said
+}
+
+/// How far can be read without cutting a character or a terminal sequence in two.
+fn whole(job: &Job, from: u64) -> u64 {
+    let up_to = job.printed();
+    let begin = up_to.saturating_sub(LONGEST).max(from);
+    let last = job.since(begin, usize::try_from(up_to - begin).unwrap_or(0));
+    up_to - unfinished(&last.bytes) as u64
+}
+
+/// How many bytes at the end are the beginning of something.
+fn unfinished(bytes: &[u8]) -> usize {
+    if let Some(escape) = bytes.iter().rposition(|byte| *byte == 0x1b) {
+        let sequence = bytes.get(escape + 1..).unwrap_or_default();
+        let is_open = match sequence.split_first() {
+            None => true,
+            Some((b'[', rest)) => rest.iter().all(|byte| (0x20..=0x3f).contains(byte)),
+            Some((b']', rest)) => !rest.contains(&0x07),
+            Some(_) => false,
+        };
+        if is_open {
+            return bytes.len() - escape;
+        }
+    }
+    let start = bytes.iter().rposition(|byte| *byte >= 0xc0).unwrap_or(bytes.len());
+    let character = bytes.get(start..).unwrap_or_default();
+    match std::str::from_utf8(character) {
+        Err(error) if error.valid_up_to() == 0 && error.error_len().is_none() => character.len(),
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unfinished;
+
+    #[test]
+    fn what_is_not_whole_is_left_for_the_next_look() {
+        for (printed, expected) in [
+            (&b""[..], 0),
+            (b"plain", 0),
+            (b"caf\xc3", 1),
+            (b"caf\xc3\xa9", 0),
+            (b"\xf0\x9f\x98", 3),
+            (b"\xff", 0),
+            (b"\xc3x", 0),
+            (b"red \x1b[3", 3),
+            (b"red \x1b[31m", 0),
+            (b"\x1b", 1),
+            (b"\x1b]0;tit", 7),
+            (b"\x1b]0;title\x07", 0),
+        ] {
+            assert_eq!(unfinished(printed), expected, "{}", printed.escape_ascii());
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! `restore`: makes files what they were when a snapshot was taken.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{Context, Effects, Kinds, Output, Scene, Shelf, Snapshot, Tool, ToolError};
+
+use crate::shown::{self, Root};
+
+/// Restores one snapshot.
+///
+/// ```no_run
+/// # use std::sync::Arc;
+/// # use windlass_core::{Shelf, Snapshot};
+/// # fn with(snapshot: Snapshot, shelf: Arc<dyn Shelf>) {
+/// let tool = windlass_tools::Restore::new(snapshot, shelf);
+/// # }
+/// ```
+pub struct Restore {
+    snapshot: Arc<Snapshot>,
+    shelf: Arc<dyn Shelf>,
+}
+
+impl std::fmt::Debug for Restore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Restore").field("snapshot", &self.snapshot).finish_non_exhaustive()
+    }
+}
+
+impl Restore {
+    /// Restores this one.
+    pub fn new(snapshot: Snapshot, shelf: Arc<dyn Shelf>) -> Self {
+        Self { snapshot: Arc::new(snapshot), shelf }
+    }
+}
+
+/// Make files what they were when the snapshot was taken.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {}
+
+impl Tool for Restore {
+    const NAME: &'static str = "restore";
+    const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE);
+    type Args = Args;
+
+    fn effects(&self, _: &Args) -> Effects {
+        Effects::none()
+    }
+
+    fn effects_in(&self, _: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
+        scene.restoring(&self.snapshot, &*self.shelf)
+    }
+
+    async fn call(&self, cx: &Context, _: Args) -> Result<Output, ToolError> {
+        let (snapshot, shelf) = (self.snapshot.clone(), self.shelf.clone());
+        cx.blocking(move |cx| {
+            let restored = cx.files().restore(&snapshot, &*shelf)?;
+            let names = restored
+                .iter()
+                .map(|path| Ok(Root::of(cx, path)?.show(Path::new(""))))
+                .collect::<Result<Vec<String>, ToolError>>()?;
+            let count = shown::count(names.len(), "path", "paths");
+            let text = format!("restored {count}\n{}", names.join("\n"));
+            Ok(Output::text(text).with("paths", names))
+        })
+        .await?
+    }
+}

@@ -1,0 +1,85 @@
+//! What is said of a program that a call runs: that it has ended and how, or that it goes on as a job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::{Context, Job, JobEnd, Outcome, Output, ProcessEnd, ProcessRequest, ToolError};
+
+use super::changed::Base;
+use super::{Filter, closing, facts, shown};
+use crate::shown::push_line;
+
+/// How long the engine waits beyond the limit: until all is ended and what was changed is kept.
+pub(crate) const ENDING: Duration = Duration::from_secs(30);
+
+/// Runs a program to its end or, after `patience`, leaves it to the session as a job.
+pub(crate) async fn run(
+    cx: &Context,
+    request: ProcessRequest,
+    limit: Option<Duration>,
+    patience: Option<Duration>,
+) -> Result<Output, ToolError> {
+    let (job, end) = cx.processes()?.run(request, limit, patience).await?;
+    cx.blocking(move |cx| match end {
+        Some(end) => ended(cx, &job, &end),
+        None => Ok(goes_on(cx, &job)),
+    })
+    .await?
+}
+
+/// What is said of a program that has ended. If what it changed was dropped, that comes first.
+pub(crate) fn ended(cx: &Context, job: &Arc<Job>, end: &JobEnd) -> Result<Output, ToolError> {
+    let closing = closing::line(&closing::of(job, end, &Base::of(cx)));
+    let dropped = end.changed.as_ref().err();
+    let taken = closing.len() + dropped.map_or(0, |error| error.to_string().len());
+    let printed = shown(cx, job, 0..job.printed(), &mut Filter::default(), taken);
+    let mut text = printed.text;
+    if !closing.is_empty() {
+        push_line(&mut text, &closing);
+    }
+    if let Some(error) = dropped {
+        text = format!("{}\n\n{text}", error.message());
+        if !matches!(error, ToolError::Failed(_)) {
+            return Err(same_kind(error, text));
+        }
+    }
+    let is_error = end.timed_out || end.how != ProcessEnd::Exited(0) || dropped.is_some();
+    let output = Output {
+        is_error,
+        outcome: end.timed_out.then_some(Outcome::TimedOut),
+        ..Output::text(text)
+    };
+    Ok(facts(output, cx, Some(end)).with("truncated", printed.is_cut).with("job", None::<&str>))
+}
+
+/// An error of the same kind with another text.
+fn same_kind(error: &ToolError, text: String) -> ToolError {
+    match error {
+        ToolError::Denied(_) => ToolError::denied(text),
+        ToolError::Cancelled(_) => ToolError::cancelled(text),
+        ToolError::TimedOut(_) => ToolError::timed_out(text),
+        ToolError::HostFailed(_) => ToolError::host_failed(text),
+        ToolError::JournalFailed(_) => ToolError::journal_failed(text),
+        ToolError::UndeclaredEffect(_) => ToolError::undeclared_effect(text),
+        _ => ToolError::internal(text),
+    }
+}
+
+/// What is said of a program that runs on as a job.
+pub(crate) fn goes_on(cx: &Context, job: &Arc<Job>) -> Output {
+    let id = job.id();
+    let mut said = vec![format!(
+        "it goes on as job {id}: `output` with job:\"{id}\" shows what it prints, `kill` ends it"
+    )];
+    if job.waits_for_input() {
+        said.push("it waits for input".to_owned());
+    }
+    let closing = closing::line(&said);
+    let up_to = job.printed();
+    let printed = shown(cx, job, 0..up_to, &mut Filter::default(), closing.len());
+    job.saw(up_to);
+    let mut text = printed.text;
+    push_line(&mut text, &closing);
+    let output = facts(Output::text(text), cx, None).with("truncated", printed.is_cut);
+    output.with("job", id.as_str())
+}

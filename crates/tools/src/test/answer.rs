@@ -1,0 +1,246 @@
+//! What is said of a run of tests: a verdict with counts, then each failure, and no more than a model can use.
+
+use windlass_core::{Context, Job, JobEnd, Outcome, Output, ProcessEnd, ToolError};
+
+use super::formats;
+use super::report::{Failure, Report};
+use crate::program::changed::{self, Base};
+use crate::program::{closing, facts};
+use crate::shown::{count, push_line, short};
+
+/// How much of the end of what was printed is looked at: that is where runners say what came of it.
+const LOOKED_AT: u64 = 8 << 20;
+/// How many lines are shown of a failure, and of an output that is not understood.
+const FAILURE_LINES: usize = 40;
+const LAST_LINES: usize = 60;
+const FEW_LINES: usize = 10;
+/// How long a line may be.
+const LINE: usize = 500;
+/// What the verdict and the remarks may take of the limit.
+const AROUND: usize = 4_000;
+
+/// What was run.
+pub(super) struct Run {
+    pub(super) command: String,
+    pub(super) filter: Option<String>,
+    /// What else could have been run.
+    pub(super) others: Vec<String>,
+}
+
+pub(super) fn answer(
+    cx: &Context,
+    run: &Run,
+    job: &Job,
+    end: &JobEnd,
+) -> Result<Output, ToolError> {
+    let from = job.printed().saturating_sub(LOOKED_AT);
+    let printed: String = cx.printed(job, from..job.printed()).map(|piece| piece.text).collect();
+    let report = formats::read(&run.command, &printed);
+    let verdict = Verdict::of(run, report.as_ref(), job, end);
+    let limit = cx.overrides().output_bytes.unwrap_or(50_000);
+    let mut page =
+        Page { text: verdict.line(run, end), left: limit.saturating_sub(AROUND), is_cut: false };
+    page.details(&verdict, report.as_ref(), &printed);
+    let shows_all =
+        verdict.shows_end() && printed.lines().count() <= verdict.last_lines() && from == 0;
+    let mut said = Vec::new();
+    if !shows_all && job.printed() > 0 && cx.keep_transcript(job) {
+        said.push(format!("the whole output: read or grep path \"output:{}\"", cx.call()));
+    }
+    if !run.others.is_empty() {
+        said.push(format!("also here: `{}`", run.others.join("`, `")));
+    }
+    if let Ok(changed) = &end.changed {
+        said.extend(changed::told(changed, &Base::of(cx)));
+    }
+    let mut text = page.text;
+    if !said.is_empty() {
+        push_line(&mut text, &closing::line(&said));
+    }
+    if let Err(error) = &end.changed {
+        return Err(error.same_kind(format!("{}\n\n{text}", error.message())));
+    }
+    let output = Output {
+        is_error: !verdict.is_passed(),
+        outcome: end.timed_out.then_some(Outcome::TimedOut),
+        ..Output::text(text)
+    };
+    let counts = report.as_ref().map(|report| (report.passed, report.failed));
+    Ok(facts(output, cx, Some(end))
+        .with("truncated", page.is_cut)
+        .with("passed", counts.map(|(passed, _)| passed))
+        .with("failed", counts.map(|(_, failed)| failed)))
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Verdict {
+    /// With these counts, if they are known.
+    Passed(String),
+    /// Tests failed, or could not be built: the report says which.
+    Failed(String),
+    /// It ended badly, and nobody said why.
+    Unexplained(String),
+}
+
+impl Verdict {
+    fn of(run: &Run, report: Option<&Report>, job: &Job, end: &JobEnd) -> Self {
+        let counts = report.map(counts).unwrap_or_default();
+        if end.timed_out {
+            let so_far =
+                if counts.is_empty() { String::new() } else { format!("; so far {counts}") };
+            let after = job.limit().map(closing::limit_seconds).unwrap_or_default();
+            return Self::Unexplained(format!("timed out after {after}{so_far}"));
+        }
+        let Some(report) = report else {
+            return match end.how {
+                ProcessEnd::Exited(0) => Self::Passed(counts),
+                how => Self::Unexplained(how.to_string()),
+            };
+        };
+        if report.total() == 0 && report.errors.is_empty() && run.filter.is_some() {
+            return Self::Failed("no test has the filter in its name".to_owned());
+        }
+        let has_failures = report.failed > 0 || !report.errors.is_empty();
+        match end.how {
+            ProcessEnd::Exited(0) if !has_failures => Self::Passed(counts),
+            ProcessEnd::Exited(0) => Self::Failed(format!("{counts}, although the exit code is 0")),
+            ProcessEnd::Exited(_) if has_failures => Self::Failed(counts),
+            how if counts.is_empty() => Self::Unexplained(how.to_string()),
+            how => Self::Unexplained(format!("{how}, {counts}")),
+        }
+    }
+
+    /// The first line.
+    fn line(&self, run: &Run, end: &JobEnd) -> String {
+        let command = short(&run.command, 100);
+        let took = format!("({}, {})", command.replace('\n', " "), closing::seconds(end.duration));
+        match self {
+            Self::Passed(counts) if counts.is_empty() => format!("PASSED {took}"),
+            Self::Passed(counts) => format!("PASSED: {counts} {took}"),
+            Self::Failed(why) | Self::Unexplained(why) => format!("FAILED: {why} {took}"),
+        }
+    }
+
+    fn is_passed(&self) -> bool {
+        matches!(self, Self::Passed(_))
+    }
+
+    /// Whether the end of the output is all there is to show.
+    fn shows_end(&self) -> bool {
+        !matches!(self, Self::Failed(_))
+    }
+
+    fn last_lines(&self) -> usize {
+        if self.is_passed() { FEW_LINES } else { LAST_LINES }
+    }
+}
+
+/// `2 failed, 40 passed, 1 ignored`.
+fn counts(report: &Report) -> String {
+    let mut words = Vec::new();
+    if !report.errors.is_empty() {
+        words.push(format!(
+            "cannot be built or loaded ({})",
+            count(report.errors.len(), "error", "errors")
+        ));
+    }
+    if report.failed > 0 {
+        words.push(format!("{} failed", report.failed));
+    }
+    if report.passed > 0 || words.is_empty() {
+        words.push(format!("{} passed", report.passed));
+    }
+    if report.ignored > 0 {
+        words.push(format!("{} ignored", report.ignored));
+    }
+    words.join(", ")
+}
+
+/// The answer while it is written.
+struct Page {
+    text: String,
+    /// How many bytes there is room for.
+    left: usize,
+    /// Whether something was left out for want of room.
+    is_cut: bool,
+}
+
+impl Page {
+    fn details(&mut self, verdict: &Verdict, report: Option<&Report>, printed: &str) {
+        match (verdict, report) {
+            (Verdict::Passed(_), Some(_)) => {}
+            (Verdict::Failed(_), Some(report)) => self.failures(report),
+            (Verdict::Unexplained(_), Some(report)) => {
+                self.failures(report);
+                self.last(printed, LAST_LINES);
+            }
+            (verdict, None) => self.last(printed, verdict.last_lines()),
+        }
+    }
+
+    fn failures(&mut self, report: &Report) {
+        for error in &report.errors {
+            if !self.part(error) {
+                self.more(report.errors.len(), "errors");
+                break;
+            }
+        }
+        for (at, failure) in report.failures.iter().enumerate() {
+            let Failure { name, text } = failure;
+            if !self.part(format!("--- {name}\n{text}").trim_end()) {
+                self.names(report.failures.get(at..).unwrap_or_default());
+                break;
+            }
+        }
+    }
+
+    /// Adds a part, cut to some lines; whether there was room.
+    fn part(&mut self, part: &str) -> bool {
+        let lines: Vec<&str> = part.lines().collect();
+        let mut text = String::from("\n");
+        for line in lines.iter().take(FAILURE_LINES) {
+            text.push('\n');
+            text.push_str(&short(line, LINE));
+        }
+        if lines.len() > FAILURE_LINES {
+            let more = format!("\n[{} more lines]", lines.len() - FAILURE_LINES);
+            text.push_str(&more);
+            self.is_cut = true;
+        }
+        if text.len() > self.left {
+            return false;
+        }
+        self.left -= text.len();
+        self.text.push_str(&text);
+        true
+    }
+
+    /// The names of failures for which there was no room.
+    fn names(&mut self, failures: &[Failure]) {
+        let names: Vec<&str> =
+            failures.iter().map(|failure| failure.name.as_str()).take(100).collect();
+        self.more(failures.len(), &format!("failures: {}", short(&names.join(", "), 3_000)));
+    }
+
+    fn more(&mut self, number: usize, what: &str) {
+        let more = format!("\n\n[{number} more {what}]");
+        self.text.push_str(&more);
+        self.is_cut = true;
+    }
+
+    /// Adds the last lines of the output.
+    fn last(&mut self, printed: &str, most: usize) {
+        let printed = printed.trim_end();
+        let lines: Vec<&str> = printed.lines().collect();
+        let from = lines.len().saturating_sub(most);
+        let shown: Vec<_> = lines.iter().skip(from).map(|line| short(line, LINE)).collect();
+        let shown = shown.join("\n");
+        if shown.is_empty() {
+            return;
+        }
+        let from = shown.ceil_char_boundary(shown.len().saturating_sub(self.left));
+        self.text.push_str("\n\n");
+        self.text.push_str(shown.get(from..).unwrap_or_default());
+    }
+}

@@ -1,0 +1,113 @@
+//! What `go test` prints, with `-v` or without.
+
+use std::collections::HashMap;
+
+use super::report::{Failure, Report, block};
+
+/// `go test`. With `-v` every line belongs to the test that was named last, also where several run at once.
+pub(super) fn go(text: &str) -> Option<Report> {
+    let mut run = Run::default();
+    for line in text.lines() {
+        run.line(line);
+    }
+    run.end_package();
+    let Run { mut report, is_go, .. } = run;
+    report.errors.extend(build_errors(text));
+    if is_go { report.or_nothing(true) } else { None }
+}
+
+#[derive(Default)]
+struct Run<'t> {
+    report: Report,
+    is_go: bool,
+    /// The test whose lines come now.
+    current: Option<&'t str>,
+    said: HashMap<&'t str, Vec<&'t str>>,
+    /// Tests of this package that failed, in order.
+    failed: Vec<&'t str>,
+}
+
+impl<'t> Run<'t> {
+    fn line(&mut self, line: &'t str) {
+        if let Some((mark, name)) = turned_to(line) {
+            self.current = Some(name);
+            self.is_go |= mark == "RUN";
+        } else if let Some((verdict, name)) = verdict(line) {
+            self.verdict(verdict, name);
+        } else if is_package_line(line) {
+            self.is_go = true;
+            self.end_package();
+        } else if let Some(current) = self.current {
+            self.said.entry(current).or_default().push(line);
+        }
+    }
+
+    fn verdict(&mut self, verdict: &str, name: &'t str) {
+        match verdict {
+            "PASS" => self.report.passed += 1,
+            "SKIP" => self.report.ignored += 1,
+            _ => self.failed.push(name),
+        }
+        // Without `-v` the lines of a failed test follow its verdict.
+        self.current = Some(name);
+        self.is_go = true;
+    }
+
+    fn end_package(&mut self) {
+        let all = std::mem::take(&mut self.failed);
+        // A test that only failed because a part of it did says nothing of its own.
+        let has_part = |name: &str| {
+            all.iter()
+                .any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')))
+        };
+        for name in &all {
+            let lines = self.said.remove(name).unwrap_or_default();
+            if block(&lines).is_empty() && has_part(name) {
+                continue;
+            }
+            self.report.fail(Failure::new(*name, &lines));
+        }
+        self.said.clear();
+        self.current = None;
+    }
+}
+
+/// `=== RUN   TestName`: whose lines follow.
+fn turned_to(line: &str) -> Option<(&str, &str)> {
+    let (mark, name) = line.strip_prefix("=== ")?.split_once(' ')?;
+    matches!(mark, "RUN" | "NAME" | "CONT" | "PAUSE").then_some((mark, name.trim()))
+}
+
+/// `--- FAIL: TestName (0.00s)`, indented if it is a part of another.
+fn verdict(line: &str) -> Option<(&str, &str)> {
+    let (verdict, rest) = line.trim_start().strip_prefix("--- ")?.split_once(": ")?;
+    let (name, time) = rest.rsplit_once(" (")?;
+    (matches!(verdict, "PASS" | "FAIL" | "SKIP") && time.ends_with("s)")).then_some((verdict, name))
+}
+
+/// The sum of a package: `ok`, `FAIL` or `?`, its name and a time, with tabs between them.
+fn is_package_line(line: &str) -> bool {
+    let begins = ["ok  \t", "FAIL\t", "?   \t"].iter().any(|begin| line.starts_with(begin));
+    begins || line == "PASS" || line == "FAIL"
+}
+
+/// `# package` and the errors of the compiler behind it, where that package could not be built.
+fn build_errors(text: &str) -> Vec<String> {
+    let is_built = !(text.contains("[build failed]") || text.contains("[setup failed]"));
+    if is_built {
+        return Vec::new();
+    }
+    let mut errors: Vec<Vec<&str>> = Vec::new();
+    let mut is_inside = false;
+    for line in text.lines() {
+        if line.starts_with("# ") {
+            errors.push(vec![line]);
+            is_inside = true;
+        } else if is_package_line(line) || line.starts_with("=== ") {
+            is_inside = false;
+        } else if let Some(lines) = errors.last_mut().filter(|_| is_inside) {
+            lines.push(line);
+        }
+    }
+    errors.iter().map(|lines| block(lines)).collect()
+}

@@ -1,0 +1,97 @@
+//! What Maven (surefire) and Gradle print.
+
+use super::report::{Failure, Report, before, behind, parts};
+
+/// Maven: a line per class, then a summary per module.
+pub(super) fn maven(text: &str) -> Option<Report> {
+    if !text.lines().any(|line| line.starts_with("[INFO] ") || line.starts_with("[ERROR] ")) {
+        return None;
+    }
+    let mut report = Report::default();
+    let is_sum = |line: &&str| line.contains("Tests run: ") && !line.contains("Time elapsed");
+    for line in text.lines().filter(is_sum) {
+        let count = |word| behind(line, word).unwrap_or(0);
+        let failed = count("Failures") + count("Errors");
+        report.failed += failed;
+        report.ignored += count("Skipped");
+        report.passed += count("run").saturating_sub(failed + count("Skipped"));
+    }
+    let begins = |line: &'_ str| {
+        let line = line.strip_prefix("[ERROR] ")?;
+        let is_verdict = line.ends_with("<<< FAILURE!") || line.ends_with("<<< ERROR!");
+        let name = line.split("  Time elapsed").next()?.split(" -- Time elapsed").next()?;
+        (is_verdict && !line.starts_with("Tests run: ")).then(|| name.trim().to_owned())
+    };
+    for (name, lines) in parts(text, begins, |line| line.starts_with('[') || line.trim().is_empty())
+    {
+        report.fail(Failure::new(name, &lines));
+    }
+    report.errors = compile_errors(text);
+    report.or_nothing(false)
+}
+
+/// The lines between `COMPILATION ERROR` and the next sum.
+fn compile_errors(text: &str) -> Vec<String> {
+    let begins = |line: &'_ str| line.contains("COMPILATION ERROR").then_some(());
+    let ends = |line: &str| {
+        let said = line.strip_prefix("[INFO] ").unwrap_or_default();
+        said.ends_with(" error") || said.ends_with(" errors") || said.starts_with("BUILD")
+    };
+    let is_said =
+        |line: &&str| !line.trim_start_matches("[INFO]").trim_start_matches('-').trim().is_empty();
+    let strip = |line: &'_ str| line.strip_prefix("[ERROR] ").unwrap_or(line).to_owned();
+    let all = parts(text, begins, ends);
+    let texts = all.into_iter().map(|((), lines)| {
+        let lines: Vec<String> = lines.into_iter().filter(is_said).map(strip).collect();
+        lines.join("\n")
+    });
+    texts.collect()
+}
+
+/// Gradle: tells of failures, and counts only if there are some.
+pub(super) fn gradle(text: &str) -> Option<Report> {
+    let is_gradle = text.lines().any(|line| {
+        line.starts_with("BUILD FAILED")
+            || line.starts_with("BUILD SUCCESSFUL")
+            || line.starts_with("> Task :")
+    });
+    if !is_gradle {
+        return None;
+    }
+    let mut report = Report::default();
+    for line in text.lines().filter(|line| line.contains(" completed")) {
+        if let Some(total) = before(line, "tests").or_else(|| before(line, "test")) {
+            let failed = before(line, "failed").unwrap_or(0);
+            let skipped = before(line, "skipped").unwrap_or(0);
+            report.failed += failed;
+            report.ignored += skipped;
+            report.passed += total.saturating_sub(failed + skipped);
+        }
+    }
+    let begins = |line: &'_ str| {
+        let name = line.strip_suffix(" FAILED")?;
+        (name.contains(" > ") && !name.starts_with('>')).then(|| name.to_owned())
+    };
+    for (name, lines) in parts(text, begins, |line| !line.starts_with(' ') && !line.is_empty()) {
+        report.fail(Failure::new(name, &lines));
+    }
+    report.errors = javac_errors(text);
+    report.or_nothing(false)
+}
+
+/// `File.java:5: error: …` and `e: file:///File.kt:5:10 …`, with the lines that show the place.
+fn javac_errors(text: &str) -> Vec<String> {
+    let is_error = |line: &str| line.contains(": error: ") || line.starts_with("e: ");
+    let begins = |line: &'_ str| is_error(line).then(|| line.to_owned());
+    let ends = |line: &str| {
+        line.trim().is_empty()
+            || line.starts_with("> ")
+            || before(line, "error").is_some()
+            || before(line, "errors").is_some()
+    };
+    let join = |(first, lines): (String, Vec<&str>)| {
+        let rest = lines.join("\n");
+        format!("{first}\n{rest}").trim_end().to_owned()
+    };
+    parts(text, begins, ends).into_iter().map(join).collect()
+}

@@ -1,0 +1,204 @@
+//! What ctest, TAP producers (node's own runner among them), dotnet and mix print, and what compilers say of C.
+
+use super::report::{Failure, Report, before, behind, block, parts};
+
+/// ctest.
+pub(super) fn ctest(text: &str) -> Option<Report> {
+    let summary = text.lines().rfind(|line| line.contains("% tests passed, "))?;
+    let failed = failed_of(summary).unwrap_or(0);
+    let total = behind(summary, "of").unwrap_or(0);
+    let mut report = Report { failed, passed: total.saturating_sub(failed), ..Report::default() };
+    let begins = |line: &'_ str| {
+        let (_, rest) = line.split_once(" Test ")?;
+        let (number, rest) = rest.trim_start().strip_prefix('#')?.split_once(": ")?;
+        number.parse::<u64>().ok()?;
+        let name = rest.split(' ').next()?.to_owned();
+        Some((name, !rest.contains("   Passed ")))
+    };
+    let ends =
+        |line: &str| line.trim_start().starts_with("Start ") || line.contains("% tests passed, ");
+    for ((name, is_failed), lines) in parts(text, begins, ends) {
+        if is_failed && !is_skipped(text, &name) {
+            report.fail(Failure::new(name, &lines));
+        }
+    }
+    report.or_nothing(false)
+}
+
+/// The 1 in `50% tests passed, 1 tests failed out of 2`.
+fn failed_of(summary: &str) -> Option<u64> {
+    let (_, rest) = summary.split_once("passed, ")?;
+    rest.split(' ').next()?.parse().ok()
+}
+
+fn is_skipped(text: &str, name: &str) -> bool {
+    text.lines().any(|line| line.ends_with("(Skipped)") && line.contains(&format!(" - {name} ")))
+}
+
+/// TAP, and the summary of node's own runner.
+pub(super) fn tap(text: &str) -> Option<Report> {
+    let is_tap = text.lines().any(|line| {
+        line.starts_with("TAP version") || is_plan(line) || line.starts_with("ℹ tests ")
+    });
+    if !is_tap {
+        return None;
+    }
+    let mut report = Report::default();
+    let count = |word: &str| {
+        let line = text.lines().rfind(|line| {
+            line.strip_prefix("# ")
+                .or_else(|| line.strip_prefix("ℹ "))
+                .is_some_and(|rest| rest.starts_with(word))
+        });
+        line.and_then(|line| behind(line, word))
+    };
+    let ends = |line: &str| is_plan(line.trim_start()) || line.starts_with("# Subtest");
+    for (point, lines) in parts(text, point, ends) {
+        match point {
+            Point { is_ok: false, is_skipped: false, name, .. } => {
+                let lines: Vec<&str> = lines
+                    .into_iter()
+                    .filter(|line| !matches!(line.trim(), "---" | "..."))
+                    .collect();
+                // What only failed because a part of it did was told of before.
+                if !lines.iter().any(|line| line.contains("'subtestsFailed'")) {
+                    report.fail(Failure::new(name, &lines));
+                }
+            }
+            Point { is_inner: true, .. } => {}
+            Point { is_skipped: true, .. } => report.ignored += 1,
+            Point { .. } => report.passed += 1,
+        }
+    }
+    if let (Some(passed), Some(failed)) = (count("pass"), count("fail")) {
+        report.passed = passed;
+        report.failed = failed;
+        report.ignored = count("skipped").unwrap_or(0);
+    } else {
+        report.failed = report.failures.len() as u64;
+    }
+    for failure in spec_failures(text) {
+        report.fail(failure);
+    }
+    report.or_nothing(false)
+}
+
+/// One test point.
+struct Point {
+    name: String,
+    is_ok: bool,
+    is_skipped: bool,
+    /// Whether it is a part of another.
+    is_inner: bool,
+}
+
+/// `not ok 2 - name # SKIP why`.
+fn point(line: &str) -> Option<Point> {
+    let is_inner = line.starts_with(' ');
+    let line = line.trim_start();
+    let (is_ok, rest) = match line.strip_prefix("not ok") {
+        Some(rest) => (false, rest),
+        None => (true, line.strip_prefix("ok")?),
+    };
+    if !rest.is_empty() && !rest.starts_with(' ') {
+        return None;
+    }
+    let rest = rest.trim_start().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
+    let name = rest.strip_prefix("- ").unwrap_or(rest);
+    let (name, directive) = name.split_once(" # ").unwrap_or((name, ""));
+    let directive = directive.to_ascii_uppercase();
+    let is_skipped = directive.starts_with("SKIP") || directive.starts_with("TODO");
+    Some(Point { name: name.to_owned(), is_ok, is_skipped, is_inner })
+}
+
+/// `1..5`.
+fn is_plan(line: &str) -> bool {
+    line.strip_prefix("1..").is_some_and(|rest| {
+        rest.split(' ').next().is_some_and(|number| number.parse::<u64>().is_ok())
+    })
+}
+
+/// What node's own runner shows behind `✖ failing tests:`.
+fn spec_failures(text: &str) -> Vec<Failure> {
+    let Some((_, details)) = text.split_once("✖ failing tests:") else { return Vec::new() };
+    let begins = |line: &'_ str| {
+        let name = line.strip_prefix("✖ ")?;
+        Some(name.rsplit_once(" (").map_or(name, |(name, _)| name).to_owned())
+    };
+    let all = parts(details, begins, |line| line.starts_with("test at "));
+    all.into_iter().map(|(name, lines)| Failure::new(name, &lines)).collect()
+}
+
+/// dotnet.
+pub(super) fn dotnet(text: &str) -> Option<Report> {
+    let is_summary = |line: &&str| {
+        (line.starts_with("Passed!") || line.starts_with("Failed!")) && line.contains("Total:")
+    };
+    let mut report = Report::default();
+    for line in text.lines().filter(is_summary) {
+        let counts = line.split_once("- ").map_or(line, |(_, counts)| counts);
+        report.passed += behind(counts, "Passed").unwrap_or(0);
+        report.failed += behind(counts, "Failed").unwrap_or(0);
+        report.ignored += behind(counts, "Skipped").unwrap_or(0);
+    }
+    let begins = |line: &'_ str| {
+        let (name, time) = line.strip_prefix("  Failed ")?.rsplit_once(" [")?;
+        time.ends_with(']').then(|| name.to_owned())
+    };
+    let ends = |line: &str| line.starts_with("  Passed ") || is_summary(&line);
+    for (name, lines) in parts(text, begins, ends) {
+        report.fail(Failure::new(name, &lines));
+    }
+    let is_error = |line: &&str| line.contains("): error ");
+    report.errors = text.lines().filter(is_error).map(|line| line.trim().to_owned()).collect();
+    report.or_nothing(false)
+}
+
+/// mix (Elixir).
+pub(super) fn mix(text: &str) -> Option<Report> {
+    let is_summary = |line: &&str| {
+        before(line, "failures").or_else(|| before(line, "failure")).is_some()
+            && (before(line, "tests").or_else(|| before(line, "test")).is_some())
+    };
+    let summary = text.lines().rfind(is_summary)?;
+    let count =
+        |one: &str, many: &str| before(summary, many).or_else(|| before(summary, one)).unwrap_or(0);
+    let (total, failed) = (count("test", "tests"), count("failure", "failures"));
+    let ignored = count("excluded", "excluded") + count("skipped", "skipped");
+    let passed = total.saturating_sub(failed + ignored);
+    let mut report = Report { passed, failed, ignored, ..Report::default() };
+    let begins = |line: &'_ str| {
+        let (number, name) = line.strip_prefix("  ")?.split_once(") ")?;
+        number.trim().parse::<u64>().ok()?;
+        Some(name.to_owned())
+    };
+    for (name, lines) in parts(text, begins, |line| line.starts_with("Finished in ")) {
+        report.fail(Failure::new(name, &lines));
+    }
+    report.or_nothing(false)
+}
+
+/// Errors as compilers of C and many others write them: `file:12:3: error: …`, with the lines that show the place.
+pub(super) fn compiler(text: &str) -> Option<Report> {
+    let is_error = |line: &str| {
+        line.split_once(": error: ").or_else(|| line.split_once(": fatal error: ")).is_some_and(
+            |(place, _)| {
+                place.split(':').nth(1).is_some_and(|number| number.parse::<u64>().is_ok())
+            },
+        )
+    };
+    let begins = |line: &'_ str| is_error(line).then(|| line.to_owned());
+    let ends = |line: &str| !line.starts_with(' ');
+    let join = |(first, lines): (String, Vec<&str>)| {
+        let mut text = first;
+        for line in lines {
+            text.push('\n');
+            text.push_str(line.trim_end());
+        }
+        text
+    };
+    let errors: Vec<String> = parts(text, begins, ends).into_iter().map(join).collect();
+    let failed_link = text.lines().filter(|line| line.contains("undefined reference to"));
+    let errors = errors.into_iter().chain(failed_link.map(|line| block(&[line]))).collect();
+    Report { errors, ..Report::default() }.or_nothing(false)
+}

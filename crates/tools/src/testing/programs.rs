@@ -1,0 +1,279 @@
+//! Programs that are scripts: what is printed, when, and how it ends, written in the command itself.
+//!
+//! A command is a list of acts with `;` between them: `print one\n; pause 2; exit 3`. See [`Act`] and [`Script::parse`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use windlass_core::{
+    Attributes, BoxFuture, ChangedTo, Clock, Confinement, Files, Fingerprint, Host, Process,
+    ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stdin,
+    ToolError, Tracking,
+};
+use windlass_host::LocalHost;
+
+/// The files of this machine, and programs that are scripts.
+pub(super) struct Scripted {
+    local: LocalHost,
+    programs: Programs,
+}
+
+impl Scripted {
+    pub(super) fn new(local: LocalHost, confinement: Confinement) -> Self {
+        let workspace = local.files().workspace().to_owned();
+        Self { local, programs: Programs { confinement, workspace } }
+    }
+}
+
+impl Host for Scripted {
+    fn files(&self) -> &dyn Files {
+        self.local.files()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.local.clock()
+    }
+
+    fn processes(&self) -> Option<&dyn Processes> {
+        Some(&self.programs)
+    }
+}
+
+struct Programs {
+    confinement: Confinement,
+    workspace: PathBuf,
+}
+
+impl Processes for Programs {
+    fn confinement(&self) -> &Confinement {
+        &self.confinement
+    }
+
+    fn start(&self, request: &ProcessRequest) -> Result<Box<dyn Process>, ToolError> {
+        let Program::Shell(command) = &request.program else {
+            return Err(ToolError::host_failed("only texts for the shell can be played"));
+        };
+        let script = Script::parse(command, request, &self.workspace);
+        Ok(Box::new(Playing {
+            script,
+            next: AtomicUsize::new(0),
+            waits: AtomicBool::new(false),
+            typed: Mutex::default(),
+            has_typed: Notify::new(),
+            end: watch::Sender::new(None),
+        }))
+    }
+
+    fn scratch(&self) -> io::Result<std::fs::File> {
+        tempfile::tempfile()
+    }
+}
+
+/// One thing that a script does.
+enum Act {
+    Print(Vec<u8>),
+    /// Prints so many numbered lines.
+    Flood(usize),
+    Pause(Duration),
+    /// Waits for a line to be typed, and prints it.
+    Ask,
+    /// Does nothing until it is ended.
+    Hang,
+}
+
+struct Script {
+    acts: Vec<Act>,
+    end: ProcessEnd,
+    /// Ends when it is told to.
+    heeds: bool,
+    tracking: Tracking,
+    changes: Mutex<Vec<ProcessChange>>,
+    passed_through: Vec<PathBuf>,
+    notes: Vec<String>,
+}
+
+impl Script {
+    fn parse(command: &str, request: &ProcessRequest, workspace: &Path) -> Self {
+        let mut script = Self {
+            acts: Vec::new(),
+            end: ProcessEnd::Exited(0),
+            heeds: true,
+            tracking: Tracking::Scanned,
+            changes: Mutex::default(),
+            passed_through: Vec::new(),
+            notes: Vec::new(),
+        };
+        for act in command.split(';').map(str::trim).filter(|act| !act.is_empty()) {
+            let (word, rest) = act.split_once(' ').unwrap_or((act, ""));
+            script.add(word, rest, request, workspace);
+        }
+        script
+    }
+
+    fn add(&mut self, word: &str, rest: &str, request: &ProcessRequest, workspace: &Path) {
+        let number = || rest.parse::<f64>().unwrap();
+        let act = match word {
+            "print" => Act::Print(unescape(rest)),
+            "flood" => Act::Flood(rest.parse().unwrap()),
+            "pause" => Act::Pause(Duration::from_secs_f64(number())),
+            "ask" => Act::Ask,
+            "hang" => Act::Hang,
+            // What it was given.
+            "cat" => match &request.stdin {
+                Stdin::Bytes(bytes) => Act::Print(bytes.clone()),
+                _ => return,
+            },
+            "pwd" => Act::Print(request.directory.display().into_owned().into_bytes()),
+            "access" => Act::Print(format!("{:?}", request.access).into_bytes()),
+            "deaf" => return self.heeds = false,
+            "exit" => return self.end = ProcessEnd::Exited(rest.parse().unwrap()),
+            "signal" => return self.end = ProcessEnd::Signalled(rest.parse().unwrap()),
+            "memory" => return self.end = ProcessEnd::OutOfMemory(4 << 30),
+            "forks" => return self.end = ProcessEnd::TooManyProcesses(512),
+            "staged" => return self.tracking = Tracking::Staged,
+            "untracked" => return self.tracking = Tracking::Unknown,
+            "through" => return self.passed_through.push(workspace.join(rest)),
+            "note" => return self.notes.push(rest.to_owned()),
+            "create" | "change" | "remove" => {
+                let change = change(word, workspace.join(rest));
+                return self.changes.lock().unwrap().push(change);
+            }
+            other => panic!("no script has the act `{other}`"),
+        };
+        self.acts.push(act);
+    }
+}
+
+fn change(word: &str, path: PathBuf) -> ProcessChange {
+    let fingerprint = Fingerprint { device: 1, inode: 1, len: 1, modified: 1, changed: 1 };
+    let before = (word != "create").then_some(fingerprint);
+    let to = match word {
+        "remove" => ChangedTo::Nothing,
+        _ => ChangedTo::File(PathBuf::new(), Attributes::default()),
+    };
+    ProcessChange { path, before, to }
+}
+
+/// `\n`, `\r`, `\e` and `\xHH` as a shell would have them.
+fn unescape(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        rest = behind;
+        if byte != b'\\' {
+            bytes.push(byte);
+            continue;
+        }
+        let (&escape, behind) = rest.split_first().unwrap();
+        rest = behind;
+        match escape {
+            b'n' => bytes.push(b'\n'),
+            b'r' => bytes.push(b'\r'),
+            b'e' => bytes.push(0x1b),
+            b'x' => {
+                let (hex, behind) = rest.split_at(2);
+                bytes.push(u8::from_str_radix(std::str::from_utf8(hex).unwrap(), 16).unwrap());
+                rest = behind;
+            }
+            other => bytes.push(other),
+        }
+    }
+    bytes
+}
+
+/// A script that is being played.
+struct Playing {
+    script: Script,
+    next: AtomicUsize,
+    waits: AtomicBool,
+    typed: Mutex<Vec<u8>>,
+    has_typed: Notify,
+    end: watch::Sender<Option<ProcessEnd>>,
+}
+
+impl Playing {
+    fn finish(&self, how: ProcessEnd) {
+        self.end.send_if_modified(|end| end.is_none() && end.replace(how).is_none());
+    }
+
+    async fn act(&self, act: &Act, into: &mut Vec<u8>) {
+        match act {
+            Act::Print(bytes) => into.extend_from_slice(bytes),
+            Act::Flood(lines) => {
+                (0..*lines).for_each(|line| into.extend_from_slice(format!("{line}\n").as_bytes()));
+            }
+            Act::Pause(time) => tokio::time::sleep(*time).await,
+            Act::Hang => std::future::pending().await,
+            Act::Ask => {
+                self.waits.store(true, Ordering::SeqCst);
+                self.has_typed.notified().await;
+                self.waits.store(false, Ordering::SeqCst);
+                into.append(&mut self.typed.lock().unwrap());
+                into.push(b'\n');
+            }
+        }
+        self.next.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Process for Playing {
+    fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
+        Box::pin(async move {
+            let mut end = self.end.subscribe();
+            while into.is_empty() {
+                let Some(act) = self.script.acts.get(self.next.load(Ordering::SeqCst)) else {
+                    self.finish(self.script.end);
+                    return Ok(0);
+                };
+                tokio::select! {
+                    biased;
+                    _ = end.wait_for(Option::is_some) => return Ok(0),
+                    () = self.act(act, into) => {}
+                }
+            }
+            Ok(into.len())
+        })
+    }
+
+    fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        self.typed.lock().unwrap().extend_from_slice(bytes);
+        self.has_typed.notify_one();
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ProcessEnd> {
+        Box::pin(async move {
+            let mut end = self.end.subscribe();
+            end.wait_for(Option::is_some).await.unwrap().unwrap()
+        })
+    }
+
+    fn signal(&self, signal: Signal) -> io::Result<()> {
+        if self.script.heeds {
+            self.finish(ProcessEnd::Signalled(signal.number()));
+        }
+        Ok(())
+    }
+
+    fn kill(&self) {
+        self.finish(ProcessEnd::Signalled(9));
+    }
+
+    fn waits_for_input(&self) -> bool {
+        self.waits.load(Ordering::SeqCst)
+    }
+
+    fn changes(&self) -> Result<ProcessChanges, ToolError> {
+        Ok(ProcessChanges {
+            notes: self.script.notes.clone(),
+            tracking: self.script.tracking,
+            changes: std::mem::take(&mut self.script.changes.lock().unwrap()),
+            passed_through: self.script.passed_through.clone(),
+            stage: None,
+        })
+    }
+}

@@ -1,0 +1,350 @@
+//! `undo`: takes back what calls did to files, whatever made the change.
+//!
+//! A model may take back the changes of its own session. A person, at the command line, may take back those of any: that is
+//! `UndoAny`, the same tool with more ways to say which changes are meant.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use windlass_core::{
+    CallId, Conflict, Context, Effect, Effects, FileState, Kinds, Output, PathPattern, Query,
+    Reach, Scene, SessionId, Tool, ToolError, TurnId, UndoDoor, UndoPlan, Way,
+};
+
+use crate::diff::{self, Look, Names, Version};
+use crate::document::Document;
+use crate::shown::{self, Root};
+
+/// More paths than this are declared by the directories that they are in: nobody reads a list of thousands.
+const MAX_DECLARED: usize = 200;
+/// The diffs of so many files are shown.
+const MAX_SHOWN: usize = 20;
+/// So many lines of one conflict are shown.
+const MAX_DIFF_LINES: usize = 120;
+/// So many paths are named.
+const MAX_NAMED: usize = 100;
+
+const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE).with(Kinds::STATE);
+
+pub(crate) struct Undo;
+
+/// Take back the last change of files in this session, or that of `call`, whatever made it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// The call; default: the last that changed something.
+    #[serde(default)]
+    call: Option<String>,
+    /// Only say what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl Tool for Undo {
+    const NAME: &'static str = "undo";
+    const KINDS: Kinds = KINDS;
+    type Args = Args;
+
+    fn effects(&self, _: &Args) -> Effects {
+        Effects::state("undo")
+    }
+
+    fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
+        let query = args.query(scene.session());
+        effects(scene, &query, args.dry_run)
+    }
+
+    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
+        let session = cx.session().id().clone();
+        cx.blocking(move |cx| {
+            let plan = cx.undo()?.plan(&args.query(&session))?;
+            let is_own = plan.checkpoints.iter().all(|one| one.origin.session == session);
+            if !is_own {
+                return Err(ToolError::failed("that change was made in another session")
+                    .hint("a person can take it back with `windlass undo --call`"));
+            }
+            take_back(cx, &plan, args.dry_run)
+        })
+        .await?
+    }
+}
+
+impl Args {
+    fn query(&self, session: &SessionId) -> Query {
+        match &self.call {
+            Some(call) => Query::Call(CallId::new(call.as_str())),
+            None => Query::LastOfSession(session.clone()),
+        }
+    }
+}
+
+/// The same for a person, who may take back the changes of any session.
+pub(crate) struct UndoAny;
+
+/// Take back changes of files.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnyArgs {
+    /// Those of this call.
+    #[serde(default)]
+    call: Option<String>,
+    /// Those of this turn.
+    #[serde(default)]
+    turn: Option<String>,
+    /// Those of this session.
+    #[serde(default)]
+    session: Option<String>,
+    /// Only say what would happen.
+    #[serde(default)]
+    dry_run: bool,
+}
+
+impl Tool for UndoAny {
+    const NAME: &'static str = "undo";
+    const KINDS: Kinds = KINDS;
+    type Args = AnyArgs;
+
+    fn effects(&self, _: &AnyArgs) -> Effects {
+        Effects::state("undo")
+    }
+
+    fn effects_in(&self, args: &AnyArgs, scene: &Scene<'_>) -> Result<Effects, ToolError> {
+        effects(scene, &args.query(scene.workspace()), args.dry_run)
+    }
+
+    async fn call(&self, cx: &Context, args: AnyArgs) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| {
+            let workspace = cx.files().resolve(Path::new("."))?.path;
+            let plan = cx.undo()?.plan(&args.query(&workspace))?;
+            take_back(cx, &plan, args.dry_run)
+        })
+        .await?
+    }
+}
+
+impl AnyArgs {
+    fn query(&self, workspace: &Path) -> Query {
+        match (&self.call, &self.turn, &self.session) {
+            (Some(call), _, _) => Query::Call(CallId::new(call.as_str())),
+            (_, Some(turn), _) => Query::Turn(TurnId::new(turn.as_str())),
+            (_, _, Some(session)) => Query::Session(SessionId::new(session.as_str())),
+            (None, None, None) => Query::LastOfWorkspace(workspace.to_owned()),
+        }
+    }
+}
+
+/// What taking back would do. What no tool may see is not named: it is restored all the same.
+fn effects(scene: &Scene<'_>, query: &Query, is_dry: bool) -> Result<Effects, ToolError> {
+    let plan = scene.undo_plan(query)?;
+    let state = Effects::state("undo");
+    if is_dry || !plan.conflicts.is_empty() {
+        return Ok(state);
+    }
+    let seen = plan.ways.iter().filter(|way| !scene.is_hidden(&way.path));
+    if plan.ways.len() <= MAX_DECLARED {
+        return Ok(seen.map(effect).fold(state, Effects::and));
+    }
+    let mut declared = HashSet::new();
+    Ok(seen
+        .map(|way| (way, outermost(&way.path, scene.workspace())))
+        .filter(|(way, place)| {
+            let is_tree = place.reach == Reach::Tree;
+            declared.insert((place.path.clone(), is_tree, way.then == FileState::Absent))
+        })
+        .map(|(way, place)| effect_on(way, place))
+        .fold(state, Effects::and))
+}
+
+/// The directory of the workspace that a path is in; the path itself if it is in none.
+fn outermost(path: &Path, workspace: &Path) -> PathPattern {
+    let inside = path.strip_prefix(workspace).map(Path::components);
+    match inside.map(|mut parts| (parts.next(), parts.next())) {
+        Ok((Some(first), Some(_))) => PathPattern::tree(workspace.join(first)),
+        _ => PathPattern::entry(path),
+    }
+}
+
+fn effect(way: &Way) -> Effect {
+    effect_on(way, PathPattern::entry(&way.path))
+}
+
+fn effect_on(way: &Way, path: PathPattern) -> Effect {
+    match way.then {
+        FileState::Absent => Effect::Delete(path),
+        _ => Effect::Write(path),
+    }
+}
+
+fn take_back(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, ToolError> {
+    let undo = cx.undo()?;
+    if !plan.conflicts.is_empty() {
+        return conflicts(cx, undo, plan);
+    }
+    let report = Report::of(cx, undo, plan)?;
+    if !is_dry {
+        undo.perform(plan)?;
+    }
+    Ok(report.output(plan, is_dry))
+}
+
+/// What happened, or would happen, to each path.
+struct Report {
+    lines: Vec<String>,
+    paths: Vec<String>,
+    diffs: Vec<String>,
+}
+
+impl Report {
+    fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
+        let mut report = Self { lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
+        for way in &plan.ways {
+            let is_source =
+                plan.ways.iter().any(|other| other.moved_from.as_ref() == Some(&way.path));
+            if !is_source {
+                report.add(cx, undo, way)?;
+            }
+        }
+        Ok(report)
+    }
+
+    fn add(&mut self, cx: &Context, undo: UndoDoor<'_>, way: &Way) -> Result<(), ToolError> {
+        let name = Root::of(cx, &way.path)?.show(Path::new(""));
+        let mut line = format!("{} {name}", verb(way));
+        if let Some(from) = &way.moved_from {
+            line = format!("{line} (from {})", Root::of(cx, from)?.show(Path::new("")));
+        }
+        if self.diffs.len() < MAX_SHOWN
+            && let Some((before, after)) = texts(undo, way)?
+        {
+            let changes = diff::unified(&before, &after);
+            line = format!("{line} (+{} -{})", changes.added, changes.removed);
+            if way.then != FileState::Absent && way.now != FileState::Absent {
+                self.diffs.push(format!("{name}\n{}", changes.text));
+            }
+        }
+        self.lines.push(line);
+        self.paths.push(name);
+        Ok(())
+    }
+
+    fn output(mut self, plan: &UndoPlan, is_dry: bool) -> Output {
+        let done = if is_dry { "would undo" } else { "undid" };
+        let what = described(plan);
+        let count = self.lines.len();
+        if count > MAX_NAMED {
+            self.lines.truncate(MAX_NAMED);
+            self.lines.push(format!("and {} more", count - MAX_NAMED));
+        }
+        let mut text = format!("{done} {what}\n{}", self.lines.join("\n"));
+        for diff in &self.diffs {
+            text.push_str("\n\n");
+            text.push_str(diff);
+        }
+        let undone: Vec<String> = plan.calls().iter().map(ToString::to_string).collect();
+        Output::text(text).with("undone", undone).with("paths", self.paths).with("dry_run", is_dry)
+    }
+}
+
+/// Which changes are taken back, in words.
+fn described(plan: &UndoPlan) -> String {
+    let calls = plan.calls();
+    let tools: Vec<String> = calls
+        .iter()
+        .filter_map(|call| plan.checkpoints.iter().find(|one| one.origin.call == *call))
+        .map(|one| format!("{} ({})", one.origin.call, one.origin.tool))
+        .take(10)
+        .collect();
+    let more = calls.len().saturating_sub(tools.len());
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{rest}", tools.join(", "))
+}
+
+fn verb(way: &Way) -> &'static str {
+    match (&way.now, &way.then) {
+        (_, FileState::Absent) => "removed",
+        _ if way.moved_from.is_some() => "moved back",
+        (FileState::Absent, FileState::Directory { .. }) => "made again",
+        (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
+            "restored permissions or times of"
+        }
+        _ => "restored",
+    }
+}
+
+/// Both contents as text, where both are text that may be shown.
+fn texts(undo: UndoDoor<'_>, way: &Way) -> Result<Option<(String, String)>, ToolError> {
+    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+    if undo.is_hidden(&way.path) || is_directory(&way.now) || is_directory(&way.then) {
+        return Ok(None);
+    }
+    let now = match (&way.moved_from, &way.now) {
+        (Some(from), _) => undo.present(from)?,
+        (None, FileState::File { .. }) => undo.present(&way.path)?,
+        _ => Some(Vec::new()),
+    };
+    let then = match way.then.hash() {
+        Some(hash) => Some(undo.content(&hash)?),
+        None => Some(Vec::new()),
+    };
+    Ok(now.and_then(text).zip(then.and_then(text)))
+}
+
+fn text(bytes: Vec<u8>) -> Option<String> {
+    Document::parse(bytes).ok().map(|document| document.to_text().into_owned())
+}
+
+/// Why nothing was undone: each file that somebody changed, what they changed and what the undo would have changed.
+fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output, ToolError> {
+    let count = shown::count(plan.conflicts.len(), "file was", "files were");
+    let mut words =
+        vec![format!("conflict: nothing was undone, since {count} changed in the meantime")];
+    for conflict in plan.conflicts.iter().take(MAX_SHOWN) {
+        let name = Root::of(cx, &conflict.path)?.show(Path::new(""));
+        words.push(format!("{name}: {} (left by {})", conflict.why(), conflict.call));
+        words.extend(three_way(undo, conflict, &name)?);
+    }
+    let more = plan.conflicts.len().saturating_sub(MAX_SHOWN);
+    if more > 0 {
+        words.push(format!("and {more} more"));
+    }
+    words.push(
+        "undo the newer changes first, or bring the file back to what the call had left".into(),
+    );
+    let paths: Vec<String> = plan
+        .conflicts
+        .iter()
+        .map(|conflict| Ok(Root::of(cx, &conflict.path)?.show(Path::new(""))))
+        .collect::<Result<_, ToolError>>()?;
+    Ok(Output::error(words.join("\n")).with("conflicts", paths))
+}
+
+/// What was changed since, beside what the undo would have changed.
+fn three_way(
+    undo: UndoDoor<'_>,
+    conflict: &Conflict,
+    name: &str,
+) -> Result<Option<String>, ToolError> {
+    if undo.is_hidden(&conflict.path) {
+        return Ok(None);
+    }
+    let path = Path::new(name);
+    let kept = |state: &FileState| state.hash().and_then(|hash| undo.content(&hash).ok());
+    let (left, now, wanted) =
+        (kept(&conflict.left), undo.present(&conflict.path)?, kept(&conflict.wanted));
+    if left.is_none() && wanted.is_none() {
+        return Ok(None);
+    }
+    let left = left.as_deref().map(|bytes| Version::of(path, bytes));
+    let now = now.as_deref().map(|bytes| Version::of(path, bytes));
+    let wanted = wanted.as_deref().map(|bytes| Version::of(path, bytes));
+    let look = Look::plain().max_lines(MAX_DIFF_LINES);
+    Ok(Some(diff::render_conflict(
+        left.as_ref(),
+        now.as_ref(),
+        wanted.as_ref(),
+        Names::default(),
+        &look,
+    )))
+}
