@@ -7,8 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use windlass::{
-    ApprovalRequest, Change, Context, Effects, Expect, Kinds, Output, Tool, ToolCall, ToolError,
-    Windlass,
+    ApprovalRequest, Context, Effects, Expect, Kinds, Output, Tool, ToolCall, ToolError, Windlass,
 };
 
 struct Note;
@@ -33,8 +32,7 @@ impl Tool for Note {
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let change = Change { content: args.text.as_bytes(), expect: Expect::Absent };
-        cx.files().change(&args.path, &change)?;
+        cx.files().change(&args.path, args.text.as_bytes(), Expect::Absent, None)?;
         Ok(Output::text(format!("noted in {}", args.path.display())))
     }
 }

@@ -20,14 +20,28 @@
 //!
 //! Everything of the contract (tools, effects, policy, events …) is re-exported from `windlass_core`.
 
+mod command_tools;
+mod reversible;
+
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use windlass_core::*;
-pub use windlass_host::{LocalHost, RandomIds, SystemClock};
-pub use windlass_store::{DrainAtClose, Settings, Store, StoreError};
-pub use windlass_tools::BUILTIN;
+pub use windlass_host::{
+    Durability, Isolated, IsolatedChange, IsolatedChangeKind, Isolation, LocalHost, LocalProcesses,
+    ProcessSettings, ProxyError, RandomIds, SystemClock, landlock_version,
+};
+pub use windlass_store::{
+    DrainAtClose, HistorySettings, ProposalShelf, Settings, Store, StoreError, UndoHistory,
+};
+pub use windlass_tools::{Author, BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
+
+pub use crate::command_tools::{CommandFile, command_files};
+use crate::command_tools::{CommandTools, Source as CommandSource};
+use crate::reversible::Reversible;
+pub use crate::reversible::Undo;
 
 /// An engine on this machine with the built-in tools. It is an [`Engine`] in all it does; see there.
 ///
@@ -41,6 +55,7 @@ pub use windlass_tools::BUILTIN;
 pub struct Windlass {
     engine: Engine,
     store: Option<Arc<Store>>,
+    reversible: Arc<Reversible>,
 }
 
 /// Why it could not be put together.
@@ -63,6 +78,12 @@ pub enum Error {
     /// A tool cannot be added.
     #[error(transparent)]
     Toolbox(#[from] ToolboxError),
+    /// Something outside of a call did not work.
+    #[error("{0}")]
+    Tool(#[from] ToolError),
+    /// Something needs a place to be kept in.
+    #[error("{0} need a state directory; give one to the builder with `state`")]
+    NoState(&'static str),
 }
 
 impl Windlass {
@@ -85,6 +106,16 @@ impl Windlass {
     /// The engine.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// What was changed and what was there before.
+    pub fn history(&self) -> &Arc<dyn History> {
+        &self.reversible.history
+    }
+
+    /// What was left half-done by a program that was killed, and how it was put right when this one was built: one line each.
+    pub fn recovered(&self) -> &[String] {
+        &self.reversible.recovered
     }
 }
 
@@ -117,10 +148,14 @@ pub struct Builder {
     workspace: PathBuf,
     state: Option<PathBuf>,
     drain_at_close: DrainAtClose,
+    durability: Durability,
+    processes: ProcessSettings,
+    history: HistorySettings,
     policy: Policy,
     protected: Vec<PathBuf>,
     readable: Vec<PathBuf>,
     tools: Vec<Handle>,
+    command_tools: Vec<CommandSource>,
     configure: Vec<Configure>,
 }
 
@@ -139,10 +174,14 @@ impl Builder {
             workspace,
             state: None,
             drain_at_close: DrainAtClose::Always,
+            durability: Durability::Disk,
+            processes: ProcessSettings::default(),
+            history: HistorySettings::default(),
             policy: Policy::default(),
             protected: Vec::new(),
             readable: Vec::new(),
             tools: Vec::new(),
+            command_tools: Vec::new(),
             configure: Vec::new(),
         }
     }
@@ -156,6 +195,37 @@ impl Builder {
     /// When closing brings the records of [`Builder::state`] into the database. Default: always.
     pub fn drain_at_close(mut self, when: DrainAtClose) -> Self {
         self.drain_at_close = when;
+        self
+    }
+
+    /// Whether changes of files, and what it takes to undo them, are safe from a loss of power before they count as made. Default:
+    /// they are. Without, they are still safe from a kill.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self.history.sync = durability == Durability::Disk;
+        self
+    }
+
+    /// How programs are confined, and what they get. Default: they may change the workspace and reach nobody.
+    ///
+    /// ```
+    /// use windlass::{Confinement, Level, ProcessSettings, Windlass};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let confinement = Confinement { level: Level::ReadOnly, ..Confinement::default() };
+    /// let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
+    /// let windlass = Windlass::builder(folder.path()).processes(settings).build()?;
+    /// # drop(windlass);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn processes(mut self, settings: ProcessSettings) -> Self {
+        self.processes = settings;
+        self
+    }
+
+    /// How much of what was there before is kept, and for how long.
+    pub fn undo_limits(mut self, quota: u64, age: Duration) -> Self {
+        self.history.quota = quota;
+        self.history.age = age;
         self
     }
 
@@ -199,6 +269,39 @@ impl Builder {
         self
     }
 
+    /// Adds the command files of a directory: each is a tool that runs a command. They are read when they are first needed; what is
+    /// wrong with one is an [`Event::Warning`]. The directory is the person's own, whose word counts: a file that says that it
+    /// only looks at files needs no permission to run a program, as long as the sandbox keeps it to that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use serde_json::json;
+    /// use windlass::{Mode, ToolCall, Windlass};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (workspace, tools) = (folder.path().join("work"), folder.path().join("tools"));
+    /// # std::fs::create_dir(&workspace)?;
+    /// # std::fs::create_dir(&tools)?;
+    /// let file = "---\nname: greet\ncommand: echo hello\n---\nSay hello.\n";
+    /// std::fs::write(tools.join("greet.md"), file)?;
+    /// let windlass = Windlass::builder(workspace).mode(Mode::Auto).command_tools(tools).build()?;
+    /// let result = windlass.call(&windlass.new_session(), ToolCall::new("greet", json!({}))).await;
+    /// assert_eq!(result.output.to_text(), "hello\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn command_tools(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.command_tools.push(CommandSource::Directory(directory.into()));
+        self
+    }
+
+    /// Adds command files that came with the workspace, once a person has looked at just these and trusts them. A call of theirs
+    /// always needs the permission to run its command.
+    pub fn trusted_command_files(mut self, files: Vec<CommandFile>) -> Self {
+        self.command_tools.push(CommandSource::Trusted(files));
+        self
+    }
+
     /// Who answers when the policy asks. Default: nobody, so that "ask" is a denial.
     pub fn approver(self, approver: impl Approver) -> Self {
         self.configure(|engine| engine.approver(approver))
@@ -214,9 +317,14 @@ impl Builder {
     }
 
     /// Puts it together. Nothing is read or written before the first call but the workspace's own directory entry and, with
-    /// [`Builder::state`], the journal.
+    /// [`Builder::state`], the journal and what a program that was killed left half-done.
     pub fn build(self) -> Result<Windlass, Error> {
-        let host = LocalHost::open(&self.workspace)?;
+        let mut processes = self.processes;
+        processes.state = processes.state.or_else(|| self.state.as_deref().map(absolute));
+        let confinement = processes.confinement.clone();
+        let is_confined = confinement.level != Level::Off;
+        let host = LocalHost::open_with(&self.workspace, self.durability)?;
+        let host: Arc<dyn Host> = Arc::new(host.with_processes(processes));
         let settings = Settings { drain_at_close: self.drain_at_close, ..Settings::default() };
         let open = |state| Store::open_with(state, settings);
         let store = self.state.as_deref().map(open).transpose()?.map(Arc::new);
@@ -226,10 +334,16 @@ impl Builder {
         }
         let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
         let hard_denies = HardDenies::default().protect(own).except(self.readable);
-        let mut builder = Engine::builder(Arc::new(host))
+        let reversible = Reversible::open(host.clone(), self.state.as_deref(), self.history)?;
+        let mut builder = Engine::builder(host)
             .ids(Arc::new(RandomIds::default()))
             .toolbox(tools)
-            .policy(self.policy.with_hard_denies(hard_denies));
+            .history(reversible.history.clone())
+            .policy(self.policy.with_hard_denies(hard_denies).with_confined_programs(is_confined));
+        if !self.command_tools.is_empty() {
+            let tools = CommandTools { sources: self.command_tools, confinement };
+            builder = builder.toolset(Arc::new(tools));
+        }
         if let Some(store) = &store {
             builder = builder.journal(store.clone()).outputs(store.clone());
         }
@@ -238,8 +352,18 @@ impl Builder {
             .into_iter()
             .fold(builder, |builder, configure| configure(builder))
             .build();
-        Ok(Windlass { engine, store })
+        Ok(Windlass { engine, store, reversible: Arc::new(reversible) })
     }
+}
+
+/// Whether these are hosts that a program can be let talk to; see [`NetworkAccess::Hosts`].
+///
+/// ```
+/// assert!(windlass::check_hosts(&["docs.rs".into(), "*.example.org".into()]).is_ok());
+/// assert!(windlass::check_hosts(&["https://docs.rs/".into()]).is_err());
+/// ```
+pub fn check_hosts(hosts: &[String]) -> Result<(), ProxyError> {
+    windlass_host::Proxy::check(hosts)
 }
 
 /// The real place of a directory: rules are about real paths.

@@ -3,8 +3,14 @@
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
-    reason = "a test that does not get what it expects should stop"
+    clippy::format_collect,
+    clippy::format_push_string,
+    clippy::cast_possible_truncation,
+    reason = "a test that does not get what it expects should stop, and its texts are short"
 )]
 
 mod builder;
+mod command_tools;
 mod seeds;
+mod support;
+mod undo;

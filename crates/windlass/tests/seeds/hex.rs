@@ -1,4 +1,4 @@
-//! Hex: reading a file, alone and through its executor.
+//! Hex: reading a file, alone and through its executor; its modes of writing, and its locks; commands and jobs.
 //!
 //! Hex counts `limit` and `offset` in bytes and ours counts lines, so the examples with `0123456789` have one digit on each line
 //! here.
@@ -9,7 +9,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass::wire::{read_calls, to_api};
-use windlass::{ApprovalRequest, CallResult, Decision, Effect, Outcome, ToolCall, Windlass};
+use windlass::{ApprovalRequest, CallResult, Decision, Effect, Mode, Outcome, ToolCall, Windlass};
+
+use crate::support::{Place, text};
 
 fn workspace(content: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -146,4 +148,261 @@ async fn hex_example_complete_workflow_on_real_files() {
     );
     assert_eq!(fs::read(folder.path().join("output.txt")).expect("written"), b"Hello, World!");
     assert!(!outside.path().join("passwd").exists());
+}
+
+/// Hex: `create` (its default; ours is `overwrite` with a look before), `overwrite` and `append`, parents, the cap of 10 MiB.
+#[tokio::test]
+async fn hex_write_modes() {
+    let place = Place::with(&[("there.txt", "one\n")]);
+    let write = |path: &str, content: &str, mode: &str| json!({"path": path, "content": content, "mode": mode});
+    let created = place.ok("write", write("new/deep/file.txt", "new\n", "create")).await;
+    assert_eq!(created.output.metadata["created"], true);
+    assert_eq!(place.text("new/deep/file.txt"), "new\n");
+    let said = place.refused("write", write("there.txt", "two\n", "create")).await;
+    assert!(said.contains("exists already") && said.contains("`overwrite`"), "{said}");
+    place.ok("write", write("there.txt", "two\n", "append")).await;
+    assert_eq!(place.text("there.txt"), "one\ntwo\n");
+    place.ok("write", write("appended.txt", "made\n", "append")).await;
+    assert_eq!(place.text("appended.txt"), "made\n");
+    place.ok("read", json!({"path": "there.txt"})).await;
+    let replaced = place.ok("write", write("there.txt", "", "overwrite")).await;
+    assert_eq!(replaced.output.metadata["bytes"], 0);
+    assert_eq!(place.text("there.txt"), "");
+
+    let wrong = place.refused("write", write("a", "", "truncate")).await;
+    for mode in ["create", "overwrite", "append"] {
+        assert!(wrong.contains(mode), "{wrong}");
+    }
+    let large = "x".repeat((10 << 20) + 1);
+    let said = place.refused("write", write("large", &large, "create")).await;
+    assert!(said.contains("at most 10 MiB") && said.contains("`append`"), "{said}");
+    let said = place.refused("write", write("new", "", "overwrite")).await;
+    assert!(said.contains("it is a directory"), "{said}");
+}
+
+/// H31: two edits of one file in one turn lost one, since its lock let the same agent in twice.
+#[tokio::test]
+async fn h31_all_edits_of_one_turn_are_made() {
+    let lines: String = (0..20).map(|at| format!("line {at};\n")).collect::<Vec<_>>().concat();
+    let place = Place::with(&[("a.txt", &lines)]);
+    let edit = |at: usize| {
+        let input = json!({"path": "a.txt", "old_string": format!("line {at};"), "new_string": format!("done {at};")});
+        ToolCall::new("edit", input)
+    };
+    let results = place.windlass.turn(&place.session, (0..20).map(edit).collect()).await;
+    assert!(results.iter().all(|result| result.outcome == Outcome::Ok), "{results:?}");
+    assert_eq!(place.text("a.txt"), lines.replace("line", "done"));
+}
+
+/// H31: the lock went by the spelling of a path. A hard link is another path and the same file.
+#[tokio::test]
+async fn h31_cc_3_two_names_are_one_file() {
+    let lines: String = (0..20).map(|at| format!("line {at};\n")).collect::<Vec<_>>().concat();
+    let place = Place::with(&[("a.txt", &lines)]);
+    fs::hard_link(place.path("a.txt"), place.path("b.txt")).expect("a link");
+    std::os::unix::fs::symlink("a.txt", place.path("c.txt")).expect("a link");
+    let edit = |at: usize| {
+        let path = ["a.txt", "b.txt", "c.txt"][at % 3];
+        let input = json!({"path": path, "old_string": format!("line {at};"), "new_string": format!("done {at};")});
+        ToolCall::new("edit", input)
+    };
+    let results = place.windlass.turn(&place.session, (0..20).map(edit).collect()).await;
+    let text = place.text("a.txt");
+    for (at, result) in results.iter().enumerate() {
+        let is_there = text.contains(&format!("done {at};"));
+        match result.outcome {
+            Outcome::Ok => assert!(is_there, "edit {at} is lost: {text}"),
+            _ => assert!(!is_there && result.output.to_text().contains("stale"), "{result:?}"),
+        }
+    }
+    assert_eq!(text.lines().count(), 20);
+}
+
+/// H32: a file was emptied and then filled, and whoever read it meanwhile saw a part.
+#[tokio::test]
+async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
+    let place = Place::with(&[]);
+    let whole = |letter: &str| letter.repeat(300_000) + "\n";
+    place.put("a.txt", whole("a"));
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let path = place.path("a.txt");
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut seen = std::collections::BTreeSet::new();
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let bytes = fs::read(&path).expect("it is always there");
+                let first = *bytes.first().expect("it is never empty");
+                assert_eq!(bytes.len(), 300_001);
+                assert!(bytes[..300_000].iter().all(|byte| *byte == first), "bytes of both");
+                seen.insert(first);
+            }
+            seen
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let writing = scope.spawn(|| {
+            runtime.expect("a runtime").block_on(async {
+                for (old, new) in [("a", "b"), ("b", "a")].repeat(20) {
+                    let input = json!({"path": "a.txt", "old_string": whole(old), "new_string": whole(new)});
+                    place.ok("edit", input).await;
+                }
+            });
+        });
+        writing.join().expect("all edits are made");
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(!reader.join().expect("the reader saw whole files").is_empty());
+    });
+}
+
+/// H32: to create a file followed a link to wherever it pointed.
+#[tokio::test]
+async fn h32_a_link_does_not_lead_a_new_file_outside() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (work, outside) = (folder.path().join("work"), folder.path().join("outside"));
+    fs::create_dir(&work).expect("a folder");
+    fs::create_dir(&outside).expect("a folder");
+    std::os::unix::fs::symlink(outside.join("new"), work.join("link")).expect("a link");
+    let windlass = Windlass::builder(&work).mode(Mode::Auto).build().expect("a workspace");
+    let write = json!({"path": "link", "content": "x", "mode": "create"});
+    let denied = windlass.call(&windlass.new_session(), ToolCall::new("write", write)).await;
+    assert_eq!(denied.outcome, Outcome::Denied, "{}", denied.output.to_text());
+    assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 0);
+}
+
+/// Starts a job; its id.
+async fn background(place: &Place, command: &str) -> String {
+    let started = place.ok("bash", json!({"command": command, "background": true})).await;
+    started.output.metadata["job"].as_str().expect("a job").to_owned()
+}
+
+#[tokio::test]
+async fn hex_bash_answers_with_output_exit_code_and_facts() {
+    let place = Place::new();
+    let result = place.call("bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
+    // H2, H3: a failure has its text, and is marked as one.
+    assert_eq!((result.outcome, &*text(&result)), (Outcome::Error, "out\nerr\n[exit code 3]"));
+    assert!(result.output.is_error);
+    assert_eq!(result.output.metadata["exit_code"], 3);
+    assert!(result.output.metadata["duration_ms"].is_u64());
+    assert_eq!(text(&place.ok("bash", json!({"command": "true"})).await), "[no output]");
+}
+
+/// H4: the seed throws all of it away.
+#[tokio::test]
+async fn h4_what_was_printed_is_kept_at_the_limit_and_beyond_a_mebibyte() {
+    let place = Place::new();
+    let slow = json!({"command": "echo partial; sleep 60", "timeout": 0.5});
+    let result = place.call("bash", slow).await;
+    assert_eq!(result.outcome, Outcome::TimedOut);
+    assert!(text(&result).starts_with("partial\n[timed out after 0.5 s"), "{}", text(&result));
+    let result = place.ok("bash", json!({"command": "seq 300000"})).await;
+    assert!(text(&result).starts_with("1\n2\n") && text(&result).contains("\n300000\n"));
+    let kept = json!({"path": format!("output:{}", result.call), "pattern": "^123456$"});
+    assert!(text(&place.ok("grep", kept).await).contains("123456"));
+}
+
+/// H19: the seed's children get every variable, keys and all.
+#[tokio::test]
+async fn h19_a_command_does_not_inherit_our_environment() {
+    let own = "CARGO_MANIFEST_DIR";
+    assert!(std::env::var_os(own).is_some(), "cargo gives it to its tests");
+    let place = Place::new();
+    let command = format!("echo ${{{own}-unset}} ${{HOME+set}} ${{PATH+set}}");
+    let result = place.ok("bash", json!({"command": command})).await;
+    assert_eq!(text(&result), "unset set set\n");
+}
+
+/// H26: the seed waits for whoever holds the pipe.
+#[tokio::test]
+async fn h26_a_daemon_holds_up_nobody_and_does_not_stay() {
+    let place = Place::new();
+    let command = "sleep 999 & setsid sleep 999 & echo done";
+    let result = place.ok("bash", json!({"command": command, "timeout": 60})).await;
+    assert_eq!(text(&result), "done\n");
+}
+
+/// H28: 0.5 is no time at all for the seed, and whole numbers are ignored.
+#[tokio::test]
+async fn h28_limits_are_numbers_of_any_kind() {
+    let place = Place::new();
+    for timeout in [json!(30.5), json!(30), json!("30")] {
+        place.ok("bash", json!({"command": "sleep 0.05", "timeout": timeout})).await;
+    }
+    let said = place.refused("bash", json!({"command": "true", "timeout": 3601})).await;
+    assert!(said.contains("3600"), "{said}");
+}
+
+#[tokio::test]
+async fn hex_bash_output_tells_what_is_new_with_a_filter() {
+    let place = Place::new();
+    let command = "printf 'a1\\nb1\\n'; until test -e go; do sleep 0.01; done; printf 'a2\\nb2\\n' >&2; exit 7";
+    let job = background(&place, command).await;
+    let look = async |more: Value| {
+        let mut input = json!({"job": job});
+        input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        place.ok("output", input).await
+    };
+    let first = text(&look(json!({"cursor": 0, "filter": "^b", "wait": 30})).await);
+    assert!(first.starts_with("b1\n[job"), "{first}");
+    assert!(text(&look(json!({})).await).contains("nothing new"));
+    let wrong = place.call("output", json!({"job": job, "filter": "["})).await;
+    assert_eq!(wrong.code, Some("invalid_args"));
+    place.put("go", "");
+    let second = text(&look(json!({"wait": 60})).await);
+    assert!(second.starts_with("a2\nb2\n[job"), "{second}");
+    look(json!({"wait": 60})).await;
+    let end = look(json!({"cursor": 0, "filter": "^a"})).await;
+    assert!(text(&end).starts_with("a1\na2\n["), "what was filtered out is not lost");
+    assert_eq!(
+        (&end.output.metadata["running"], &end.output.metadata["exit_code"]),
+        (&json!(false), &json!(7))
+    );
+}
+
+/// H29: the seed loses the end, stops at a long line, and keeps what has ended for ever.
+#[tokio::test]
+async fn h29_the_output_of_a_job_is_whole() {
+    let place = Place::new();
+    let command = "head -c 200000 /dev/zero | tr '\\0' x; echo; seq 5000; echo the end";
+    let job = background(&place, command).await;
+    let mut looks = 0;
+    while place.ok("output", json!({"job": job, "wait": 10})).await.output.metadata["running"]
+        == true
+    {
+        looks += 1;
+        assert!(looks < 60, "it does not end");
+    }
+    let whole = place.ok("output", json!({"job": job, "cursor": 0})).await;
+    assert_eq!(whole.output.metadata["cursor"], 200_001 + 23_893 + 8);
+    assert!(text(&whole).contains("5000\nthe end\n"));
+    let kept =
+        json!({"path": format!("output:{}", whole.call), "mode": "count", "pattern": "^[0-9]+$"});
+    assert!(text(&place.ok("grep", kept).await).contains("5000"));
+}
+
+/// H30: the seed forgets a job that is killed before it has begun, and only signals the shell.
+#[tokio::test]
+async fn hex_kill_shell_ends_all_of_it_also_at_once() {
+    let place = Place::new();
+    for signal in ["TERM", "KILL", "INT"] {
+        let job = background(&place, "trap '' TERM; setsid sleep 999 & sleep 999").await;
+        let killed = place.ok("kill", json!({"job": job, "signal": signal})).await;
+        assert!(text(&killed).contains("and all that it started are gone"), "{}", text(&killed));
+        assert_eq!(killed.output.metadata["running"], false);
+        let again = text(&place.ok("kill", json!({"job": job})).await);
+        assert!(again.contains("has ended"), "{again}");
+    }
+    let said = place.refused("kill", json!({"job": "j-unknown"})).await;
+    assert!(said.contains("there is no job `j-unknown`"), "{said}");
+}
+
+#[tokio::test]
+async fn hex_background_registry_is_of_one_session() {
+    let place = Place::new();
+    let (one, two) = (background(&place, "sleep 999").await, background(&place, "exit 0").await);
+    let listed = place.ok("jobs", json!({})).await;
+    assert_eq!(listed.output.metadata["count"], 2);
+    assert!(text(&listed).contains(&one) && text(&listed).contains(&two));
+    let other = place.windlass.new_session();
+    let result = place.windlass.call(&other, ToolCall::new("output", json!({"job": one}))).await;
+    assert!(text(&result).contains("this session has no jobs"), "{}", text(&result));
 }

@@ -1,0 +1,272 @@
+//! Taking back, proposing, and coming back to a snapshot: what people and programs do beside a model's calls.
+//!
+//! Each of these is a call like a model's: it passes the engine, is on the record, and can be undone. What makes it a person's is
+//! the toolbox, which has the tools that models do not get, and the policy, which asks nobody: they have just said what they want.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_core::{
+    CallId, CallResult, Engine, Handle, HardDenies, History, HistoryError, Host, MemoryHistory,
+    Mode, Policy, Proposal, Proposals, Recovered, Session, SessionId, Shelf, Snapshot, ToolCall,
+    ToolError, Toolbox, TurnId, recover,
+};
+use windlass_host::{LocalFiles, RandomIds};
+use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};
+use windlass_tools::{Apply, FOR_PEOPLE, Restore};
+
+use crate::{Error, Windlass};
+
+/// Which changes an undo takes back.
+///
+/// ```
+/// use windlass::{Mode, ToolCall, Undo, Windlass};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build()?;
+/// let session = windlass.new_session();
+/// let write = ToolCall::new("write", serde_json::json!({"path": "a.txt", "content": "a\n"}));
+/// windlass.call(&session, write).await;
+/// let undone = windlass.undo(&session, Undo::Last).await;
+/// assert_eq!(undone.output.metadata["paths"], serde_json::json!(["a.txt"]));
+/// assert!(!folder.path().join("a.txt").exists());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undo {
+    /// The last change of the workspace that is not undone.
+    Last,
+    /// Those of one call.
+    Call(CallId),
+    /// Those of one turn.
+    Turn(TurnId),
+    /// All of one session.
+    Session(SessionId),
+}
+
+impl Undo {
+    fn input(&self) -> Value {
+        match self {
+            Self::Last => json!({}),
+            Self::Call(call) => json!({"call": call}),
+            Self::Turn(turn) => json!({"turn": turn}),
+            Self::Session(session) => json!({"session": session}),
+        }
+    }
+}
+
+/// What it takes.
+pub(crate) struct Reversible {
+    host: Arc<dyn Host>,
+    pub(crate) history: Arc<dyn History>,
+    /// The same history, if it lasts.
+    pub(crate) lasting: Option<Arc<UndoHistory>>,
+    shelf: Option<Arc<dyn Shelf>>,
+    snapshots: Option<Arc<dyn Shelf>>,
+    pub(crate) recovered: Vec<String>,
+}
+
+impl std::fmt::Debug for Reversible {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reversible").field("recovered", &self.recovered).finish_non_exhaustive()
+    }
+}
+
+impl Reversible {
+    /// Opens the history and puts right what was left half-done.
+    pub(crate) fn open(
+        host: Arc<dyn Host>,
+        state: Option<&Path>,
+        settings: HistorySettings,
+    ) -> Result<Self, Error> {
+        let Some(state) = state else {
+            return Ok(Self {
+                host,
+                history: Arc::new(MemoryHistory::default()),
+                lasting: None,
+                shelf: None,
+                snapshots: None,
+                recovered: Vec::new(),
+            });
+        };
+        let history = Arc::new(UndoHistory::open_with(state, settings)?);
+        let recovered = put_right(&history)?;
+        Ok(Self {
+            host,
+            history: history.clone(),
+            lasting: Some(history),
+            shelf: Some(Arc::new(ProposalShelf::in_state(state))),
+            snapshots: Some(Arc::new(ProposalShelf::for_snapshots(state))),
+            recovered,
+        })
+    }
+}
+
+/// Puts right what programs that were killed left half-done, in whichever workspace that was.
+fn put_right(history: &UndoHistory) -> Result<Vec<String>, Error> {
+    let unfinished = match history.unfinished() {
+        Ok(unfinished) => unfinished,
+        // What is damaged is set aside and told; it must not keep everybody from working.
+        Err(error) => return Ok(vec![error.to_string()]),
+    };
+    let mut told = Vec::new();
+    for unfinished in unfinished {
+        let origin = &unfinished.origin;
+        let Ok(files) = LocalFiles::open(&origin.workspace) else {
+            // It may be on a disk that is not there now; whoever finds it again puts it right.
+            continue;
+        };
+        let content = |hash: &_| unfinished.content(hash).map_err(ToolError::from);
+        let outcome = recover(&files, &unfinished.changes, &content);
+        told.push(format!("{} ({}) was cut off: {outcome}", origin.call, origin.tool));
+        match outcome {
+            Recovered::RolledBack { left, .. } if left.is_empty() => unfinished.abandon()?,
+            Recovered::RolledBack { .. } | Recovered::Finished => unfinished.finish()?,
+            // Left as it is for the next start.
+            Recovered::Postponed { .. } => drop(unfinished),
+        }
+    }
+    Ok(told)
+}
+
+impl Windlass {
+    /// Takes back changes, in the name of this session. It can be undone itself.
+    pub async fn undo(&self, session: &Arc<Session>, what: Undo) -> CallResult {
+        let call = ToolCall::new("undo", what.input());
+        self.as_person(Vec::new()).call(session, call).await
+    }
+
+    /// What an undo would do, without doing it.
+    pub async fn undo_preview(&self, session: &Arc<Session>, what: Undo) -> CallResult {
+        let mut input = what.input();
+        input["dry_run"] = true.into();
+        self.as_person(Vec::new()).call(session, ToolCall::new("undo", input)).await
+    }
+
+    /// A session whose changes are held until they are applied. Needs [`Builder::state`](crate::Builder::state).
+    pub fn proposing(&self, session: Session) -> Result<Arc<Session>, Error> {
+        let proposals = self.proposals(session.id())?;
+        Ok(Arc::new(session.with_proposals(proposals)))
+    }
+
+    /// What a session proposes.
+    pub fn proposals(&self, session: &SessionId) -> Result<Arc<Proposals>, Error> {
+        let shelf = self.shelf()?;
+        Ok(Arc::new(Proposals::open(shelf, session.clone())?))
+    }
+
+    /// The sessions that have proposals.
+    pub fn proposing_sessions(&self) -> Result<Vec<SessionId>, Error> {
+        Ok(self.shelf()?.sessions()?)
+    }
+
+    /// Makes what was proposed, that of these paths or all, in the name of this session: all of it or nothing.
+    pub async fn apply(
+        &self,
+        session: &Arc<Session>,
+        proposals: &Arc<Proposals>,
+        paths: Option<&[PathBuf]>,
+    ) -> CallResult {
+        let call = ToolCall::new("apply", json!({"paths": paths}));
+        let tool = Handle::from(Apply::new(proposals.clone()));
+        self.as_person(vec![tool]).call(session, call).await
+    }
+
+    /// Keeps what is at these paths, and below them, to come back to it. Needs [`Builder::state`](crate::Builder::state).
+    ///
+    /// ```
+    /// # use windlass::Windlass;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let (folder, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// # std::fs::write(folder.path().join("a.txt"), "one")?;
+    /// let windlass = Windlass::builder(folder.path()).state(state.path()).build()?;
+    /// let snapshot = windlass.snapshot(&[".".into()])?;
+    /// std::fs::write(folder.path().join("a.txt"), "two")?;
+    /// let restored = windlass.restore(&windlass.new_session(), &snapshot).await?;
+    /// assert_eq!(restored.output.to_text(), "restored 1 path\na.txt");
+    /// assert_eq!(std::fs::read_to_string(folder.path().join("a.txt"))?, "one");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn snapshot(&self, paths: &[PathBuf]) -> Result<Snapshot, Error> {
+        let shelf = self.snapshot_shelf()?;
+        let snapshot = Snapshot::take(self.reversible.host.files(), &*shelf, paths)?;
+        // Contents stay for as long as a list names them.
+        let list: Vec<Proposal> = snapshot
+            .states
+            .iter()
+            .map(|(path, state)| Proposal {
+                path: path.clone(),
+                base: state.clone(),
+                then: state.clone(),
+                by: Vec::new(),
+            })
+            .collect();
+        shelf.save(&snapshot_id(&snapshot), &list)?;
+        Ok(snapshot)
+    }
+
+    /// Makes everything that a snapshot is about what it was, in the name of this session. It can be undone.
+    pub async fn restore(
+        &self,
+        session: &Arc<Session>,
+        snapshot: &Snapshot,
+    ) -> Result<CallResult, Error> {
+        let tool = Handle::from(Restore::new(snapshot.clone(), self.snapshot_shelf()?));
+        Ok(self.as_person(vec![tool]).call(session, ToolCall::new("restore", json!({}))).await)
+    }
+
+    /// Lets go of what a snapshot kept.
+    pub fn forget_snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
+        Ok(self.snapshot_shelf()?.save(&snapshot_id(snapshot), &[])?)
+    }
+
+    /// An engine with the tools that people use, on the same machine, history and journal.
+    fn as_person(&self, more: Vec<Handle>) -> Engine {
+        let mut tools = Toolbox::of(FOR_PEOPLE).unwrap_or_default();
+        for tool in more {
+            // They have names of their own.
+            drop(tools.add(tool));
+        }
+        let policy = Policy::new(Mode::Yolo).with_hard_denies(HardDenies::default());
+        let mut builder = Engine::builder(self.reversible.host.clone())
+            .ids(Arc::new(RandomIds::default()))
+            .toolbox(tools)
+            .history(self.reversible.history.clone())
+            .approver(|_: &_| true)
+            .policy(policy);
+        if let Some(store) = self.store() {
+            builder = builder.journal(store.clone()).outputs(store.clone());
+        }
+        builder.build()
+    }
+
+    /// The history, if it lasts.
+    pub fn lasting_history(&self) -> Option<&Arc<UndoHistory>> {
+        self.reversible.lasting.as_ref()
+    }
+
+    fn shelf(&self) -> Result<Arc<dyn Shelf>, Error> {
+        self.reversible.shelf.clone().ok_or(Error::NoState("proposals"))
+    }
+
+    fn snapshot_shelf(&self) -> Result<Arc<dyn Shelf>, Error> {
+        self.reversible.snapshots.clone().ok_or(Error::NoState("snapshots"))
+    }
+}
+
+/// Two snapshots of the same state are one.
+fn snapshot_id(snapshot: &Snapshot) -> SessionId {
+    let text = serde_json::to_vec(snapshot).unwrap_or_default();
+    SessionId::new(windlass_core::ContentHash::of(&text).to_string())
+}
+
+impl From<HistoryError> for Error {
+    fn from(error: HistoryError) -> Self {
+        Self::Tool(error.into())
+    }
+}

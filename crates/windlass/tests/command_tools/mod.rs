@@ -1,0 +1,322 @@
+//! Command files as tools: real programs, in the sandbox that is usual.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use windlass::{
+    Builder, CommandFile, Confinement, Event, Kinds, Level, Mode, NetworkAccess, Outcome,
+    Overrides, ProcessSettings, ToolCall, Undo,
+};
+
+use crate::support::{Place, text};
+
+/// The person's directory with these files.
+fn directory(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, content) in files {
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    folder
+}
+
+/// A place with one tool `t`, of the person: these lines of front matter besides its name.
+fn place_with(lines: &str, configure: impl FnOnce(Builder) -> Builder) -> (Place, TempDir) {
+    let tools = directory(&[("t.md", &file(lines))]);
+    let add = |builder: Builder| configure(builder.command_tools(tools.path()));
+    (Place::built(&[("a.txt", "alpha\n"), ("d/b.txt", "beta\n")], add), tools)
+}
+
+fn place(lines: &str) -> (Place, TempDir) {
+    place_with(lines, |builder| builder.mode(Mode::Auto))
+}
+
+fn file(lines: &str) -> String {
+    format!("---\nname: t\n{lines}\n---\nTry something.\n")
+}
+
+#[tokio::test]
+async fn arguments_come_as_json_and_as_variables() {
+    let lines = "
+schema:
+  properties:
+    text: {type: string}
+    count: {type: integer, default: 3}
+    list: {type: array}
+  required: [text]
+env: {WHO: me, V: 1.10}
+command: |
+  cat
+  printf '%s|%s|%s|%s|%s|%s\\n' \"$ARG_TEXT\" \"$ARG_COUNT\" \"${ARG_LIST-none}\" \"$WHO\" \"$V\" \"$PWD\"";
+    let (place, _tools) = place(lines);
+    let evil = "'; touch evil #$(touch evil)`touch evil`\n\"";
+    let result = place.ok("t", json!({"text": evil, "list": [1, {"a": "ü"}]})).await;
+    let said = text(&result);
+    let (given, variables) = said.split_once('\n').unwrap();
+    let expected = json!({"text": evil, "list": [1, {"a": "ü"}], "count": 3});
+    assert_eq!(serde_json::from_str::<Value>(given).unwrap(), expected);
+    let workspace = place.workspace();
+    assert_eq!(variables, format!("{evil}|3|none|me|1.10|{}\n", workspace.display()));
+    assert!(!place.path("evil").exists());
+    let large = json!({"text": "x".repeat(60_000), "list": ["y".repeat(1_000_000)]});
+    let result = place.ok("t", large).await;
+    assert_eq!(result.output.metadata["truncated"], json!(true));
+}
+
+#[tokio::test]
+async fn arguments_are_held_against_the_schema() {
+    let lines =
+        "command: cat\nschema: {properties: {n: {type: integer, maximum: 9}}, required: [n]}";
+    let (place, _tools) = place(lines);
+    assert_eq!(text(&place.ok("t", json!({"n": "7"})).await), "{\"n\":7}\n");
+    for (input, why) in [
+        (json!({}), "`n` is missing"),
+        (json!({"n": 10}), "n is 10; it must be 9 or less"),
+        (json!({"n": 1, "m": 2}), "unknown parameter `m`"),
+    ] {
+        let said = place.refused("t", input).await;
+        assert!(said.starts_with(why), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn how_it_ends_is_told() {
+    for (lines, outcome, expected) in [
+        ("command: echo out; echo err >&2", Outcome::Ok, "out\nerr\n"),
+        ("command: 'true'", Outcome::Ok, "[no output]"),
+        ("command: echo oh; exit 3", Outcome::Error, "oh\n[exit code 3]"),
+        ("command: kill -SEGV $$", Outcome::Error, "[no output; ended by signal 11 (SEGV)]"),
+        (
+            "timeout: 0.5\ncommand: echo so far; sleep 999 & sleep 999",
+            Outcome::TimedOut,
+            "so far\n[timed out after 0.5 s; what it printed until then is above]",
+        ),
+        ("command: |\n  set -eu\n  echo \"$ARG_NONE\"\n  echo never", Outcome::Error, ""),
+    ] {
+        let (place, _tools) = place(lines);
+        let result = place.call("t", json!({})).await;
+        assert_eq!(result.outcome, outcome, "{lines}: {}", text(&result));
+        assert_eq!(result.output.is_error, outcome != Outcome::Ok);
+        assert!(text(&result).starts_with(expected), "{lines}: {}", text(&result));
+        assert!(!text(&result).contains("never"));
+    }
+}
+
+#[tokio::test]
+async fn what_it_changes_is_said_and_can_be_undone() {
+    let (place, _tools) = place("command: rm -r d; echo new >> a.txt; mkdir e; echo x > e/x");
+    let before = place.tree();
+    let result = place.ok("t", json!({})).await;
+    assert_eq!(text(&result), "[no output; changed: M a.txt, D d/b.txt, A e/x]");
+    assert_eq!(place.text("a.txt"), "alpha\nnew\n");
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "the tree before the command");
+}
+
+#[tokio::test]
+async fn it_is_confined_like_every_program() {
+    let outside = tempfile::tempdir().unwrap();
+    let target = outside.path().join("x");
+    let command = format!("command: echo x > {}", target.display());
+    let (place, _tools) = place(&command);
+    // What looks like a directory of the machine is one of its own.
+    place.call("t", json!({})).await;
+    assert!(!target.exists());
+    let (place, _tools) = self::place("command: exec 3<>/dev/tcp/1.1.1.1/53");
+    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Error);
+    let deny = |builder: Builder| builder.mode(Mode::Auto).deny("write d".parse().unwrap());
+    let (place, _tools) = place_with("command: rm -r d", deny);
+    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied);
+    assert!(place.path("d/b.txt").exists());
+}
+
+#[tokio::test]
+async fn a_command_of_the_person_that_only_looks_needs_no_permission_to_run() {
+    let lines = "effects: [read]\ncommand: cat a.txt; touch a.txt; echo x > new; rm -r d";
+    for mode in [Mode::Ask, Mode::Plan, Mode::Auto] {
+        let (place, _tools) = place_with(lines, |builder| builder.mode(mode));
+        let before = place.tree();
+        let result = place.call("t", json!({})).await;
+        assert_eq!(result.outcome, Outcome::Error, "{}", text(&result));
+        assert!(text(&result).starts_with("alpha\n"), "{}", text(&result));
+        assert!(text(&result).contains("Read-only file system"), "{}", text(&result));
+        before.assert_is(&place.tree(), "nothing can be changed");
+    }
+    let (place, _tools) = place_with("effects: [read]\ncommand: pwd; cat a.txt", |builder| builder);
+    let say = |input| {
+        let overrides = Overrides { work_dir: Some("d".into()), ..Overrides::default() };
+        place.windlass.call(&place.session, ToolCall::new("t", input).with_overrides(overrides))
+    };
+    let said = text(&say(json!({})).await);
+    assert!(said.starts_with(&format!("{}\n", place.path("d").display())), "{said}");
+    assert!(text(&place.ok("t", json!({})).await).ends_with("alpha\n"));
+    place.put("a.txt", "omega\n");
+    assert!(text(&place.ok("t", json!({})).await).ends_with("omega\n"), "no answer is kept");
+}
+
+#[tokio::test]
+async fn nobody_else_and_no_open_sandbox_gets_that() {
+    let settings = |level, network| ProcessSettings {
+        confinement: Confinement { level, network },
+        ..ProcessSettings::default()
+    };
+    let lines = "effects: [read]\ncommand: echo ran";
+    for (level, network) in
+        [(Level::Off, NetworkAccess::None), (Level::Workspace, NetworkAccess::Full)]
+    {
+        let settings = settings(level, network);
+        let (place, _tools) = place_with(lines, |b| b.mode(Mode::Ask).processes(settings));
+        assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied);
+    }
+    let files = vec![CommandFile { path: ".windlass/tools/t.md".into(), text: file(lines) }];
+    let place = Place::built(&[], |b| b.mode(Mode::Ask).trusted_command_files(files.clone()));
+    let said = place.refused("t", json!({})).await;
+    assert!(said.starts_with("not allowed: exec echo ran"), "{said}");
+    let place = Place::built(&[], |b| {
+        b.mode(Mode::Ask).trusted_command_files(files).allow("tool t".parse().unwrap())
+    });
+    assert_eq!(text(&place.ok("t", json!({})).await), "ran\n");
+}
+
+#[tokio::test]
+async fn what_does_not_say_that_it_writes_cannot_whoever_wrote_it() {
+    let text = file("effects: [net]\ncommand: echo x > new");
+    let files = vec![CommandFile { path: "t.md".into(), text }];
+    let place = Place::built(&[], |b| b.mode(Mode::Auto).trusted_command_files(files));
+    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Error);
+    assert!(!place.path("new").exists());
+}
+
+#[tokio::test]
+async fn rules_and_roles_bind_it() {
+    let denied = |rule: &'static str| {
+        place_with("command: echo ran", |b| b.mode(Mode::Auto).deny(rule.parse().unwrap()))
+    };
+    for rule in ["tool t", "tool *", "exec echo"] {
+        let (place, _tools) = denied(rule);
+        assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied, "{rule}");
+    }
+    let (place, _tools) = place_with("command: echo ran", |b| b.mode(Mode::Plan));
+    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied);
+}
+
+/// What is offered, and what is said of the rest.
+async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Vec<String>) {
+    let place = Place::built(&[], configure);
+    let mut events = place.windlass.subscribe();
+    let tools = place.windlass.tools(&place.session).await;
+    let known = windlass::BUILTIN.iter().map(|tool| tool.name()).collect::<Vec<_>>();
+    let names = tools.iter().map(|tool| tool.name.to_string());
+    let names = names.filter(|name| !known.contains(&&**name) && name != "delta").collect();
+    let warnings = std::iter::from_fn(|| events.try_next()).filter_map(|event| match event {
+        Event::Warning { message } => Some(message.to_string()),
+        _ => None,
+    });
+    (names, warnings.collect())
+}
+
+#[tokio::test]
+async fn a_file_that_is_wrong_costs_its_own_tool_and_is_told_of_with_its_place() {
+    let tool = |name: &str| format!("---\nname: {name}\ncommand: 'true'\n---\nText.\n");
+    let tools = directory(&[
+        ("z.md", &tool("last")),
+        ("a.md", &tool("first")),
+        ("b.md", "---\nname: b\ncommand: x\ntimeout: soon\n---\nText.\n"),
+        ("c.md", &tool("read")),
+        ("d.md", &tool("first")),
+        ("e.txt", "not looked at"),
+        (".f.md", "not looked at"),
+        ("README.md", "# Tools\n"),
+    ]);
+    std::fs::create_dir(tools.path().join("g.md")).unwrap();
+    std::fs::write(tools.path().join("h.md"), [0xff, 0xfe]).unwrap();
+    std::fs::write(tools.path().join("i.md"), "x".repeat(70_000)).unwrap();
+    let theirs = vec![
+        CommandFile { path: "w/one.md".into(), text: tool("last") },
+        CommandFile { path: "w/two.md".into(), text: tool("theirs") },
+    ];
+    let missing = tools.path().join("missing");
+    let (names, warnings) = offered(|builder| {
+        builder.command_tools(tools.path()).command_tools(missing).trusted_command_files(theirs)
+    })
+    .await;
+    assert_eq!(names, ["first", "last", "theirs"]);
+    let at = |name: &str| tools.path().join(name).display().to_string();
+    let expected = [
+        format!("cannot read {}: it is not a file", at("g.md")),
+        format!("cannot read {}: stream did not contain valid UTF-8", at("h.md")),
+        format!("cannot read {}: it is larger than 64 KiB", at("i.md")),
+        format!(
+            "not a tool: {}:4:10: `timeout` must be a number of seconds, more than 0 and at most 3600",
+            at("b.md")
+        ),
+        format!(
+            "not a tool: {}:2:7: `read` is a built-in tool, which nothing can replace",
+            at("c.md")
+        ),
+        format!("not a tool: {}: there is a tool `first` already, in {}", at("d.md"), at("a.md")),
+        format!("not a tool: w/one.md: there is a tool `last` already, in {}", at("z.md")),
+    ];
+    assert_eq!(warnings, expected);
+}
+
+#[tokio::test]
+async fn an_embedders_own_tool_is_not_replaced() {
+    let tools = directory(&[("t.md", &file("command: 'true'"))]);
+    let own = windlass::testing::MockTool::named("t");
+    let (names, warnings) = offered(|b| b.tool(own).command_tools(tools.path())).await;
+    assert_eq!(names, ["t"]);
+    assert_eq!(warnings, ["a tool of command files was left out: there is a tool `t` already"]);
+}
+
+#[tokio::test]
+async fn nothing_is_read_before_it_is_needed() {
+    let (place, tools) = place("command: echo one");
+    place.ok("read", json!({"path": "a.txt"})).await;
+    std::fs::write(tools.path().join("t.md"), file("command: echo two")).unwrap();
+    assert_eq!(text(&place.ok("t", json!({})).await), "two\n");
+    std::fs::write(tools.path().join("t.md"), file("command: echo three")).unwrap();
+    assert_eq!(text(&place.ok("t", json!({})).await), "two\n", "what was read stays");
+}
+
+#[tokio::test]
+async fn it_tells_its_output_as_it_comes_and_can_be_stopped() {
+    let (place, _tools) = place("command: echo begun; sleep 999 & sleep 999; touch late");
+    let mut events = place.windlass.subscribe();
+    let (id, running) = place.windlass.start(&place.session, ToolCall::new("t", json!({})));
+    let running = tokio::spawn(running);
+    while !matches!(events.next().await, Event::Output { .. }) {}
+    assert!(place.windlass.cancel(&id));
+    let result = running.await.unwrap();
+    assert_eq!(result.outcome, Outcome::Cancelled);
+    assert!(text(&result).starts_with("begun\n"), "{}", text(&result));
+    assert!(!place.path("late").exists());
+}
+
+#[tokio::test]
+async fn one_that_takes_long_goes_on_as_a_job_where_that_is_wanted() {
+    let (place, _tools) = place("command: echo begun; sleep 999");
+    let soft_limit = Some(Duration::from_millis(300));
+    let call = ToolCall::new("t", json!({}))
+        .with_overrides(Overrides { soft_limit, ..Overrides::default() });
+    let result = place.windlass.call(&place.session, call).await;
+    assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
+    let job = result.output.metadata["job"].as_str().unwrap().to_owned();
+    place.ok("kill", json!({"job": job})).await;
+    place.session.end_jobs().await;
+}
+
+#[tokio::test]
+async fn the_kinds_of_effects_are_those_that_are_declared() {
+    let kinds = async |lines: &str| {
+        let (place, _tools) = place(lines);
+        let tools = place.windlass.tools(&place.session).await;
+        tools.iter().find(|tool| tool.name == "t").unwrap().kinds
+    };
+    assert_eq!(kinds("command: x").await, Kinds::EXEC);
+    assert_eq!(kinds("command: x\neffects: [read]").await, Kinds::READ);
+    assert_eq!(
+        kinds("command: x\neffects: [write, net]").await,
+        Kinds::EXEC | Kinds::WRITE | Kinds::NET
+    );
+}

@@ -1,0 +1,364 @@
+//! `AgentCTL`'s undo stack, and its preview of a change with a confirmation.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use windlass::{Mode, Outcome, ToolCall, Undo, Windlass};
+
+use crate::support::{Place, text};
+
+/// The seed keeps prior bytes in memory and pops one write at a time.
+#[tokio::test]
+async fn agentctl_undo_stack_restores_bytes_or_removes_what_was_created() {
+    let place = Place::with(&[("old.txt", "old\n")]);
+    place.ok("read", json!({"path": "old.txt"})).await;
+    place.ok("write", json!({"path": "old.txt", "content": "new\n"})).await;
+    place.ok("write", json!({"path": "created.txt", "content": "created\n"})).await;
+    place.ok("undo", json!({})).await;
+    assert!(!place.path("created.txt").exists());
+    // Unlike the seed's, the stack survives the program.
+    let place = place.restart();
+    place.ok("undo", json!({})).await;
+    assert_eq!(place.text("old.txt"), "old\n");
+    assert_eq!(place.refused("undo", json!({})).await, "there is nothing to undo");
+}
+
+#[tokio::test]
+async fn agentctl_a_change_is_confirmed_or_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    let windlass = Windlass::builder(folder.path())
+        .mode(Mode::Ask)
+        .approver(move |request: &windlass::ApprovalRequest| {
+            let mut asked = heard.lock().unwrap();
+            asked.push(request.input["new_string"].clone());
+            asked.len() > 1
+        })
+        .build()
+        .unwrap();
+    let session = windlass.new_session();
+    for (outcome, content) in [(Outcome::Denied, "one\n"), (Outcome::Ok, "1\n")] {
+        let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "1"});
+        let result = windlass.call(&session, ToolCall::new("edit", edit)).await;
+        assert_eq!(result.outcome, outcome, "{}", text(&result));
+        assert_eq!(std::fs::read_to_string(folder.path().join("a.txt")).unwrap(), content);
+    }
+    assert_eq!(*asked.lock().unwrap(), [json!("1"), json!("1")]);
+}
+
+/// What an undo would do is shown before it is done.
+#[tokio::test]
+async fn agentctl_a_preview_changes_nothing() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    place.ok("edit", json!({"path": "a.txt", "old_string": "one", "new_string": "1"})).await;
+    let before = place.tree();
+    let preview = place.windlass.undo_preview(&place.session, Undo::Last).await;
+    assert!(text(&preview).contains("-1\n+one"), "{}", text(&preview));
+    before.assert_is(&place.tree(), "a preview");
+}
+
+/// 3A-2: its rename put a file in the place of a link.
+#[tokio::test]
+async fn agentctl_3a_2_a_link_stays_a_link() {
+    let place = Place::with(&[("real.txt", "one\n")]);
+    std::os::unix::fs::symlink("real.txt", place.path("link")).expect("a link");
+    place.ok("edit", json!({"path": "link", "old_string": "one", "new_string": "two"})).await;
+    assert!(place.path("link").is_symlink());
+    assert_eq!(place.text("real.txt"), "two\n");
+}
+
+/// 3A-11: one undo took back one file of several, and what had failed was still on the stack.
+#[tokio::test]
+async fn agentctl_3a_11_several_files_are_one_step() {
+    let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
+    let before = place.tree();
+    let patch = |end: &str| {
+        let text = "*** Begin Patch\n*** Update File: a\n-a\n+1\n*** Delete File: b\n*** Add File: new/c\n+c\n";
+        json!({"patch": format!("{text}{end}*** End Patch\n")})
+    };
+    place.refused("patch", patch("*** Update File: nowhere\n-x\n+y\n")).await;
+    assert_eq!(place.refused("undo", json!({})).await, "there is nothing to undo");
+    place.ok("patch", patch("")).await;
+    place.ok("undo", json!({})).await;
+    before.assert_is(&place.tree(), "one undo for all files, and for the directory");
+}
+
+/// 3A-12: what could not be read was taken for what was not there, and an undo then deleted it; permissions were lost, there was no
+/// way forward again, and what a person had changed since was overwritten.
+#[tokio::test]
+async fn agentctl_3a_12_an_undo_knows_what_was_there() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::with(&[("run.sh", "#!/bin/sh\n"), ("secret.txt", "s\n")]);
+    let mode = |name: &str, mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.path(name), permissions).expect("permissions");
+    };
+    mode("run.sh", 0o750);
+    mode("secret.txt", 0o000);
+    let before = std::fs::symlink_metadata(place.path("secret.txt")).expect("it is there");
+    // Whoever runs this may be allowed to read everything; then it is an append like others, and is taken back.
+    place.call("write", json!({"path": "secret.txt", "content": "more\n", "mode": "append"})).await;
+    place.call("undo", json!({})).await;
+    let after = std::fs::symlink_metadata(place.path("secret.txt")).expect("it is still there");
+    assert_eq!((before.len(), before.permissions()), (after.len(), after.permissions()));
+
+    let patch = "*** Begin Patch\n*** Delete File: run.sh\n*** End Patch\n";
+    place.ok("patch", json!({"patch": patch})).await;
+    let undone = place.ok("undo", json!({})).await;
+    let facts = std::fs::metadata(place.path("run.sh")).expect("it is back");
+    assert_eq!(facts.permissions().mode() & 0o777, 0o750);
+    place.ok("undo", json!({"call": undone.call})).await;
+    assert!(!place.path("run.sh").exists(), "and forward again");
+    place.put("run.sh", "by hand\n");
+    let said = place.refused("undo", json!({})).await;
+    assert!(said.contains("conflict") || said == "there is nothing to undo", "{said}");
+    assert_eq!(place.text("run.sh"), "by hand\n");
+}
+
+/// 3A-12: a path was relative to wherever the program happened to be.
+#[tokio::test]
+async fn agentctl_3a_12_where_the_program_is_does_not_matter() {
+    let place = Place::with(&[("sub/", "")]);
+    let overrides =
+        windlass::Overrides { work_dir: Some(place.path("sub")), ..windlass::Overrides::default() };
+    let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
+    let made = place.windlass.call(&place.session, write.with_overrides(overrides)).await;
+    assert_eq!(made.outcome, Outcome::Ok, "{}", text(&made));
+    assert_eq!(place.text("sub/a.txt"), "a\n");
+    place.ok("undo", json!({})).await;
+    assert!(!place.path("sub/a.txt").exists());
+}
+
+/// 3A-13: a line at the top made all others look changed, blank lines were not shown, and no more than 20 lines were.
+#[tokio::test]
+async fn agentctl_3a_13_what_is_shown_is_what_changes() {
+    let lines: String = (0..40).map(|at| format!("line {at}\n")).collect::<Vec<_>>().concat();
+    let place = Place::with(&[("a.txt", &lines)]);
+    place.ok("read", json!({"path": "a.txt"})).await;
+    let new = format!("first\n\n{lines}last\n");
+    let said = text(&place.ok("write", json!({"path": "a.txt", "content": new})).await);
+    let shown: Vec<&str> = said.lines().filter(|line| line.starts_with(['+', '-'])).collect();
+    assert_eq!(shown, ["+first", "+", "+last"], "{said}");
+
+    // Whoever is asked is told all of it, however long it is.
+    let folder = tempfile::tempdir().expect("a folder");
+    let heard = Arc::new(Mutex::new(String::new()));
+    let asked = heard.clone();
+    let windlass = Windlass::builder(folder.path())
+        .mode(Mode::Ask)
+        .approver(move |request: &windlass::ApprovalRequest| {
+            let content = request.input["content"].as_str().unwrap_or_default();
+            let effects = request.effects.to_string();
+            *asked.lock().expect("nobody panicked") = format!("{effects}\n{content}");
+            false
+        })
+        .build()
+        .expect("a workspace");
+    let write = json!({"path": "new.txt", "content": new});
+    let denied = windlass.call(&windlass.new_session(), ToolCall::new("write", write)).await;
+    assert_eq!(denied.outcome, Outcome::Denied);
+    let heard = heard.lock().expect("nobody panicked");
+    assert!(heard.contains("new.txt") && heard.ends_with(&new), "{heard}");
+    assert!(!folder.path().join("new.txt").exists());
+}
+
+/// 3A-14: a write was asked about twice, and the questions of calls that ran together met at one prompt.
+#[tokio::test]
+async fn agentctl_3a_14_one_call_is_one_question() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let questions = Arc::new(Mutex::new(Vec::new()));
+    let heard = questions.clone();
+    let windlass = Windlass::builder(folder.path())
+        .mode(Mode::Ask)
+        .approver(move |request: &windlass::ApprovalRequest| {
+            heard.lock().expect("nobody panicked").push(request.call.clone());
+            true
+        })
+        .build()
+        .expect("a workspace");
+    let write = |name: &str| ToolCall::new("write", json!({"path": name, "content": "x\n"}));
+    let calls = ["a", "b", "c"].map(write).to_vec();
+    let results = windlass.turn(&windlass.new_session(), calls).await;
+    let mut made: Vec<_> = results.iter().map(|result| result.call.clone()).collect();
+    let mut asked = questions.lock().expect("nobody panicked").clone();
+    made.sort();
+    asked.sort();
+    assert_eq!(asked, made);
+}
+
+/// 3A-15: two writes of one file ran at the same time.
+#[tokio::test]
+async fn agentctl_3a_15_calls_on_one_file_run_in_their_order() {
+    let place = Place::new();
+    let append = |at: usize| {
+        let input = json!({"path": "log", "content": format!("{at}\n"), "mode": "append"});
+        ToolCall::new("write", input)
+    };
+    let results = place.windlass.turn(&place.session, (0..20).map(append).collect()).await;
+    assert!(results.iter().all(|result| result.outcome == Outcome::Ok), "{results:?}");
+    let expected: String = (0..20).map(|at| format!("{at}\n")).collect::<Vec<_>>().concat();
+    assert_eq!(place.text("log"), expected);
+}
+
+/// The seed's `shell`: one text of both streams, the exit code, a time limit.
+#[tokio::test]
+async fn agentctl_shell_tells_output_exit_code_and_time() {
+    let place = Place::new();
+    let said = place.call("bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
+    assert_eq!((said.outcome, &said.output.metadata["exit_code"]), (Outcome::Error, &json!(3)));
+    let said = text(&said);
+    assert!(said.starts_with("out\nerr\n") && said.contains("exit code 3"), "{said}");
+    assert!(place.refused("bash", json!({"command": " "})).await.contains("empty"));
+    // 3A-9: of a long output the end was lost, where failures stand.
+    let long = text(&place.ok("bash", json!({"command": "seq 100000; echo the end"})).await);
+    assert!(long.starts_with("1\n2\n") && long.contains("the end"), "head and tail are kept");
+}
+
+/// 3A-7 and 3A-8: a command that was killed was a success with exit code -1, and one that left somebody behind was waited for.
+#[tokio::test]
+async fn agentctl_3a_7_a_time_limit_is_called_by_its_name() {
+    let place = Place::new();
+    let command = "echo begun; (sleep 300 &) ; sleep 300";
+    let ended = place.call("bash", json!({"command": command, "timeout": 1})).await;
+    assert_eq!(ended.outcome, Outcome::TimedOut);
+    assert_eq!(ended.output.metadata["timed_out"], true);
+    assert!(text(&ended).starts_with("begun\n"), "{}", text(&ended));
+}
+
+/// A repository with one commit.
+fn repository() -> Place {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let command = "git init -q -b main && git add a.txt && \
+        git -c user.name=Ann -c user.email=ann@example.org commit -q -m first";
+    let made = std::process::Command::new("sh")
+        .args(["-c", command])
+        .current_dir(place.workspace())
+        .status()
+        .expect("git must be installed for this test");
+    assert!(made.success());
+    place.put(".git/config", "[user]\n\tname = Ann\n\temail = ann@example.org\n");
+    place
+}
+
+/// The seed's `git`: its eight operations.
+#[tokio::test]
+async fn agentctl_git_does_all_that_the_seed_does() {
+    let place = repository();
+    place.put("a.txt", "two\n");
+    for (input, part) in [
+        (json!({"command": "status"}), " M a.txt"),
+        (json!({"command": "diff"}), "-one\n+two"),
+        (json!({"command": "log", "args": ["--oneline", "-20"]}), "first"),
+        (json!({"command": "add", "args": ["-A"]}), "done"),
+        (json!({"command": "commit", "message": "two words \"quoted\""}), "two words \"quoted\""),
+        (json!({"command": "branch"}), "* main"),
+        (json!({"command": "checkout", "args": ["-b", "feature"]}), "feature"),
+        (json!({"command": "stash", "args": ["list"]}), "no stashes"),
+    ] {
+        let said = text(&place.ok("git", input.clone()).await);
+        assert!(said.contains(part), "{input}: {said}");
+    }
+    // The seed could not take any of it back.
+    place.ok("undo", json!({})).await;
+    assert!(text(&place.ok("git", json!({"command": "status"})).await).starts_with("## main"));
+    assert!(place.refused("git", json!({"command": "commit"})).await.contains("message"));
+}
+
+/// The seed asks about `status` as it does about `commit`.
+#[tokio::test]
+async fn agentctl_git_asks_only_about_what_changes_something() {
+    let place = repository();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    let windlass = Windlass::builder(place.workspace())
+        .mode(Mode::Ask)
+        .approver(move |request: &windlass::ApprovalRequest| {
+            heard.lock().expect("nobody panicked").push(request.input["command"].clone());
+            false
+        })
+        .build()
+        .expect("a workspace");
+    let session = windlass.new_session();
+    for (input, outcome) in [
+        (json!({"command": "status"}), Outcome::Ok),
+        (json!({"command": "log"}), Outcome::Ok),
+        (json!({"command": "commit", "args": ["--allow-empty"], "message": "x"}), Outcome::Denied),
+    ] {
+        let result = windlass.call(&session, ToolCall::new("git", input)).await;
+        assert_eq!(result.outcome, outcome, "{}", text(&result));
+    }
+    assert_eq!(*asked.lock().expect("nobody panicked"), [json!("commit")]);
+}
+
+/// 3A-4: arguments became options that write and read anywhere.
+#[tokio::test]
+async fn agentctl_3a_4_arguments_of_git_are_no_options_of_the_attacker() {
+    let place = repository();
+    let target = place.outside().join("written");
+    for args in [
+        vec![format!("--output={}", target.display())],
+        vec!["--output".to_owned(), target.display().to_string()],
+        vec!["--no-index".to_owned(), "/etc/passwd".to_owned(), "/dev/null".to_owned()],
+        vec!["/etc/passwd".to_owned(), "/dev/null".to_owned()],
+        vec!["--ext-diff".to_owned()],
+    ] {
+        for command in ["diff", "log", "show"] {
+            let said = place.refused("git", json!({"command": command, "args": args})).await;
+            assert!(!said.contains("root:"), "{command} {args:?}: {said}");
+        }
+    }
+    assert!(!target.exists());
+}
+
+/// The seed's `test_run`: a verdict first. 3A-21: a program that is not there, and a time that is over, are called so.
+#[tokio::test]
+async fn agentctl_test_run_gives_a_verdict_and_its_reason() {
+    let place = Place::new();
+    for (input, outcome, begin, part) in [
+        (json!({"command": "echo fine"}), Outcome::Ok, "PASSED (", "fine"),
+        (json!({"command": "echo bad; exit 1"}), Outcome::Error, "FAILED: exit code 1 (", "bad"),
+        (
+            json!({"command": "no-such-runner"}),
+            Outcome::Error,
+            "FAILED: exit code 127 (",
+            "not found",
+        ),
+        (
+            json!({"command": "echo begun; sleep 300", "timeout": 1}),
+            Outcome::TimedOut,
+            "FAILED: timed out after 1 s (",
+            "begun",
+        ),
+    ] {
+        let result = place.call("test", input).await;
+        let said = text(&result);
+        assert_eq!(result.outcome, outcome, "{said}");
+        assert!(said.starts_with(begin) && said.contains(part), "{said}");
+    }
+}
+
+/// The seed's tools from markdown: fixed command, JSON on standard input, variables, a limit. Unlike there, what was printed until
+/// the limit is kept, and what a file lacks is told.
+#[tokio::test]
+async fn agentctl_command_tools_from_markdown() {
+    let tools = tempfile::tempdir().unwrap();
+    let file = |name: &str, lines: &str| {
+        let text = format!("---\nname: {name}\n{lines}\n---\nFor models.\n");
+        std::fs::write(tools.path().join(format!("{name}.md")), text).unwrap();
+    };
+    let schema = "schema: {type: object, properties: {place: {type: string}}, required: [place]}";
+    file("weather", &format!("{schema}\nenv: {{UNIT: C}}\ncommand: cat; echo $UNIT; exit 2"));
+    file("slow", "timeout: 0.5\ncommand: echo so far; sleep 999");
+    file("broken", "command:");
+    let place = Place::built(&[], |builder| builder.command_tools(tools.path()));
+    let said = place.refused("weather", json!({"place": "Oslo"})).await;
+    assert_eq!(said, "{\"place\":\"Oslo\"}\nC\n[exit code 2]");
+    assert!(place.refused("weather", json!({})).await.starts_with("`place` is missing"));
+    assert!(place.refused("slow", json!({})).await.starts_with("so far\n[timed out after 0.5 s"));
+    assert!(place.refused("broken", json!({})).await.starts_with("there is no tool `broken`"));
+    let specs = place.windlass.tools(&place.session).await;
+    let weather = specs.iter().find(|spec| spec.name == "weather").unwrap();
+    assert_eq!(weather.description, "For models.");
+}

@@ -1,0 +1,356 @@
+//! Errata's proposals, snapshots, rewind and direct writes; its shell with prefixes and time limits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass::{
+    CallResult, Isolated, Isolation, Mode, Outcome, Overrides, Predicate, Session, SessionId,
+    ToolCall, Undo,
+};
+
+use crate::support::{Place, text};
+
+async fn call(place: &Place, session: &Arc<Session>, tool: &str, input: Value) -> CallResult {
+    let result = place.windlass.call(session, ToolCall::new(tool, input)).await;
+    assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
+    result
+}
+
+fn proposing(place: &Place) -> Arc<Session> {
+    place.windlass.proposing(Session::new(SessionId::new("p"))).unwrap()
+}
+
+#[tokio::test]
+async fn errata_proposals_are_held_and_seen_by_the_session() {
+    let place = Place::with(&[("a.txt", "alpha\n"), ("gone.txt", "g\n")]);
+    let before = place.tree();
+    let session = proposing(&place);
+    call(
+        &place,
+        &session,
+        "edit",
+        json!({"path": "a.txt", "old_string": "alpha", "new_string": "beta"}),
+    )
+    .await;
+    call(&place, &session, "write", json!({"path": "new/n.txt", "content": "beta too\n"})).await;
+    let patch = "*** Begin Patch\n*** Delete File: gone.txt\n*** End Patch\n";
+    let held = call(&place, &session, "patch", json!({"patch": patch})).await;
+    assert!(text(&held).contains("held as a proposal"), "{}", text(&held));
+    before.assert_is(&place.tree(), "proposals change nothing");
+    let seen = |tool, input| call(&place, &session, tool, input);
+    assert!(text(&seen("read", json!({"path": "a.txt"})).await).contains("beta"));
+    let found = text(&seen("grep", json!({"pattern": "beta"})).await);
+    assert!(found.contains("a.txt:1:beta") && found.contains("new/n.txt:1:beta too"), "{found}");
+    let names = text(&seen("glob", json!({"pattern": "*.txt"})).await);
+    assert!(names.contains("new/n.txt") && !names.contains("gone.txt"), "{names}");
+    let listed = text(&seen("list", json!({})).await);
+    assert!(listed.contains("n.txt") && !listed.contains("gone.txt"), "{listed}");
+    seen("edit", json!({"path": "new/n.txt", "old_string": "too", "new_string": "also"})).await;
+
+    let proposals = place.windlass.proposals(session.id()).unwrap();
+    let applied = place.windlass.apply(&place.windlass.new_session(), &proposals, None).await;
+    assert_eq!(applied.outcome, Outcome::Ok, "{}", text(&applied));
+    assert_eq!(place.text("new/n.txt"), "beta also\n");
+    assert!(!place.path("gone.txt").exists());
+    assert!(place.windlass.proposals(session.id()).unwrap().list().is_empty());
+    assert_eq!(place.undo(Undo::Call(applied.call)).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "one undo takes all of it back");
+}
+
+#[tokio::test]
+async fn errata_a_proposal_for_what_changed_since_is_refused_and_can_be_dropped() {
+    let place = Place::with(&[("a.txt", "alpha\n"), ("b.txt", "b\n")]);
+    let session = proposing(&place);
+    for (path, old) in [("a.txt", "alpha"), ("b.txt", "b")] {
+        let edit = json!({"path": path, "old_string": old, "new_string": "new"});
+        call(&place, &session, "edit", edit).await;
+    }
+    place.put("a.txt", "by hand\n");
+    let before = place.tree();
+    let proposals = place.windlass.proposals(session.id()).unwrap();
+    let refused = place.windlass.apply(&place.session, &proposals, None).await;
+    assert_eq!(refused.outcome, Outcome::Error);
+    assert!(text(&refused).starts_with("stale: "), "{}", text(&refused));
+    before.assert_is(&place.tree(), "all or nothing");
+    proposals.drop_paths(Some(&[place.workspace().join("a.txt")])).unwrap();
+    assert_eq!(place.windlass.apply(&place.session, &proposals, None).await.outcome, Outcome::Ok);
+    assert_eq!((place.text("a.txt"), place.text("b.txt")), ("by hand\n".into(), "new\n".into()));
+}
+
+#[tokio::test]
+async fn errata_proposals_of_a_sub_session_bubble_up() {
+    let place = Place::new();
+    let session = proposing(&place);
+    let child = session.child(SessionId::new("child"), Predicate::All, &Overrides::default());
+    let child = Arc::new(child);
+    call(&place, &child, "write", json!({"path": "c.txt", "content": "c\n"})).await;
+    assert!(text(&call(&place, &session, "read", json!({"path": "c.txt"})).await).contains('c'));
+    let list = place.windlass.proposals(session.id()).unwrap().list();
+    assert_eq!(list.len(), 1);
+    assert_eq!(list[0].by[0].session, *child.id());
+}
+
+#[tokio::test]
+async fn errata_a_snapshot_is_restored_and_that_can_be_undone() {
+    let place = Place::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    let before = place.tree();
+    let snapshot = place.windlass.snapshot(&[".".into()]).unwrap();
+    place.put("a.txt", "changed\n");
+    std::fs::remove_file(place.path("d/b.txt")).unwrap();
+    place.put("d/created.txt", "c\n");
+    let changed = place.tree();
+    let restored = place.windlass.restore(&place.session, &snapshot).await.unwrap();
+    assert_eq!(restored.outcome, Outcome::Ok, "{}", text(&restored));
+    before.assert_is(&place.tree(), "the snapshot");
+    assert_eq!(place.undo(Undo::Call(restored.call)).await.outcome, Outcome::Ok);
+    changed.assert_is(&place.tree(), "what was there before the snapshot was restored");
+    place.windlass.forget_snapshot(&snapshot).unwrap();
+}
+
+#[tokio::test]
+async fn errata_direct_writes_in_a_copy_are_told_apart() {
+    let place = Place::with(&[("a.txt", "a\n"), ("gone.txt", "g\n")]);
+    let copy = Isolated::create(&place.workspace(), &place.outside().join("copy"), Isolation::Copy);
+    let copy = copy.unwrap();
+    let direct =
+        windlass::Windlass::builder(copy.path()).mode(windlass::Mode::Auto).build().unwrap();
+    let session = direct.new_session();
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n-a\n+b\n*** Delete File: gone.txt\n\
+        *** Add File: untracked.txt\n+u\n*** End Patch\n";
+    let result = direct.call(&session, ToolCall::new("patch", json!({"patch": patch}))).await;
+    assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
+    assert_eq!(place.text("a.txt"), "a\n", "the workspace is untouched");
+    let mut changed: Vec<String> = copy
+        .changes()
+        .unwrap()
+        .iter()
+        .map(|change| format!("{:?} {}", change.kind, change.path.display()))
+        .collect();
+    changed.sort();
+    assert_eq!(changed, ["Changed a.txt", "Created untracked.txt", "Deleted gone.txt"]);
+}
+
+/// 3C-12: a second edit was made on the file as it is on the disk, and so took back the first.
+#[tokio::test]
+async fn errata_3c_12_what_is_proposed_is_what_later_calls_work_on() {
+    let place = Place::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "b\n")]);
+    let session = proposing(&place);
+    let edit = |path: &str, old: &str, new: &str| json!({"path": path, "old_string": old, "new_string": new});
+    call(&place, &session, "edit", edit("a.txt", "one", "1")).await;
+    call(&place, &session, "edit", edit("a.txt", "two", "2")).await;
+    call(&place, &session, "write", json!({"path": "new.txt", "content": "n\n"})).await;
+    call(&place, &session, "edit", edit("new.txt", "n", "m")).await;
+    let patch = "*** Begin Patch\n*** Update File: b.txt\n*** Move to: moved.txt\n-b\n+c\n*** Delete File: new.txt\n*** End Patch\n";
+    call(&place, &session, "patch", json!({"patch": patch})).await;
+    call(&place, &session, "edit", edit("moved.txt", "c", "d")).await;
+    let proposals = place.windlass.proposals(session.id()).unwrap();
+    let applied = place.windlass.apply(&place.session, &proposals, None).await;
+    assert_eq!(applied.outcome, Outcome::Ok, "{}", text(&applied));
+    assert_eq!(place.text("a.txt"), "1\n2\n");
+    assert_eq!(place.text("moved.txt"), "d\n");
+    assert!(!place.path("new.txt").exists() && !place.path("b.txt").exists());
+}
+
+/// 3C-13: what one model wrote was in the others' tree.
+#[tokio::test]
+async fn errata_3c_13_sessions_do_not_see_each_others_proposals() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let proposing = |id: &str| place.windlass.proposing(Session::new(SessionId::new(id))).unwrap();
+    let (first, second) = (proposing("first"), proposing("second"));
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "first"});
+    call(&place, &first, "edit", edit).await;
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "second"});
+    call(&place, &second, "edit", edit).await;
+    assert!(text(&call(&place, &first, "read", json!({"path": "a.txt"})).await).contains("first"));
+    // One is chosen; the other then is for a file that is no more.
+    for (session, outcome) in [(&second, Outcome::Ok), (&first, Outcome::Error)] {
+        let proposals = place.windlass.proposals(session.id()).unwrap();
+        let applied = place.windlass.apply(&place.session, &proposals, None).await;
+        assert_eq!(applied.outcome, outcome, "{}", text(&applied));
+    }
+    assert_eq!(place.text("a.txt"), "second\n");
+}
+
+/// 3C-14: it stopped half-way where a write failed, and what was made by then could not be taken back.
+#[tokio::test]
+async fn errata_3c_14_applying_is_all_or_nothing() {
+    let place = Place::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    let session = proposing(&place);
+    for path in ["a.txt", "d/b.txt"] {
+        let append = json!({"path": path, "content": "more\n", "mode": "append"});
+        call(&place, &session, "write", append).await;
+    }
+    call(&place, &session, "write", json!({"path": "z/new.txt", "content": "n\n"})).await;
+    // Somebody puts a file where a directory would have to be.
+    place.put("z", "in the way\n");
+    let before = place.tree();
+    let proposals = place.windlass.proposals(session.id()).unwrap();
+    let refused = place.windlass.apply(&place.session, &proposals, None).await;
+    assert_ne!(refused.outcome, Outcome::Ok, "{}", text(&refused));
+    before.assert_is(&place.tree(), "nothing is applied");
+    assert_eq!(proposals.list().len(), 4, "and nothing is dropped: {:?}", proposals.list());
+    std::fs::remove_file(place.path("z")).unwrap();
+    let applied = place.windlass.apply(&place.session, &proposals, None).await;
+    assert_eq!(applied.outcome, Outcome::Ok, "{}", text(&applied));
+}
+
+/// 3C-15: a restored file had lost its permissions, and directories that had been made stayed.
+#[tokio::test]
+async fn errata_3c_15_a_rewind_brings_back_permissions_and_leaves_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::with(&[("run.sh", "#!/bin/sh\n"), ("kept/a", "a\n")]);
+    let permissions = std::fs::Permissions::from_mode(0o750);
+    std::fs::set_permissions(place.path("run.sh"), permissions).unwrap();
+    std::os::unix::fs::symlink("kept/a", place.path("link")).unwrap();
+    let before = place.tree();
+    let snapshot = place.windlass.snapshot(&[".".into()]).unwrap();
+    std::fs::remove_file(place.path("run.sh")).unwrap();
+    std::fs::remove_file(place.path("link")).unwrap();
+    std::fs::remove_dir_all(place.path("kept")).unwrap();
+    place.put("kept", "a file now\n");
+    place.put("made/deep/file", "x\n");
+    // The snapshot is a value: a program may keep it over a restart.
+    let kept = serde_json::to_string(&snapshot).unwrap();
+    let place = place.restart();
+    let snapshot = serde_json::from_str(&kept).unwrap();
+    let restored = place.windlass.restore(&place.session, &snapshot).await.unwrap();
+    assert_eq!(restored.outcome, Outcome::Ok, "{}", text(&restored));
+    before.assert_is(&place.tree(), "the snapshot");
+}
+
+#[tokio::test]
+async fn errata_a_snapshot_of_a_file_with_two_names() {
+    let place = Place::with(&[("one", "old\n")]);
+    std::fs::hard_link(place.path("one"), place.path("two")).unwrap();
+    let before = place.tree();
+    let snapshot = place.windlass.snapshot(&[".".into()]).unwrap();
+    place.put("one", "new\n");
+    let restored = place.windlass.restore(&place.session, &snapshot).await.unwrap();
+    assert_eq!(restored.outcome, Outcome::Ok, "{}", text(&restored));
+    before.assert_is(&place.tree(), "both names");
+}
+
+/// 3C-25: what was not committed was missing in the worktree, names that are not ASCII were passed over, and worktrees stayed
+/// registered.
+#[tokio::test]
+async fn errata_3c_25_a_worktree_has_all_that_the_workspace_has() {
+    let place = Place::with(&[("tracked.txt", "committed\n"), (".gitignore", "ignored\n")]);
+    let git = |arguments: &[&str]| {
+        let ran = std::process::Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
+            .args(arguments)
+            .current_dir(place.workspace())
+            .output()
+            .expect("this test needs git");
+        assert!(ran.status.success(), "{arguments:?}: {ran:?}");
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["commit", "-qm", "first"]);
+    place.put("tracked.txt", "not committed\n");
+    place.put("caf\u{e9}.txt", "untracked\n");
+    place.put("$'caf\\xe9.txt'", "untracked\n");
+    let at = place.outside().join("worktree");
+    let isolated = Isolated::create(&place.workspace(), &at, Isolation::GitWorktree).unwrap();
+    assert_eq!(isolated.changes().unwrap(), [], "it begins as the workspace is");
+    let direct =
+        windlass::Windlass::builder(isolated.path()).mode(windlass::Mode::Auto).build().unwrap();
+    let session = direct.new_session();
+    let edit =
+        json!({"path": "tracked.txt", "old_string": "not committed", "new_string": "edited"});
+    assert_eq!(direct.call(&session, ToolCall::new("edit", edit)).await.outcome, Outcome::Ok);
+    let patch = "*** Begin Patch\n*** Delete File: caf\u{e9}.txt\n*** Add File: n\u{e9}w.txt\n+n\n*** End Patch\n";
+    let patched = direct.call(&session, ToolCall::new("patch", json!({"patch": patch}))).await;
+    assert_eq!(patched.outcome, Outcome::Ok, "{}", text(&patched));
+    let mut changed: Vec<String> = isolated
+        .changes()
+        .unwrap()
+        .iter()
+        .map(|change| format!("{} {}", change.kind, change.path.display()))
+        .collect();
+    changed.sort();
+    assert_eq!(changed, ["changed tracked.txt", "created n\u{e9}w.txt", "deleted caf\u{e9}.txt"]);
+    isolated.remove().unwrap();
+    assert_eq!(git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
+}
+
+/// 3C-27: an edit of nothing put text into an empty file.
+#[tokio::test]
+async fn errata_3c_27_an_edit_must_say_what_it_replaces() {
+    let place = Place::with(&[("empty", ""), ("a.txt", "a\n")]);
+    for path in ["empty", "a.txt"] {
+        let edit = json!({"path": path, "old_string": "", "new_string": "x"});
+        let said = place.refused("edit", edit).await;
+        assert!(said.contains("use `write`"), "{said}");
+    }
+}
+
+/// 3C-14: what was proposed did not have to be a path inside until it was applied.
+#[tokio::test]
+async fn errata_a_proposal_is_judged_when_it_is_made() {
+    let place = Place::built(&[], |builder| builder.mode(windlass::Mode::Auto));
+    let session = proposing(&place);
+    let write = json!({"path": "../outside.txt", "content": "x\n"});
+    let denied = place.windlass.call(&session, ToolCall::new("write", write)).await;
+    assert_eq!(denied.outcome, Outcome::Denied, "{}", text(&denied));
+    assert!(place.windlass.proposals(session.id()).unwrap().list().is_empty());
+}
+
+/// The seed compares the beginning of the text, so that whatever follows runs too.
+#[tokio::test]
+async fn errata_a_bash_prefix_lets_nothing_else_through() {
+    let place = Place::built(&[], |builder| {
+        builder.mode(Mode::Ask).allow("exec go test".parse().expect("a rule"))
+    });
+    for command in [
+        "go test; touch made",
+        "go test && touch made",
+        "go test\ntouch made",
+        "go test $(touch made)",
+        "go test `touch made`",
+        "go test | tee made",
+        "go test > made",
+        "go testX",
+        "*",
+        "",
+    ] {
+        place.refused("bash", json!({"command": command})).await;
+        assert!(!place.path("made").exists(), "{command}");
+    }
+}
+
+/// Its recipes have a limit for all commands; ours is of the session, and keeps what was printed.
+#[tokio::test]
+async fn errata_a_time_limit_of_the_session_binds_every_command() {
+    let place = Place::new();
+    let overrides = Overrides { timeout: Some(Duration::from_millis(700)), ..Overrides::default() };
+    let session = Arc::new(Session::new(SessionId::new("limited")).with_overrides(overrides));
+    let command = json!({"command": "echo partial; sleep 60", "timeout": 600});
+    let result = place.windlass.call(&session, ToolCall::new("bash", command)).await;
+    assert_eq!(result.outcome, Outcome::TimedOut);
+    assert!(text(&result).starts_with("partial\n"), "{}", text(&result));
+}
+
+/// The seed keeps the beginning alone, and cuts characters in two.
+#[tokio::test]
+async fn errata_a_long_output_keeps_the_error_at_its_end() {
+    let place = Place::new();
+    let command = "for i in $(seq 5000); do echo 'ein müßiges Zeilchen'; done; echo 'error: the reason' >&2; exit 1";
+    let result = place.call("bash", json!({"command": command})).await;
+    assert!(text(&result).contains("error: the reason\n[exit code 1"), "{}", text(&result).len());
+    assert!(!text(&result).contains('\u{fffd}'));
+}
+
+/// What the seed's commands write is on no record, and stays when the rest is taken back.
+#[tokio::test]
+async fn errata_a_command_is_undone_like_any_other_change() {
+    let place = Place::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
+    let before = place.tree();
+    let done =
+        place.ok("bash", json!({"command": "rm -rf d; echo new > a.txt; ln -s a.txt l"})).await;
+    assert!(text(&done).contains("changed: "), "{}", text(&done));
+    assert_eq!(place.undo(Undo::Call(done.call)).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "what was there before the command");
+}

@@ -1,0 +1,180 @@
+//! Hygge's read tracker: what a session has not read it does not overwrite. Its shell, which tells its output as it comes.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass::{ApprovalRequest, Event, Mode, Outcome, ToolCall, Windlass};
+
+use crate::support::{Place, text};
+
+fn write(content: &str) -> serde_json::Value {
+    json!({"path": "a.txt", "content": content})
+}
+
+#[tokio::test]
+async fn hygge_read_tracker_refuses_what_was_not_read() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let said = place.refused("write", write("new\n")).await;
+    assert!(said.starts_with("stale: a.txt exists and was not read in this session"), "{said}");
+    place.ok("read", json!({"path": "a.txt"})).await;
+    place.ok("write", write("new\n")).await;
+    place.ok("write", write("what it wrote itself counts as read\n")).await;
+}
+
+/// G26: the seed remembers only that a file was read once.
+#[tokio::test]
+async fn g26_a_partial_or_outdated_look_is_not_enough() {
+    let place = Place::with(&[("a.txt", "1\n2\n3\n4\n")]);
+    place.ok("read", json!({"path": "a.txt", "limit": 2})).await;
+    let said = place.refused("write", write("new\n")).await;
+    assert!(said.contains("lines 3-4 were not shown"), "{said}");
+    place.ok("read", json!({"path": "a.txt"})).await;
+    place.put("a.txt", "1\n2\n3\nby hand\n");
+    let said = place.refused("write", write("new\n")).await;
+    assert!(said.starts_with("stale: a.txt changed since this session read it"), "{said}");
+}
+
+#[tokio::test]
+async fn hygge_read_tracker_goes_by_content() {
+    let place = Place::with(&[("a.txt", "same\n")]);
+    place.ok("read", json!({"path": "a.txt"})).await;
+    // Saved again by an editor, as it was.
+    std::fs::remove_file(place.path("a.txt")).unwrap();
+    place.put("a.txt", "same\n");
+    place.ok("write", write("new\n")).await;
+}
+
+#[tokio::test]
+async fn hygge_an_edit_needs_no_look_and_says_what_changed() {
+    let place = Place::with(&[("a.txt", "one\ntwo\n")]);
+    place.ok("read", json!({"path": "a.txt"})).await;
+    place.put("a.txt", "one\ntwo\nby hand\n");
+    let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "2"});
+    let done = place.ok("edit", edit).await;
+    assert!(done.output.to_text().contains("the file had changed since"), "{done:?}");
+    assert_eq!(place.text("a.txt"), "one\n2\nby hand\n");
+}
+
+/// G26: a link was another file to the tracker.
+#[tokio::test]
+async fn g26_what_was_read_by_another_name_was_read() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    std::os::unix::fs::symlink("a.txt", place.path("link")).expect("a link");
+    std::fs::hard_link(place.path("a.txt"), place.path("b.txt")).expect("a link");
+    for (read, written) in [("link", "a.txt"), ("a.txt", "b.txt"), ("b.txt", "link")] {
+        place.put("a.txt", format!("read as {read}\n"));
+        place.ok("read", json!({"path": read})).await;
+        place.ok("write", json!({"path": written, "content": "new\n"})).await;
+    }
+}
+
+/// G26: the file was looked at before the person was asked, and not again after they had answered.
+#[tokio::test]
+async fn g26_what_changes_while_a_person_thinks_is_not_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path: Arc<PathBuf> = Arc::new(folder.path().join("a.txt"));
+    std::fs::write(&*path, "one\n").expect("a file");
+    let asked = path.clone();
+    let windlass = Windlass::builder(folder.path())
+        .mode(Mode::Ask)
+        .approver(move |_: &ApprovalRequest| std::fs::write(&*asked, "by hand\n").is_ok())
+        .build()
+        .expect("a workspace");
+    let session = windlass.new_session();
+    windlass.call(&session, ToolCall::new("read", json!({"path": "a.txt"}))).await;
+    let refused = windlass.call(&session, ToolCall::new("write", write("new\n"))).await;
+    assert_eq!(refused.outcome, Outcome::Error);
+    assert!(text(&refused).starts_with("stale: a.txt changed since"), "{}", text(&refused));
+    assert_eq!(std::fs::read(&*path).expect("a file"), b"by hand\n");
+}
+
+/// G25: all of the old and all of the new file were in the answer.
+#[tokio::test]
+async fn g25_an_answer_shows_what_changed_and_no_more() {
+    let lines: String = (0..1_000).map(|at| format!("line {at}\n")).collect::<Vec<_>>().concat();
+    let place = Place::with(&[("a.txt", &lines)]);
+    place.ok("read", json!({"path": "a.txt", "limit": 2_000})).await;
+    let one = place.ok("write", write(&lines.replace("line 500\n", "other\n"))).await;
+    assert!(text(&one).lines().count() < 15, "{}", text(&one));
+    assert!(text(&one).contains("-line 500\n+other"), "{}", text(&one));
+    let all = place.ok("write", write(&lines.replace("line", "other"))).await;
+    assert!(text(&all).len() < 40_000, "{} bytes", text(&all).len());
+    let edit = json!({"path": "a.txt", "old_string": "other 1\n", "new_string": "1\n"});
+    let both = json!({"path": "a.txt", "edits": [
+        {"old_string": "other 10\n", "new_string": "10\n"},
+        {"old_string": "other 900\n", "new_string": "900\n"},
+    ]});
+    place.ok("edit", edit).await;
+    let said = text(&place.ok("edit", both).await);
+    assert!(said.contains("+10\n") && said.contains("+900\n"), "every place: {said}");
+}
+
+/// G30: there was no way back at all.
+#[tokio::test]
+async fn g30_every_change_can_be_taken_back() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    place.ok("read", json!({"path": "a.txt"})).await;
+    place.ok("write", write("new\n")).await;
+    place.ok("undo", json!({})).await;
+    assert_eq!(place.text("a.txt"), "one\n");
+    // What was taken back is not what the session had seen.
+    let said = place.refused("write", write("again\n")).await;
+    assert!(said.starts_with("stale: a.txt"), "{said}");
+}
+
+/// What was told of the output, piece by piece.
+fn deltas(events: &mut windlass::Subscription) -> Vec<String> {
+    let all = std::iter::from_fn(|| events.try_next());
+    let delta = |event| match event {
+        Event::Output { delta, .. } => Some(delta.to_string()),
+        _ => None,
+    };
+    all.filter_map(delta).collect()
+}
+
+#[tokio::test]
+async fn hygge_bash_streams_what_is_printed() {
+    let place = Place::new();
+    let mut events = place.windlass.subscribe();
+    let command = "echo one; sleep 0.2; echo two >&2; sleep 0.2; printf '\\033[1mthree\\n'";
+    let result = place.ok("bash", json!({"command": command})).await;
+    let told = deltas(&mut events);
+    assert!(told.len() >= 3, "{told:?}");
+    assert_eq!(told.concat(), "one\ntwo\nthree\n");
+    assert_eq!(text(&result), "one\ntwo\nthree\n", "and the answer has all of it again");
+}
+
+/// G19: the seed throws the facts away, so that `false` is an empty error.
+#[tokio::test]
+async fn g19_a_failure_without_output_is_not_empty() {
+    let place = Place::new();
+    let result = place.call("bash", json!({"command": "false"})).await;
+    assert_eq!((result.outcome, &*text(&result)), (Outcome::Error, "[no output; exit code 1]"));
+    for key in ["exit_code", "duration_ms", "timed_out", "truncated"] {
+        assert!(result.output.metadata.contains_key(key), "{key}");
+    }
+}
+
+/// G22: nobody drains the seed's pipe behind a line over 1 MiB.
+#[tokio::test]
+async fn g22_a_long_line_stops_nobody() {
+    let place = Place::new();
+    let command = "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo after";
+    let result = place.ok("bash", json!({"command": command})).await;
+    assert!(text(&result).contains("x\nafter\n"));
+    assert_eq!(result.output.metadata["truncated"], true);
+}
+
+/// G23: the seed drops all output at the limit; what it leaves in the background stays and cannot be listed.
+#[tokio::test]
+async fn g23_a_limit_keeps_the_output_and_ends_all() {
+    let place = Place::new();
+    let command = "trap 'echo cleaned; exit' TERM; echo begun; sleep 60 & wait";
+    let result = place.call("bash", json!({"command": command, "timeout": 0.5})).await;
+    assert_eq!(result.outcome, Outcome::TimedOut);
+    assert!(text(&result).starts_with("begun\ncleaned\n[timed out"), "{}", text(&result));
+    let over = ToolCall::new("bash", json!({"command": "true", "timeout": 4_000}));
+    let result = place.windlass.call(&place.session, over).await;
+    assert_eq!(result.code, Some("invalid_args"), "too much is said, not made less");
+}

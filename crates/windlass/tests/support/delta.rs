@@ -1,0 +1,151 @@
+//! `delta`: a tool that changes files as what a process did would be brought over. It makes links, directories and modes, which no
+//! built-in tool does.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+use windlass::testing::MockTool;
+use windlass::{
+    Attributes, Context, Effect, Effects, Expect, Fingerprint, Kinds, Output, PathPattern,
+    Resolved, Source, Step, To, ToolError, quote,
+};
+
+/// One change, by path: relative to the workspace, quoted where needed.
+#[derive(Deserialize)]
+struct Change {
+    path: String,
+    #[serde(flatten)]
+    to: Becomes,
+    /// Says that something else was seen there.
+    #[serde(default)]
+    stale: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "to", rename_all = "snake_case")]
+enum Becomes {
+    File { content: String, mode: Option<u32> },
+    Mode { mode: u32 },
+    Symlink { target: String },
+    Directory { mode: Option<u32> },
+    Linked { with: String },
+    Moved { from: String, content: Option<String> },
+    Nothing,
+}
+
+pub(crate) fn delta() -> MockTool {
+    let kinds = Kinds::WRITE.with(Kinds::DELETE);
+    MockTool::named("delta").with_effects(kinds, effects).answering(|cx, input| async move {
+        let changes: Vec<Change> =
+            serde_json::from_value(input["changes"].clone()).expect("a list of changes");
+        cx.blocking(move |cx| make(cx, &changes)).await?
+    })
+}
+
+/// A link is itself only as a part of its directory: a path that leads to it stands for what it points to.
+fn effects(input: &Value) -> Effects {
+    let changes = input["changes"].as_array().into_iter().flatten();
+    let paths = changes.flat_map(|change| [&change["path"], &change["from"]]);
+    let reach = |path: &str| {
+        let path = quote::unpath(path);
+        let mut parts = path.components();
+        match (parts.next(), parts.next()) {
+            (Some(first), Some(_)) => PathPattern::tree(first.as_os_str()),
+            _ => PathPattern::file(&path),
+        }
+    };
+    paths
+        .filter_map(Value::as_str)
+        .flat_map(|path| [Effect::Write(PathPattern::tree(".")), Effect::Delete(reach(path))])
+        .collect()
+}
+
+fn make(cx: &Context, changes: &[Change]) -> Result<Output, ToolError> {
+    let workspace = cx.files().resolve(Path::new("."))?.path;
+    let place = |name: &str| {
+        let inside = quote::unpath(name);
+        Resolved { path: workspace.join(&inside), inside: Some(inside), exists: true }
+    };
+    let prepared: Vec<Prepared> =
+        changes.iter().map(|change| Prepared::of(change, &place)).collect();
+    let steps: Vec<Step<'_>> = prepared.iter().map(Prepared::step).collect();
+    cx.files().commit(&steps)?;
+    Ok(Output::text("done"))
+}
+
+/// What a step borrows.
+struct Prepared<'c> {
+    path: Resolved,
+    expect: Expect,
+    to: &'c Becomes,
+    attributes: Attributes,
+    other: Option<(Resolved, Fingerprint)>,
+    target: PathBuf,
+}
+
+impl<'c> Prepared<'c> {
+    fn of(change: &'c Change, place: &dyn Fn(&str) -> Resolved) -> Self {
+        let path = place(&change.path);
+        let mut seen = fingerprint(&path.path);
+        if let Some(seen) = seen.as_mut().filter(|_| change.stale) {
+            seen.changed += 1;
+        }
+        let (mode, other, target) = match &change.to {
+            Becomes::File { mode, .. } | Becomes::Directory { mode } => (*mode, None, None),
+            Becomes::Mode { mode } => (Some(*mode), None, None),
+            Becomes::Linked { with: name } | Becomes::Moved { from: name, .. } => {
+                (None, Some(place(name)), None)
+            }
+            Becomes::Symlink { target } => (None, None, Some(quote::unpath(target))),
+            Becomes::Nothing => (None, None, None),
+        };
+        let other = other.map(|other| {
+            let seen = fingerprint(&other.path).expect("what is linked or moved is there");
+            (other, seen)
+        });
+        Self {
+            path,
+            expect: seen.map_or(Expect::Absent, Expect::Same),
+            to: &change.to,
+            attributes: Attributes { mode, ..Attributes::default() },
+            other,
+            target: target.unwrap_or_default(),
+        }
+    }
+
+    fn step(&self) -> Step<'_> {
+        let attributes = Some(&self.attributes);
+        let bytes = |content: &'c str| Source::Bytes(content.as_bytes());
+        let mut rewrite = None;
+        let to = match (self.to, &self.other) {
+            (Becomes::File { content, .. }, _) => To::File { content: bytes(content), attributes },
+            (Becomes::Mode { .. }, _) => To::Attributes(&self.attributes),
+            (Becomes::Symlink { .. }, _) => To::Symlink(&self.target),
+            (Becomes::Directory { .. }, _) => To::Directory { attributes },
+            (Becomes::Linked { .. }, Some((with, seen))) => To::Linked { with, seen: *seen },
+            (Becomes::Moved { content, .. }, Some((from, seen))) => {
+                rewrite = content
+                    .as_deref()
+                    .map(|content| To::File { content: bytes(content), attributes: None });
+                To::Moved { from, seen: *seen }
+            }
+            _ => To::Nothing,
+        };
+        Step { rewrite, ..Step::new(self.path.clone(), self.expect, to) }
+    }
+}
+
+/// What is at a place, links not followed.
+fn fingerprint(path: &Path) -> Option<Fingerprint> {
+    let facts = fs::symlink_metadata(path).ok()?;
+    Some(Fingerprint {
+        device: facts.dev(),
+        inode: facts.ino(),
+        len: facts.len(),
+        modified: facts.mtime() * 1_000_000_000 + facts.mtime_nsec(),
+        changed: facts.ctime() * 1_000_000_000 + facts.ctime_nsec(),
+    })
+}

@@ -1,0 +1,12 @@
+//! What the tests of changes share: a workspace with its state, a tree as it can be compared, and a tool that changes files as the
+//! delta of a process does.
+
+mod delta;
+mod dice;
+mod place;
+mod tree;
+
+pub(crate) use delta::delta;
+pub(crate) use dice::Dice;
+pub(crate) use place::{Place, text};
+pub(crate) use tree::Tree;

@@ -1,0 +1,159 @@
+//! A workspace and a state directory of their own for every test.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use windlass::{
+    Builder, CallResult, DrainAtClose, Durability, Mode, Outcome, Session, ToolCall, Undo,
+    Windlass, quote,
+};
+
+use super::{Tree, delta};
+
+/// A workspace, its state beside it, and an engine that asks nobody.
+pub(crate) struct Place {
+    folder: TempDir,
+    pub(crate) windlass: Windlass,
+    /// The session of a model.
+    pub(crate) session: Arc<Session>,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// With these files in the workspace; a name may be quoted as tools write it, and one that ends in `/` is a directory.
+    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
+        Self::built(files, |builder| builder)
+    }
+
+    /// The same with something else said to the builder.
+    pub(crate) fn built(
+        files: &[(&str, &str)],
+        configure: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::inside(folder, files, configure)
+    }
+
+    /// In memory where the system has a place for that: for tests that make many changes.
+    pub(crate) fn in_memory(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Self::inside(folder.expect("a folder"), files, |builder| builder)
+    }
+
+    fn inside(
+        folder: TempDir,
+        files: &[(&str, &str)],
+        configure: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        fs::create_dir(folder.path().join("work")).expect("a folder");
+        let windlass = configure(builder(folder.path())).build().expect("a workspace");
+        let session = windlass.new_session();
+        let place = Self { folder, windlass, session };
+        for (name, content) in files {
+            place.put(name, content);
+        }
+        place
+    }
+
+    /// Everything again, as a new process would: same workspace, same state, same session.
+    pub(crate) fn restart(self) -> Self {
+        let Self { folder, windlass, session } = self;
+        drop(windlass);
+        let windlass = builder(folder.path()).build().expect("a workspace");
+        let session = Arc::new(Session::new(session.id().clone()));
+        Self { folder, windlass, session }
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.folder.path().join("work").canonicalize().expect("the workspace")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    pub(crate) fn outside(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.workspace().join(quote::unpath(name))
+    }
+
+    /// Somebody creates or replaces a file.
+    pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        let path = self.path(name);
+        if name.ends_with('/') {
+            return fs::create_dir_all(path).expect("a folder");
+        }
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        if path.is_symlink() {
+            // It may lead nowhere.
+            fs::remove_file(&path).expect("a link");
+        }
+        fs::write(path, content).expect("a file");
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).expect("a file")
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        String::from_utf8(self.read(name)).expect("UTF-8")
+    }
+
+    /// The names of all that is in the workspace.
+    pub(crate) fn tree(&self) -> Tree {
+        Tree::of(&self.workspace())
+    }
+
+    /// A call of the model's.
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> CallResult {
+        self.windlass.call(&self.session, ToolCall::new(tool, input)).await
+    }
+
+    /// A call that must work; what it says.
+    #[track_caller]
+    pub(crate) fn ok(&self, tool: &str, input: Value) -> impl Future<Output = CallResult> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let result = self.call(tool, input).await;
+            assert_eq!(result.outcome, Outcome::Ok, "at {caller}: {}", text(&result));
+            result
+        }
+    }
+
+    /// A call that must not work, and must change nothing; what it says.
+    pub(crate) async fn refused(&self, tool: &str, input: Value) -> String {
+        let before = self.tree();
+        let result = self.call(tool, input).await;
+        assert_ne!(result.outcome, Outcome::Ok, "{}", text(&result));
+        before.assert_is(&self.tree(), "a refused call changed something");
+        text(&result)
+    }
+
+    /// A person takes something back.
+    pub(crate) async fn undo(&self, what: Undo) -> CallResult {
+        self.windlass.undo(&self.windlass.new_session(), what).await
+    }
+}
+
+fn builder(folder: &Path) -> Builder {
+    Windlass::builder(folder.join("work"))
+        .state(folder.join("state"))
+        .durability(Durability::Kernel)
+        .drain_at_close(DrainAtClose::WhenLarge)
+        .mode(Mode::Yolo)
+        .tool(delta())
+}
+
+/// What a result says.
+pub(crate) fn text(result: &CallResult) -> String {
+    result.output.to_text()
+}

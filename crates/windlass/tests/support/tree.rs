@@ -1,0 +1,164 @@
+//! All that is in a directory, as it can be compared with another time: names, bytes, permissions, times of files, targets of links,
+//! and which names are of one file.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Tree(BTreeMap<PathBuf, Object>);
+
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Object {
+    File {
+        bytes: Vec<u8>,
+        mode: u32,
+        modified: (i64, i64),
+        /// The first of its names, if it has several.
+        names: Option<PathBuf>,
+    },
+    Directory {
+        mode: u32,
+    },
+    Symlink {
+        target: PathBuf,
+    },
+}
+
+impl Tree {
+    pub(crate) fn of(root: &Path) -> Self {
+        let mut tree = Self(BTreeMap::new());
+        let mut first_names = HashMap::new();
+        tree.add(root, root, &mut first_names);
+        tree
+    }
+
+    fn add(&mut self, root: &Path, at: &Path, first_names: &mut HashMap<u64, PathBuf>) {
+        let mut paths: Vec<PathBuf> = fs::read_dir(at)
+            .expect("a directory")
+            .map(|entry| entry.expect("an entry").path())
+            .collect();
+        paths.sort();
+        for path in paths {
+            let name = path.strip_prefix(root).expect("it is inside").to_owned();
+            let facts = fs::symlink_metadata(&path).expect("it is there");
+            let mode = facts.permissions().mode() & 0o7777;
+            let object = if facts.is_symlink() {
+                Object::Symlink { target: fs::read_link(&path).expect("a link") }
+            } else if facts.is_dir() {
+                self.add(root, &path, first_names);
+                Object::Directory { mode }
+            } else {
+                let names = (facts.nlink() > 1).then(|| {
+                    first_names.entry(facts.ino()).or_insert_with(|| name.clone()).clone()
+                });
+                let bytes = fs::read(&path).expect("a file");
+                Object::File { bytes, mode, modified: (facts.mtime(), facts.mtime_nsec()), names }
+            };
+            self.0.insert(name, object);
+        }
+    }
+
+    /// The names of what is of a kind.
+    fn names(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<PathBuf> {
+        let meant = self.0.iter().filter(|(_, object)| is_meant(object));
+        meant.map(|(path, _)| path.clone()).collect()
+    }
+
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.names(|object| matches!(object, Object::File { .. }))
+    }
+
+    /// Files that have other names as well.
+    pub(crate) fn linked_files(&self) -> Vec<PathBuf> {
+        self.names(|object| matches!(object, Object::File { names: Some(_), .. }))
+    }
+
+    /// All names of the file that a path is a name of.
+    pub(crate) fn all_names(&self, path: &Path) -> Vec<PathBuf> {
+        match self.0.get(path) {
+            Some(Object::File { names: Some(first), .. }) => self.names(
+                |object| matches!(object, Object::File { names: Some(other), .. } if other == first),
+            ),
+            _ => vec![path.to_owned()],
+        }
+    }
+
+    pub(crate) fn directories(&self) -> Vec<PathBuf> {
+        self.names(|object| matches!(object, Object::Directory { .. }))
+    }
+
+    pub(crate) fn symlinks(&self) -> Vec<PathBuf> {
+        self.names(|object| matches!(object, Object::Symlink { .. }))
+    }
+
+    /// What is below a directory, the inner before the outer.
+    pub(crate) fn below(&self, directory: &Path) -> Vec<PathBuf> {
+        let mut below = self.names(|_| true);
+        below.retain(|path| path.starts_with(directory) && path != directory);
+        below.reverse();
+        below
+    }
+
+    pub(crate) fn has(&self, path: &Path) -> bool {
+        self.0.contains_key(path)
+    }
+
+    pub(crate) fn bytes(&self, path: &Path) -> Option<&[u8]> {
+        match self.0.get(path) {
+            Some(Object::File { bytes, .. }) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
+        match self.0.get(path)? {
+            Object::File { mode, .. } | Object::Directory { mode } => Some(*mode),
+            Object::Symlink { .. } => None,
+        }
+    }
+
+    /// What is different, a line for each path; `None` if nothing is.
+    pub(crate) fn difference(&self, now: &Self) -> Option<String> {
+        if self == now {
+            return None;
+        }
+        let all: std::collections::BTreeSet<&PathBuf> = self.0.keys().chain(now.0.keys()).collect();
+        let show = |object: Option<&Object>| {
+            object.map_or_else(|| "nothing".to_owned(), |object| format!("{object:?}"))
+        };
+        let lines: Vec<String> = all
+            .into_iter()
+            .filter(|path| self.0.get(*path) != now.0.get(*path))
+            .map(|path| {
+                let (then, now) = (show(self.0.get(path)), show(now.0.get(path)));
+                format!("{}: {then}\n    is now {now}", path.display())
+            })
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
+    /// Stops the test if something is different.
+    #[track_caller]
+    pub(crate) fn assert_is(&self, now: &Self, when: &str) {
+        if let Some(difference) = self.difference(now) {
+            panic!("{when}\n{difference}");
+        }
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { bytes, mode, modified, names } => {
+                let shown = bytes.get(..80).unwrap_or(bytes).escape_ascii();
+                write!(f, "file {mode:o} of {} bytes \"{shown}\" {modified:?}", bytes.len())?;
+                names.as_ref().map_or(Ok(()), |first| write!(f, " also {}", first.display()))
+            }
+            Self::Directory { mode } => write!(f, "directory {mode:o}"),
+            Self::Symlink { target } => write!(f, "link to {}", target.display()),
+        }
+    }
+}

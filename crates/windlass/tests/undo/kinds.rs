@@ -1,0 +1,227 @@
+//! What kinds of files and changes come back: whatever a call can do to a file, an undo and its undo bring back and forth.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use windlass::{Outcome, ToolCall, Undo, quote};
+
+use crate::support::{Place, Tree, text};
+
+/// All of the session is taken back, done again and taken back again; each time the tree is what it was, to the byte.
+async fn there_and_back(place: &Place, before: &Tree) {
+    let after = place.tree();
+    assert!(before.difference(&after).is_some(), "nothing was changed");
+    let mut what = Undo::Session(place.session.id().clone());
+    for expected in [before, &after, before, &after] {
+        let done = place.undo(what).await;
+        assert_eq!(done.outcome, Outcome::Ok, "{}", text(&done));
+        expected.assert_is(&place.tree(), "a session taken back, or done again");
+        what = Undo::Call(done.call);
+    }
+}
+
+/// One delta, there and back.
+async fn check(place: &Place, changes: Value) {
+    let before = place.tree();
+    place.ok("delta", json!({"changes": changes})).await;
+    there_and_back(place, &before).await;
+}
+
+#[tokio::test]
+async fn un_1_links_directories_and_modes() {
+    for changes in [
+        json!([{"path": "d/new", "to": "symlink", "target": "anywhere"}]),
+        json!([{"path": "d/link", "to": "symlink", "target": "elsewhere"}]),
+        json!([{"path": "d/link", "to": "nothing"}]),
+        json!([{"path": "d/link", "to": "file", "content": "was a link"}]),
+        json!([{"path": "d/file", "to": "symlink", "target": "was/a/file"}]),
+        json!([{"path": "d/file", "to": "mode", "mode": 0o750}]),
+        json!([{"path": "d", "to": "mode", "mode": 0o700}]),
+        json!([{"path": "made/deep", "to": "directory", "mode": 0o700},
+               {"path": "made/deep/file", "to": "file", "content": "", "mode": 0o755}]),
+        json!([{"path": "hollow", "to": "nothing"}]),
+        json!([{"path": "hollow", "to": "file", "content": "was a directory"}]),
+        json!([{"path": "d/file", "to": "nothing"}, {"path": "d/link", "to": "nothing"},
+               {"path": "d", "to": "nothing"}]),
+        json!([{"path": "moved", "to": "moved", "from": "d/file"}]),
+        json!([{"path": "new/moved", "to": "moved", "from": "d/file", "content": "and changed"}]),
+    ] {
+        let place = Place::with(&[("d/file", "content\n"), ("hollow/", "")]);
+        symlink("file", place.path("d/link")).expect("a link");
+        check(&place, changes).await;
+    }
+}
+
+/// A file where a directory was, with all that was below it.
+#[tokio::test]
+async fn un_1_a_file_in_the_place_of_a_directory() {
+    let place = Place::with(&[("d/deep/file", "content\n")]);
+    let before = place.tree();
+    let gone = json!([{"path": "d/deep/file", "to": "nothing"}, {"path": "d/deep", "to": "nothing"},
+                      {"path": "d", "to": "nothing"}]);
+    place.ok("delta", json!({"changes": gone})).await;
+    place.ok("write", json!({"path": "d", "content": "a file now\n"})).await;
+    there_and_back(&place, &before).await;
+}
+
+/// Two names of one file, and what can happen to them.
+#[tokio::test]
+async fn un_1_names_of_one_file() {
+    let edit = |path: &str| json!({"path": path, "old_string": "old", "new_string": "new"});
+    let gone = |path: &str| json!({"changes": [{"path": path, "to": "nothing"}]});
+    let linked = json!({"changes": [{"path": "three", "to": "linked", "with": "one"}]});
+    let both =
+        json!({"changes": [{"path": "one", "to": "nothing"}, {"path": "d/two", "to": "nothing"}]});
+    let moved =
+        json!({"changes": [{"path": "three", "to": "moved", "from": "one", "content": "other\n"}]});
+    for calls in [
+        vec![("edit", edit("one"))],
+        vec![("delta", gone("one"))],
+        vec![("delta", both)],
+        vec![("delta", gone("one")), ("delta", gone("d/two"))],
+        vec![("delta", gone("one")), ("edit", edit("d/two"))],
+        vec![("edit", edit("one")), ("delta", gone("one"))],
+        vec![("edit", edit("one")), ("delta", gone("d/two")), ("delta", gone("one"))],
+        vec![("delta", linked.clone()), ("edit", edit("three"))],
+        vec![("delta", linked), ("edit", edit("three")), ("delta", gone("one"))],
+        vec![("delta", moved)],
+    ] {
+        for one_by_one in [false, true] {
+            let place = Place::with(&[("one", "old\n"), ("d/", "")]);
+            fs::hard_link(place.path("one"), place.path("d/two")).expect("a link");
+            let before = place.tree();
+            for (tool, input) in &calls {
+                place.ok(tool, input.clone()).await;
+            }
+            if one_by_one {
+                for _ in &calls {
+                    place.ok("undo", json!({})).await;
+                }
+                before.assert_is(&place.tree(), &format!("one by one: {calls:?}"));
+            } else {
+                there_and_back(&place, &before).await;
+            }
+        }
+    }
+}
+
+/// One call cannot make two things of one file.
+#[tokio::test]
+async fn two_changes_of_one_file_under_two_names_are_refused() {
+    let place = Place::with(&[("one", "old\n")]);
+    fs::hard_link(place.path("one"), place.path("two")).expect("a link");
+    let patch = "*** Begin Patch\n*** Update File: one\n-old\n+first\n*** Update File: two\n-old\n+second\n*** End Patch\n";
+    let said = place.refused("patch", json!({"patch": patch})).await;
+    assert!(said.starts_with("two and one are names of one file"), "{said}");
+}
+
+/// Names and contents of all kinds, by the tools that models have.
+#[tokio::test]
+async fn un_1_whatever_is_in_a_file_and_whatever_its_name() {
+    let place = Place::with(&[(".gitignore", "ignored/\n"), ("empty", "")]);
+    place.put("ignored/file", "ignored\n");
+    place.put("latin.txt", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n");
+    place.put("$'caf\\xe9\\n'", "its name is in Latin-1\n");
+    let before = place.tree();
+    let append = |path: &str| json!({"path": path, "content": "more\n", "mode": "append"});
+    for path in ["ignored/file", "empty", "latin.txt", "$'caf\\xe9\\n'", "$'new\\xff'"] {
+        place.ok("write", append(path)).await;
+    }
+    let place = place.restart();
+    there_and_back(&place, &before).await;
+}
+
+#[tokio::test]
+async fn un_1_a_binary_file_of_70_mib_that_was_deleted() {
+    let place = Place::new();
+    let bytes: Vec<u8> =
+        (0..70_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    place.put("huge", &bytes);
+    let gone = json!({"changes": [{"path": "huge", "to": "nothing"}]});
+    place.ok("delta", gone).await;
+    let place = place.restart();
+    let undone = place.undo(Undo::Last).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+    assert!(place.read("huge") == bytes);
+}
+
+/// Hundreds of files are too many to name one by one, and come back all the same.
+#[tokio::test]
+async fn un_1_more_files_than_are_named() {
+    let place = Place::with(&[("kept", "kept\n")]);
+    let before = place.tree();
+    let added = |number: usize| {
+        let directory = ["", "a/", "b/c/"][number % 3];
+        format!("*** Add File: {directory}{number}.txt\n+{number}\n")
+    };
+    let added: Vec<String> = (0..300).map(added).collect();
+    let patch = format!("*** Begin Patch\n{}*** End Patch\n", added.concat());
+    place.ok("patch", json!({"patch": patch})).await;
+    let undone = place.call("undo", json!({})).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+    before.assert_is(&place.tree(), "300 files");
+    let again = place.undo(Undo::Call(undone.call)).await;
+    assert_eq!(again.outcome, Outcome::Ok, "{}", text(&again));
+    assert_eq!(place.text("b/c/299.txt"), "299\n");
+}
+
+/// An undo that finds all as it was counts: the next one goes on from there.
+#[tokio::test]
+async fn un_5_an_undo_with_nothing_to_do_is_a_step_back() {
+    let place = Place::new();
+    place.ok("write", json!({"path": "a", "content": "a\n"})).await;
+    place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
+    fs::remove_dir(place.path("d")).expect("a person removes it");
+    for _ in 0..2 {
+        place.ok("undo", json!({})).await;
+    }
+    assert!(!place.path("a").exists());
+    assert_eq!(place.refused("undo", json!({})).await, "there is nothing to undo");
+}
+
+/// Times of files come back, also of those that were only moved or whose mode was changed.
+#[tokio::test]
+async fn un_1_times_and_modes_of_scripts() {
+    let place = Place::with(&[("run.sh", "#!/bin/sh\n")]);
+    let path = place.path("run.sh");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).expect("permissions");
+    let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 5);
+    let file = fs::File::options().append(true).open(&path).expect("a file");
+    file.set_modified(long_ago).expect("a time");
+    let before = place.tree();
+    place.ok("edit", json!({"path": "run.sh", "old_string": "sh\n", "new_string": "bash\n"})).await;
+    let patch = "*** Begin Patch\n*** Update File: run.sh\n*** Move to: bin/run\n@@\n-#!/bin/bash\n+#!/bin/zsh\n*** End Patch\n";
+    place.ok("patch", json!({"patch": patch})).await;
+    there_and_back(&place, &before).await;
+}
+
+/// A workspace is a directory and not a repository: git's own files are never touched, and none are needed.
+#[tokio::test]
+async fn undo_needs_no_git_and_leaves_git_alone() {
+    let place = Place::with(&[(".git/HEAD", "ref: refs/heads/main\n"), ("a", "a\n")]);
+    let git = Tree::of(&place.path(".git"));
+    place.ok("edit", json!({"path": "a", "old_string": "a", "new_string": "b"})).await;
+    place.ok("undo", json!({})).await;
+    git.assert_is(&Tree::of(&place.path(".git")), ".git");
+}
+
+/// Calls of one turn are taken back together.
+#[tokio::test]
+async fn a_turn_is_taken_back_as_one() {
+    let place = Place::with(&[("a", "a\n")]);
+    let before = place.tree();
+    let calls =
+        ["x", "y"].map(|name| ToolCall::new("write", json!({"path": name, "content": "1\n"})));
+    let results = place.windlass.turn(&place.session, calls.to_vec()).await;
+    assert!(results.iter().all(|result| result.outcome == Outcome::Ok));
+    place.ok("write", json!({"path": "later", "content": "2\n"})).await;
+    let turn = results.first().expect("a result").turn.clone();
+    let undone = place.undo(Undo::Turn(turn)).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+    let names: Vec<PathBuf> = place.tree().files();
+    assert_eq!(names, [PathBuf::from("a"), "later".into()], "{}", quote::path(&place.workspace()));
+    place.ok("undo", json!({})).await;
+    before.assert_is(&place.tree(), "all of it");
+}

@@ -1,0 +1,7 @@
+//! Taking back: by sessions at random, and case by case.
+
+mod conflicts;
+mod failures;
+mod kinds;
+mod player;
+mod sessions;

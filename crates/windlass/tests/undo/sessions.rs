@@ -1,0 +1,170 @@
+//! A thousand sessions at random. Whatever they do, taking all of it back leaves the tree as it was, to the byte, and taking that back
+//! leaves it as the session had left it; taking back one call after the other goes through every state on the way.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use windlass::{Outcome, ToolCall, Undo};
+
+use super::player::Player;
+use crate::support::{Dice, Place, text};
+
+/// Workspaces, each with several sessions one after the other.
+const WORKSPACES: u64 = 125;
+const SESSIONS: usize = 8;
+const CALLS: usize = 12;
+const THREADS: usize = 4;
+const SEED: u64 = 0x0005_E551_0115;
+
+/// Other sessions than always, or those of a failure again: `UNDO_SEED=0x5e5510115`.
+fn seed() -> u64 {
+    let Ok(given) = std::env::var("UNDO_SEED") else { return SEED };
+    u64::from_str_radix(given.trim_start_matches("0x"), 16).expect("a hexadecimal number")
+}
+
+#[test]
+fn un_1_un_5_full_undo_restores_the_exact_tree_in_1_000_sessions() {
+    let (seed, next) = (seed(), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let runtime = runtime.expect("a runtime");
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= WORKSPACES {
+                        break;
+                    }
+                    let told = Told { seed: seed ^ number, next: &next };
+                    runtime.block_on(play_all(told.seed));
+                    drop(told);
+                }
+            });
+        }
+    });
+}
+
+/// Says which seed it was if a check fails, and ends the others.
+struct Told<'n> {
+    seed: u64,
+    next: &'n AtomicU64,
+}
+
+impl Drop for Told<'_> {
+    #[expect(clippy::print_stderr, reason = "it is how a failing test is repeated")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the seed was {:#x}", self.seed);
+            self.next.store(WORKSPACES, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Sessions one after the other in one workspace, with a person at work between them.
+async fn play_all(seed: u64) {
+    let mut dice = Dice::new(seed);
+    let mut place = lay_out(&mut dice);
+    for _ in 0..SESSIONS {
+        meddle(&place, &mut dice);
+        let before = place.tree();
+        let mut player = Player::new(&place, &mut dice);
+        player.play(CALLS).await;
+        player.check_record();
+        let (stack, session) = (std::mem::take(&mut player.stack), player.session.clone());
+        let (log, after) = (player.told("the session was not restored"), place.tree());
+        if dice.one_in(5) {
+            place = place.restart();
+        }
+        if stack.is_empty() {
+            before.assert_is(&after, &log);
+            continue;
+        }
+        if dice.one_in(2) {
+            let undone = place.undo(Undo::Session(session.id().clone())).await;
+            assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
+            before.assert_is(&place.tree(), &log);
+            let again = place.undo(Undo::Call(undone.call.clone())).await;
+            assert_eq!(again.outcome, Outcome::Ok, "{}\n{log}", text(&again));
+            after.assert_is(&place.tree(), &format!("the undo was not undone: {log}"));
+            if dice.one_in(2) {
+                let undone = place.undo(Undo::Session(session.id().clone())).await;
+                assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
+                before.assert_is(&place.tree(), &format!("the second time: {log}"));
+            }
+        } else {
+            let by_model = dice.one_in(2);
+            for (call, then) in stack.into_iter().rev() {
+                let undone = if by_model {
+                    let undo = ToolCall::new("undo", serde_json::json!({}));
+                    place.windlass.call(&session, undo).await
+                } else {
+                    place.undo(Undo::Last).await
+                };
+                assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
+                assert_eq!(undone.output.metadata["undone"], serde_json::json!([call]), "{log}");
+                then.assert_is(&place.tree(), &format!("before {call}: {log}"));
+            }
+        }
+    }
+}
+
+/// Files and directories of many kinds.
+fn lay_out(dice: &mut Dice) -> Place {
+    // A disk uses the numbers of files again, memory does not.
+    let new = if dice.one_in(5) { Place::with } else { Place::in_memory };
+    let place = new(&[
+        ("readme.md", "# Words\n\nSome of them\nare here\n"),
+        ("src/main.rs", "fn main() {\n    work();\n}\n"),
+        ("src/deep/er/lib.rs", "pub fn work() {}\n"),
+        ("windows.txt", "one\r\ntwo\r\nthree\r\n"),
+        ("mixed.txt", "one\r\ntwo\nthree"),
+        ("empty", ""),
+        ("bom.txt", "\u{feff}mark\n"),
+        (".gitignore", "ignored/\n*.log\n"),
+        ("ignored/file.log", "ignored\nall the same\n"),
+        ("$'caf\\xe9.txt'", "its name is in Latin-1\n"),
+        ("with space.txt", "a\nb\n"),
+        ("hollow/", ""),
+    ]);
+    place.put("binary", [0, 159, 146, 150, 0, 255, 10, 13]);
+    place.put("latin.txt", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n");
+    let script = place.path("script.sh");
+    fs::write(&script, "#!/bin/sh\necho hi\n").expect("a file");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("permissions");
+    fs::write(place.path("twin"), "one file\nof two names\n").expect("a file");
+    fs::hard_link(place.path("twin"), place.path("src/twin")).expect("a link");
+    place.put("links/", "");
+    symlink("../readme.md", place.path("links/file")).expect("a link");
+    symlink("nowhere", place.path("links/dangling")).expect("a link");
+    symlink("../src", place.path("links/directory")).expect("a link");
+    let random: Vec<u8> = (0..dice.below(5_000)).map(|_| dice.byte()).collect();
+    place.put("random.bin", random);
+    // Times that nothing has by chance.
+    for name in ["readme.md", "twin", "binary", "src/main.rs"] {
+        let file = fs::File::options().append(true).open(place.path(name)).expect("a file");
+        let then = std::time::SystemTime::UNIX_EPOCH
+            + std::time::Duration::new(1_000_000_000 + dice.below(1_000_000) as u64, 123_456_789);
+        file.set_modified(then).expect("a time");
+    }
+    place
+}
+
+/// What somebody else does between the sessions.
+fn meddle(place: &Place, dice: &mut Dice) {
+    let tree = place.tree();
+    let files: Vec<PathBuf> = tree.files();
+    for _ in 0..dice.below(4) {
+        let Some(file) = dice.pick(&files) else { continue };
+        let path = place.workspace().join(&file);
+        match dice.below(4) {
+            0 => drop(fs::remove_file(&path)),
+            1 if path.exists() => fs::write(&path, "by a person\n").expect("a file"),
+            2 if path.exists() => {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).expect("permissions");
+            }
+            _ => place.put(&format!("person{}.txt", dice.below(100)), "new\nby a person\n"),
+        }
+    }
+}
