@@ -4,13 +4,16 @@ mod call;
 mod config;
 mod docs;
 mod doctor;
+mod jobs;
 mod log;
 mod mcp;
 mod policy;
+mod proposals;
 mod run;
 mod sessions;
 mod tools;
 mod trust;
+mod undo;
 
 use std::io::Read as _;
 use std::process::ExitCode;
@@ -29,7 +32,10 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Run(run) => run::run(&global, &run),
         Command::Tools(tools) => tools::run(&global, &tools),
         Command::Mcp => mcp::run(&global),
+        Command::Undo(undo) => undo::run(&global, &undo),
+        Command::Proposals(proposals) => proposals::run(&global, proposals),
         Command::Sessions(sessions) => sessions::run(&global, sessions),
+        Command::Jobs(jobs) => jobs::run(&global, jobs),
         Command::Log(log) => log::run(&global, &log),
         Command::Policy(policy) => policy::run(&global, policy),
         Command::Trust(trust) => trust::run(&global, &trust),

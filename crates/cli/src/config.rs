@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use toml::Value;
-use windlass_core::{Decision, Mode, Rule, nearest};
+use windlass::CommandFile;
+use windlass_core::{Confinement, Decision, Level, Mode, NetworkAccess, Rule, nearest};
 
 /// A configuration key: what it is called, what it takes, what it means.
 pub(crate) struct Key {
@@ -24,6 +25,8 @@ pub(crate) struct Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Takes {
     Mode,
+    Level,
+    Hosts,
     Number,
     Rules,
     Names,
@@ -87,6 +90,69 @@ pub(crate) const KEYS: &[Key] = &[
         in_workspace: InWorkspace::Never,
     },
     Key {
+        name: "sandbox",
+        takes: Takes::Level,
+        default: "\"workspace\"",
+        about: "How programs run: off, read-only, workspace or staged.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "net",
+        takes: Takes::Hosts,
+        default: "\"none\"",
+        about: "Whom programs can talk to: none, full, or hosts separated by commas.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "env",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Variables that programs get besides the usual: names to pass on, or \"NAME=value\".",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "pass_through",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Names of directories, besides the usual, in which programs change what is really there; it cannot be undone.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "hidden",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Files and directories, besides the usual, that programs cannot look into: absolute paths.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "protected",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Places of the workspace, besides the usual, that programs cannot change.",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "memory_megabytes",
+        takes: Takes::Number,
+        default: "4096",
+        about: "Memory that a program may use, with all that it starts.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "processes",
+        takes: Takes::Number,
+        default: "512",
+        about: "Processes that a program may start.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "soft_limit",
+        takes: Takes::Number,
+        default: "0",
+        about: "Seconds after which a command that still runs goes on as a job; 0: it does not.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
         name: "timeout",
         takes: Takes::Number,
         default: "600",
@@ -121,6 +187,27 @@ pub(crate) const KEYS: &[Key] = &[
         about: "How long an answer may be served again.",
         in_workspace: InWorkspace::Lower,
     },
+    Key {
+        name: "undo_megabytes",
+        takes: Takes::Number,
+        default: "2048",
+        about: "How much is kept of what was there before changes; the oldest goes first.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "undo_days",
+        takes: Takes::Number,
+        default: "30",
+        about: "How long changes can be undone.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "sync",
+        takes: Takes::Number,
+        default: "1",
+        about: "1: a change counts as made when the disk has it. 0: when the kernel has it, which a kill cannot undo but a loss of power can.",
+        in_workspace: InWorkspace::Never,
+    },
 ];
 
 /// Where a value came from.
@@ -153,6 +240,8 @@ struct Setting {
 #[derive(Debug, Default)]
 pub(crate) struct Config {
     settings: Vec<Setting>,
+    /// The command tools of the workspace, as they were when a person trusted them.
+    pub(crate) command_tools: Vec<CommandFile>,
     /// What was left out and why, for a person to read.
     pub(crate) warnings: Vec<String>,
 }
@@ -215,6 +304,13 @@ impl Config {
         self.last("mode").map_or(Ok(Mode::default()), |setting| mode_of(&setting.value))
     }
 
+    /// How programs run.
+    pub(crate) fn confinement(&self) -> Result<Confinement> {
+        let level = self.last("sandbox").map(|setting| level_of(&setting.value)).transpose()?;
+        let network = self.last("net").map(|setting| network_of(&setting.value)).transpose()?;
+        Ok(Confinement { level: level.unwrap_or_default(), network: network.unwrap_or_default() })
+    }
+
     /// Every rule, with the layer that it came from. One that does not parse is a warning, never the end.
     pub(crate) fn rules(&mut self) -> Vec<(Decision, Rule)> {
         let mut rules = Vec::new();
@@ -275,7 +371,7 @@ impl Config {
                 Value::Array(self.names(key.name).into_iter().map(Value::String).collect())
                     .to_string()
             }
-            Takes::Mode | Takes::Number => {
+            Takes::Mode | Takes::Level | Takes::Hosts | Takes::Number => {
                 said.last().map_or_else(String::new, |(value, _)| value.clone())
             }
         };
@@ -311,6 +407,8 @@ fn check(key: &Key, value: &Value) -> Result<()> {
     let is_list = || value.as_array().is_some_and(|list| list.iter().all(Value::is_str));
     match key.takes {
         Takes::Mode => mode_of(value).map(drop),
+        Takes::Level => level_of(value).map(drop),
+        Takes::Hosts => network_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
         Takes::Number => bail!("it must be a whole number, 0 or more"),
         Takes::Rules | Takes::Names if is_list() => Ok(()),
@@ -321,6 +419,21 @@ fn check(key: &Key, value: &Value) -> Result<()> {
 fn mode_of(value: &Value) -> Result<Mode> {
     let text = value.as_str().context("a mode is a text: ask, auto, plan, deny or yolo")?;
     text.parse().map_err(anyhow::Error::msg)
+}
+
+fn level_of(value: &Value) -> Result<Level> {
+    let text =
+        value.as_str().context("a sandbox is a text: off, read-only, workspace or staged")?;
+    text.parse().map_err(anyhow::Error::msg)
+}
+
+fn network_of(value: &Value) -> Result<NetworkAccess> {
+    let text = value.as_str().context("a network is a text: none, full, or hosts")?;
+    let network: NetworkAccess = text.parse()?;
+    if let NetworkAccess::Hosts(hosts) = &network {
+        windlass::check_hosts(hosts)?;
+    }
+    Ok(network)
 }
 
 /// From allowing everything to allowing nothing.

@@ -5,6 +5,7 @@
 
 mod command;
 mod config;
+mod job_socket;
 mod options;
 mod places;
 mod setup;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use windlass_core::{Mode, Role, Rule, SessionId};
+use windlass_core::{Level, Mode, Role, Rule, SessionId};
 
 /// Run the tool calls of language models: fast, confined, reversible, on the record.
 #[derive(Debug, Parser)]
@@ -16,6 +16,7 @@ pub(crate) struct Arguments {
 }
 
 /// Options that every command takes, before or after its name.
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Debug, Args)]
 pub(crate) struct Global {
     /// The workspace.
@@ -45,15 +46,18 @@ pub(crate) struct Global {
     /// A named set of tools: explorer, planner, coder.
     #[arg(long, global = true, value_name = "ROLE")]
     pub(crate) role: Option<Role>,
-    /// How processes run. No tool of this version starts one.
-    #[arg(long, global = true, value_name = "LEVEL", hide = true)]
-    pub(crate) sandbox: Option<Sandbox>,
-    /// Network of sandboxed processes. No tool of this version starts one.
-    #[arg(long, global = true, value_name = "HOSTS", hide = true)]
+    /// How programs run: off, read-only, workspace, staged.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(crate) sandbox: Option<Level>,
+    /// Whom programs can talk to: none, full, or hosts separated by commas.
+    #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) net: Option<String>,
     /// Append to this session; it is created if there is none [default: a new one].
     #[arg(long, global = true, value_name = "ID", value_parser = session_id)]
     pub(crate) session: Option<SessionId>,
+    /// Hold changes of files as proposals instead of making them; see `windlass proposals`.
+    #[arg(long, global = true)]
+    pub(crate) proposals: bool,
     /// Approve what would be asked (never what is denied).
     #[arg(long, global = true)]
     pub(crate) yes: bool,
@@ -72,15 +76,6 @@ pub(crate) struct Global {
         hide_possible_values = true
     )]
     pub(crate) color: Color,
-}
-
-/// How processes run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sandbox {
-    Off,
-    ReadOnly,
-    Workspace,
-    Staged,
 }
 
 /// When to use colours.
@@ -102,13 +97,19 @@ pub(crate) enum Command {
     Tools(Tools),
     /// Serve the tools to an MCP host over stdin and stdout.
     Mcp,
+    /// Take back what calls did to files, or show what can be taken back.
+    Undo(UndoCommand),
+    /// Look at changes that are only proposed; apply or drop them.
+    Proposals(ProposalsCommand),
     /// Look at earlier sessions.
     Sessions(Sessions),
+    /// Look at programs that go on behind the calls of running sessions, or end them.
+    Jobs(JobsCommand),
     /// Show the journal, or check that nobody changed it.
     Log(Log),
     /// Say what the policy would decide, and why.
     Policy(PolicyCommand),
-    /// Let the configuration of a workspace take effect.
+    /// Let the configuration and the command tools of a workspace take effect.
     Trust(Trust),
     /// Show the configuration in force and where each value comes from.
     Config(ConfigCommand),
@@ -171,6 +172,57 @@ pub(crate) enum ToolsFormat {
     Markdown,
 }
 
+/// `windlass undo`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without options, the last change of this workspace that is not undone yet is taken back; \
+    repeating it walks back. With --session ID, all changes of that session. An undo is a change itself: \
+    --call of it does it again."
+)]
+pub(crate) struct UndoCommand {
+    /// Show the changes of this workspace (or of --session ID), the newest first.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Take back the changes of this call.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["turn", "list"])]
+    pub(crate) call: Option<String>,
+    /// Take back the changes of this turn.
+    #[arg(long, value_name = "ID", conflicts_with = "list")]
+    pub(crate) turn: Option<String>,
+    /// Only say what would happen.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// `windlass proposals`
+#[derive(Debug, Args)]
+pub(crate) struct ProposalsCommand {
+    #[command(subcommand)]
+    pub(crate) what: Option<ProposalsWhat>,
+}
+
+/// What to do with proposals: those of --session ID, or of the only session that has any.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProposalsWhat {
+    /// List them.
+    List,
+    /// Show what would change, word by word.
+    Show {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+    /// Make the changes, all or none.
+    Apply {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+    /// Forget them.
+    Drop {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+}
+
 /// `windlass sessions`
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
@@ -200,6 +252,36 @@ pub(crate) enum SessionsCommand {
         /// Its id.
         #[arg(value_parser = session_id)]
         id: SessionId,
+    },
+}
+
+/// `windlass jobs`
+#[derive(Debug, Args)]
+pub(crate) struct JobsCommand {
+    #[command(subcommand)]
+    pub(crate) what: Option<JobsWhat>,
+}
+
+/// What to do with jobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsWhat {
+    /// List them.
+    List,
+    /// Print what one has printed.
+    Output {
+        /// Its id.
+        job: String,
+        /// Go on with what comes, until it ends.
+        #[arg(long)]
+        follow: bool,
+    },
+    /// End one, with everything that it started.
+    Kill {
+        /// Its id.
+        job: String,
+        /// What to tell it first.
+        #[arg(long, default_value = "TERM")]
+        signal: String,
     },
 }
 

@@ -15,6 +15,11 @@ pub(crate) fn config() -> Result<PathBuf> {
     base("XDG_CONFIG_HOME", ".config")
 }
 
+/// The person's own command tools.
+pub(crate) fn command_tools() -> Result<PathBuf> {
+    Ok(config()?.join("tools"))
+}
+
 fn base(variable: &str, in_home: &str) -> Result<PathBuf> {
     let given = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = match given {

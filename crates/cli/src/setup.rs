@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use windlass::{DrainAtClose, Store, Windlass};
-use windlass_core::{Overrides, Predicate, Secrets, Session};
+use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
+use windlass_core::{Overrides, Predicate, Secrets, Session, SessionId};
 
 use crate::config::Config;
 use crate::options::Global;
 use crate::terminal::{self, Person};
+use crate::trust::{Acting, Role};
 use crate::{places, trust};
 
 /// An engine, and the session that this command's calls belong to.
@@ -31,7 +32,17 @@ pub(crate) enum Journal {
 }
 
 impl Setup {
+    /// For calls of a model: they belong to the session that was named, or to a new one.
     pub(crate) fn open(global: &Global, journal: Journal) -> Result<Self> {
+        Self::with_session(global, journal, global.session.clone())
+    }
+
+    /// For what a person does: a session of its own. The one that was named is what it is about.
+    pub(crate) fn for_person(global: &Global, journal: Journal) -> Result<Self> {
+        Self::with_session(global, journal, None)
+    }
+
+    fn with_session(global: &Global, journal: Journal, id: Option<SessionId>) -> Result<Self> {
         let workspace = workspace(global)?;
         let state = state(global)?;
         let mut config = config(global, &workspace, &state)?;
@@ -55,19 +66,85 @@ impl Setup {
         } else if let Some(person) = Person::at_terminal() {
             builder = builder.approver(person);
         }
+        let megabytes = config.number("undo_megabytes").saturating_mul(1 << 20);
+        let days = config.number("undo_days").saturating_mul(24 * 60 * 60);
+        builder = builder.undo_limits(megabytes, Duration::from_secs(days));
+        if config.number("sync") == 0 {
+            builder = builder.durability(Durability::Kernel);
+        }
+        builder = builder.processes(processes(&config, &state)?);
+        if let Ok(tools) = places::command_tools() {
+            builder = builder.command_tools(tools);
+        }
+        builder = builder.trusted_command_files(std::mem::take(&mut config.command_tools));
+        if !global.quiet {
+            builder = builder.configure(|engine| engine.on_warning(terminal::tell));
+        }
         for warning in &config.warnings {
             terminal::note(global, warning);
         }
         let predicate = predicate(global, &config);
+        let soft_limit = Some(config.number("soft_limit")).filter(|seconds| *seconds > 0);
+        let overrides =
+            Overrides { soft_limit: soft_limit.map(Duration::from_secs), ..Overrides::default() };
         let windlass = builder.configure(move |engine| limits(engine, &config)).build()?;
-        let id = global.session.clone().unwrap_or_else(|| windlass.new_session_id());
+        for line in windlass.recovered() {
+            terminal::note(global, line);
+        }
+        let is_named = id.is_some();
+        let id = id.unwrap_or_else(|| windlass.new_session_id());
         if let Some(store) = windlass.store() {
             store.session_started(&id, &workspace, None);
         }
-        let session = Arc::new(
-            Session::new(id).with_predicate(predicate).with_overrides(Overrides::default()),
-        );
+        let session = Session::new(id).with_predicate(predicate).with_overrides(overrides);
+        if let (Some(store), true) = (windlass.store(), is_named) {
+            recall(store, &session)?;
+        }
+        let session = if global.proposals && journal != Journal::Unneeded {
+            windlass.proposing(session)?
+        } else {
+            Arc::new(session)
+        };
         Ok(Self { windlass, session })
+    }
+}
+
+/// How programs run.
+fn processes(config: &Config, state: &Path) -> Result<ProcessSettings> {
+    let usual = ProcessSettings::default();
+    let mut pass_through = usual.pass_through.clone();
+    pass_through.extend(config.names("pass_through"));
+    Ok(ProcessSettings {
+        confinement: config.confinement()?,
+        state: Some(state.to_owned()),
+        environment: config.names("env"),
+        pass_through,
+        hidden: config.names("hidden").into_iter().map(PathBuf::from).collect(),
+        protected: config.names("protected").into_iter().map(PathBuf::from).collect(),
+        memory: config.number("memory_megabytes").saturating_mul(1 << 20),
+        processes: config.number("processes"),
+        ..usual
+    })
+}
+
+/// Tells a session what earlier parts of it have seen of files.
+fn recall(store: &Store, session: &Session) -> Result<()> {
+    let mut after = 0;
+    loop {
+        let rows = match store.records(Some(session.id()), after, 1_000) {
+            // It begins now.
+            Err(StoreError::UnknownSession(_)) => return Ok(()),
+            rows => rows?,
+        };
+        let Some(last) = rows.last() else { return Ok(()) };
+        after = last.seq;
+        for body in rows.iter().filter_map(|row| row.body.as_deref()) {
+            if body.contains("\"seen\":")
+                && let Ok(body) = serde_json::from_str::<serde_json::Value>(body)
+            {
+                session.recall(&body["seen"]);
+            }
+        }
     }
 }
 
@@ -107,6 +184,12 @@ pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<
     if let Some(mode) = global.mode {
         config.set("mode", mode.to_string());
     }
+    if let Some(level) = global.sandbox {
+        config.set("sandbox", level.to_string());
+    }
+    if let Some(hosts) = &global.net {
+        config.set("net", hosts.as_str());
+    }
     for (key, rules) in [("allow", &global.allow), ("deny", &global.deny)] {
         if !rules.is_empty() {
             config.set(key, rules.iter().map(ToString::to_string).collect::<Vec<_>>());
@@ -117,21 +200,33 @@ pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<
 
 /// What the workspace says, if a person trusts it.
 fn add_workspace(config: &mut Config, workspace: &Path, state: &Path) -> Result<()> {
-    let acting = trust::acting(workspace)?;
+    let (acting, warnings) = trust::acting(workspace)?;
     if acting.is_empty() {
         return Ok(());
     }
     if !trust::is_trusted(state, workspace, &acting) {
-        config.warnings.push(
-            "the configuration of this workspace is not in force: look at it with `windlass trust`"
-                .into(),
-        );
+        config.warnings.push(not_in_force(&acting));
         return Ok(());
     }
+    config.warnings.extend(warnings);
     for file in acting {
-        config.add_workspace(&file.text, &file.path)?;
+        match file.role {
+            Role::Config => config.add_workspace(&file.text, &file.path)?,
+            Role::CommandTool => config.command_tools.push(file.into_command_file()),
+        }
     }
     Ok(())
+}
+
+/// What a person is told of a workspace that they have not trusted, or not as it is now.
+fn not_in_force(acting: &[Acting]) -> String {
+    let tools = acting.iter().filter(|file| file.role == Role::CommandTool).count();
+    let what = match (tools, acting.len() - tools) {
+        (0, _) => "the configuration of this workspace is",
+        (_, 0) => "the command tools of this workspace are",
+        _ => "the configuration and the command tools of this workspace are",
+    };
+    format!("{what} not in force: `windlass trust` shows and allows what is there")
 }
 
 fn predicate(global: &Global, config: &Config) -> Predicate {

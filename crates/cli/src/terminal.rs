@@ -9,17 +9,21 @@ use windlass_core::{Answer, ApprovalRequest, Approver, BoxFuture, quote};
 use crate::options::{Color, Global};
 
 /// Prints an error with its causes.
-#[expect(clippy::print_stderr, reason = "this is the one place that does")]
 pub(crate) fn report(error: &anyhow::Error) {
-    eprintln!("windlass: {}", quote::visible(&format!("{error:#}")));
+    tell(&format!("{error:#}"));
 }
 
 /// Tells a person something that is not an error.
-#[expect(clippy::print_stderr, reason = "this is the one place that does")]
 pub(crate) fn note(global: &Global, message: &str) {
     if !global.quiet {
-        eprintln!("windlass: {}", quote::visible(message));
+        tell(message);
     }
+}
+
+/// A line to whoever watches. That nobody can be told is no reason not to go on, and there is nobody to tell it.
+pub(crate) fn tell(message: &str) {
+    let line = format!("windlass: {}\n", quote::visible(message));
+    drop(std::io::stderr().write_all(line.as_bytes()));
 }
 
 /// Prints an answer and a line's end if it has none. On a terminal, nothing in it can act as a control sequence.
@@ -33,6 +37,14 @@ pub(crate) fn print(text: &str) -> Result<()> {
     if !text.is_empty() && !text.ends_with('\n') {
         stdout.write_all(b"\n")?;
     }
+    stdout.flush()?;
+    Ok(())
+}
+
+/// Prints what we have put colours into ourselves; what came from elsewhere must have been made visible before.
+pub(crate) fn print_painted(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes())?;
     stdout.flush()?;
     Ok(())
 }
@@ -65,6 +77,24 @@ impl Paint {
                 std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
             }
         })
+    }
+
+    pub(crate) fn is_on(self) -> bool {
+        self.0
+    }
+
+    /// A text with diffs in it: what is new in green, what is gone in red.
+    pub(crate) fn diff(self, text: &str) -> String {
+        if !self.0 {
+            return text.to_owned();
+        }
+        let paint = |line: &str| match line.as_bytes().first() {
+            Some(b'+') => self.green(line),
+            Some(b'-') => self.red(line),
+            Some(b'@') => self.with("36", line),
+            _ => line.to_owned(),
+        };
+        text.lines().map(|line| paint(&quote::visible(line))).collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn bold(self, text: &str) -> String {

@@ -1,6 +1,7 @@
 //! Which workspaces a person trusts: by the content of everything in them that could act, not by their names.
 //!
-//! Until a workspace is trusted, its configuration is not even parsed. A change of one byte asks for trust again.
+//! Until a workspace is trusted, neither its configuration nor its command tools are even parsed. A change of one byte, a file more
+//! or a file less asks for trust again.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -8,30 +9,49 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use windlass::CommandFile;
 
-/// What could act in a workspace, relative to it.
-const ACTING: &[&str] = &[".windlass/config.toml"];
+/// What a workspace says about how we work.
+const CONFIG: &str = ".windlass/config.toml";
+/// Where its command tools are.
+const TOOLS: &str = ".windlass/tools";
+
+/// What a file that could act is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    Config,
+    CommandTool,
+}
 
 /// A file that could act, and what is in it.
 pub(crate) struct Acting {
+    pub(crate) role: Role,
     pub(crate) path: PathBuf,
     pub(crate) text: String,
 }
 
-/// Everything in a workspace that could act.
-pub(crate) fn acting(workspace: &Path) -> Result<Vec<Acting>> {
+impl Acting {
+    /// As a file that may be a tool.
+    pub(crate) fn into_command_file(self) -> CommandFile {
+        CommandFile { path: self.path, text: self.text }
+    }
+}
+
+/// Everything in a workspace that could act, and what is to be said of what could not be read.
+pub(crate) fn acting(workspace: &Path) -> Result<(Vec<Acting>, Vec<String>)> {
     let mut found = Vec::new();
-    for name in ACTING {
-        let path = workspace.join(name);
-        match std::fs::read_to_string(&path) {
-            Ok(text) => found.push(Acting { path, text }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", path.display()));
-            }
+    let path = workspace.join(CONFIG);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => found.push(Acting { role: Role::Config, path, text }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", path.display()));
         }
     }
-    Ok(found)
+    let (tools, warnings) = windlass::command_files(&workspace.join(TOOLS));
+    let tool = |CommandFile { path, text }| Acting { role: Role::CommandTool, path, text };
+    found.extend(tools.into_iter().map(tool));
+    Ok((found, warnings))
 }
 
 /// Whether a person has trusted exactly this.
@@ -93,15 +113,33 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (state, workspace) = (folder.path().join("state"), folder.path().join("w"));
         std::fs::create_dir_all(workspace.join(".windlass")).expect("a folder");
+        let acting = |workspace: &Path| acting(workspace).expect("readable").0;
         std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"").expect("a file");
-        let before = acting(&workspace).expect("readable");
+        let before = acting(&workspace);
         assert_eq!(before.len(), 1);
         assert!(!is_trusted(&state, &workspace, &before));
         trust(&state, &workspace, &before).expect("trusted");
         assert!(is_trusted(&state, &workspace, &before));
         assert!(!is_trusted(&state, folder.path(), &before));
         std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"deny\"").expect("a file");
-        assert!(!is_trusted(&state, &workspace, &acting(&workspace).expect("readable")));
+        assert!(!is_trusted(&state, &workspace, &acting(&workspace)));
+        std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"").expect("a file");
+        assert!(is_trusted(&state, &workspace, &acting(&workspace)));
+        std::fs::create_dir(workspace.join(TOOLS)).expect("a folder");
+        let tool = workspace.join(TOOLS).join("a.md");
+        for content in ["one", "two"] {
+            std::fs::write(&tool, content).expect("a file");
+            let with_tool = acting(&workspace);
+            assert_eq!(with_tool.len(), 2);
+            assert!(!is_trusted(&state, &workspace, &with_tool), "{content}");
+            trust(&state, &workspace, &with_tool).expect("trusted");
+            assert!(is_trusted(&state, &workspace, &with_tool));
+        }
+        std::fs::rename(&tool, workspace.join(TOOLS).join("b.md")).expect("renamed");
+        assert!(!is_trusted(&state, &workspace, &acting(&workspace)), "another name");
+        std::fs::remove_dir_all(workspace.join(TOOLS)).expect("removed");
+        assert!(!is_trusted(&state, &workspace, &acting(&workspace)), "one less");
+        trust(&state, &workspace, &before).expect("trusted");
         std::fs::write(state.join("trust.json"), "garbage").expect("a file");
         assert!(!is_trusted(&state, &workspace, &before));
     }

@@ -8,6 +8,8 @@
 
 mod bad_input;
 mod call;
+mod command_tools;
+mod concurrency;
 mod config;
 mod journal;
 mod kill;
@@ -16,3 +18,4 @@ mod mcp_clients;
 mod run;
 mod support;
 mod tools;
+mod undo;

@@ -35,6 +35,11 @@ impl Home {
         self.folder.path().join("work")
     }
 
+    /// The person's own configuration.
+    pub(crate) fn config(&self) -> PathBuf {
+        self.folder.path().join("home/.config/windlass")
+    }
+
     pub(crate) fn state(&self) -> PathBuf {
         self.folder.path().join("home/.local/state/windlass")
     }

@@ -17,7 +17,12 @@ pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
         let Setup { windlass, session } = Setup::open(global, Journal::Brief)?;
         until_interrupted(&session, windlass.call(&session, call)).await
     })??;
-    print(global, &result)?;
+    show(global, &result)
+}
+
+/// Prints a result; the exit code says how the call ended.
+pub(super) fn show(global: &Global, result: &CallResult) -> Result<ExitCode> {
+    print(global, result)?;
     Ok(ExitCode::from(result.outcome.exit_code()))
 }
 

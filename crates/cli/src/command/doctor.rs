@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use windlass::{RandomIds, Windlass};
-use windlass_core::{IdSource as _, Mode, Outcome, ToolCall};
+use windlass::{ProcessSettings, RandomIds, Windlass};
+use windlass_core::{IdSource as _, Level, Mode, NetworkAccess, Outcome, ToolCall};
 
 use super::block_on;
 use crate::options::Global;
-use crate::setup;
 use crate::terminal::{self, Paint};
+use crate::{places, setup};
 
 /// One thing that was tried.
 struct Check {
@@ -47,10 +47,10 @@ impl From<Result<String>> for Found {
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     let tried = |name, how, found: Result<String>| Check { name, how, found: found.into() };
-    let absent = |name, text| Check { name, how: "", found: Found::Absent(text) };
     let checks = [
         tried("workspace", "opened it and resolved a path in it", workspace(global)),
         tried("configuration", "read every layer", configuration(global)),
+        tried("command tools", "read every file", command_tools(global)),
         tried("journal", "opened it and followed its chain", journal(global)),
         tried(
             "confinement",
@@ -62,8 +62,17 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
             "replaced a file and looked for what was left behind",
             atomic_writes(),
         ),
-        absent("processes", "no tool of this version starts a process: nothing to confine"),
-        absent("undo", "not in this version: changes cannot be taken back yet"),
+        tried("sandbox", "let a command attack the machine from inside", sandbox(global)),
+        tried("network", "let a command look for a way out", network(global)),
+        tried("staged runs", "let a command delete everything, and took it back", staged()),
+        tried("process trees", "let a command leave processes behind", trees(global)),
+        Check {
+            name: "Landlock",
+            how: "asked the kernel; a second fence around what the sandbox allows",
+            found: landlock(),
+        },
+        tried("undo", "changed, created and moved files, and took it all back", undo()),
+        tried("undo history", "opened it", history(global)),
     ];
     if global.json {
         let report: Vec<_> = checks.iter().map(as_json).collect();
@@ -117,6 +126,23 @@ fn configuration(global: &Global) -> Result<String> {
         format!("; {}", config.warnings.join("; "))
     };
     Ok(format!("mode {mode}, {rules} rules{warnings}"))
+}
+
+/// The command tools of the person and, if it is trusted, of the workspace.
+fn command_tools(global: &Global) -> Result<String> {
+    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
+    let (mut files, mut wrong) = places::command_tools()
+        .map_or_else(|_| Default::default(), |own| windlass::command_files(&own));
+    files.extend(config.command_tools);
+    let mut names = Vec::new();
+    for file in &files {
+        match file.definition() {
+            Ok(definition) => names.push(definition.name().to_owned()),
+            Err(why) => wrong.push(why),
+        }
+    }
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    Ok(if names.is_empty() { "there are none".to_owned() } else { names.join(", ") })
 }
 
 fn journal(global: &Global) -> Result<String> {
@@ -183,4 +209,169 @@ fn atomic_writes() -> Result<String> {
         .collect();
     ensure!(left.iter().all(|name| name == "new.txt"), "something was left behind: {left:?}");
     Ok("a file is wholly old or wholly new".into())
+}
+
+/// What a command tries from inside. What came of it is looked at from outside, where that can be seen: a command may well write to
+/// a file of that name which nobody else sees.
+const ATTACKS: &str = r#"
+try() { if eval "$2" 2>/dev/null; then echo "REACHED: $1"; fi; }
+echo x > "$OUTSIDE/planted"
+chmod 777 "$OUTSIDE/file"
+touch -d 1980-01-01 "$OUTSIDE/file"
+rm -f "$OUTSIDE/file"
+echo x > .git/hooks/post-checkout
+mv .git elsewhere
+try "our own state" 'ls "$STATE"/*'
+try "other processes" 'kill -0 "$DOCTOR"'
+try "mounting" 'mount -t tmpfs none /mnt'
+try "a setuid program" 'cp /bin/true own && chmod u+s own'
+"#;
+/// How many there are.
+const ATTACKS_COUNT: usize = 10;
+
+/// A command of bash in a workspace of its own, confined as this invocation would confine it.
+fn attack(global: &Global, scratch: &Scratch, script: &str) -> Result<windlass_core::CallResult> {
+    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
+    let confinement = config.confinement()?;
+    let state = scratch.0.join("state");
+    let environment = vec![
+        format!("OUTSIDE={}", scratch.0.display()),
+        format!("STATE={}", state.display()),
+        format!("DOCTOR={}", std::process::id()),
+    ];
+    let processes = ProcessSettings { confinement, environment, ..ProcessSettings::default() };
+    let windlass = Windlass::builder(scratch.0.join("work"))
+        .mode(Mode::Yolo)
+        .state(&state)
+        .processes(processes)
+        .build()?;
+    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+    let input = json!({"command": script, "timeout": 20});
+    block_on(windlass.call(&session, ToolCall::new("bash", input)))
+}
+
+fn sandbox(global: &Global) -> Result<String> {
+    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
+    let confinement = config.confinement()?;
+    ensure!(confinement.level != Level::Off, "it is off: commands can do all that you can");
+    let scratch = Scratch::new()?;
+    let (outside, hooks) = (scratch.0.join("file"), scratch.0.join("work/.git/hooks"));
+    std::fs::create_dir_all(&hooks)?;
+    std::fs::write(&outside, "outside")?;
+    let facts = |path: &std::path::Path| {
+        let found = std::fs::metadata(path).ok()?;
+        Some((found.permissions(), found.modified().ok()?, std::fs::read(path).ok()?))
+    };
+    let before = facts(&outside);
+    let result = attack(global, &scratch, ATTACKS)?;
+    let text = result.output.to_text();
+    ensure!(result.outcome != Outcome::Fault, "{text}");
+    let mut reached: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("REACHED: ")).collect();
+    for (what, is_reached) in [
+        ("a file outside", facts(&outside) != before),
+        ("a directory outside", scratch.0.join("planted").exists()),
+        ("what git runs", hooks.read_dir().map_or(true, |mut hooks| hooks.next().is_some())),
+    ] {
+        if is_reached {
+            reached.push(what);
+        }
+    }
+    ensure!(reached.is_empty(), "a command reached {}", reached.join(", "));
+    Ok(format!("{ATTACKS_COUNT} attacks from inside failed ({confinement})"))
+}
+
+fn network(global: &Global) -> Result<String> {
+    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
+    let confinement = config.confinement()?;
+    if confinement.network == NetworkAccess::Full || confinement.level == Level::Off {
+        return Ok("open: commands can talk to everybody".into());
+    }
+    let scratch = Scratch::new()?;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let port = listener.local_addr()?.port();
+    let script = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo REACHED; true");
+    let text = attack(global, &scratch, &script)?.output.to_text();
+    ensure!(!text.contains("REACHED"), "a command reached a server on this machine");
+    Ok(match confinement.network {
+        NetworkAccess::Hosts(hosts) => format!("only to {}", hosts.join(", ")),
+        _ => "closed, also to this machine itself".to_owned(),
+    })
+}
+
+/// Lets a command delete everything, and takes it back.
+fn staged() -> Result<String> {
+    let scratch = Scratch::new()?;
+    let work = scratch.0.join("work");
+    std::fs::create_dir_all(work.join("src"))?;
+    std::fs::write(work.join("src/main.rs"), "fn main() {}\n")?;
+    let windlass =
+        Windlass::builder(&work).mode(Mode::Auto).state(scratch.0.join("state")).build()?;
+    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+    let remove = ToolCall::new("bash", json!({"command": "rm -rf *"}));
+    let result = block_on(windlass.call(&session, remove))?;
+    ensure!(result.outcome == Outcome::Ok, "{}", result.output.to_text());
+    ensure!(std::fs::read_dir(&work)?.count() == 0, "the command did not do what it was told");
+    let result = block_on(windlass.undo(&session, windlass::Undo::Last))?;
+    ensure!(result.outcome == Outcome::Ok, "{}", result.output.to_text());
+    ensure!(std::fs::read(work.join("src/main.rs"))? == b"fn main() {}\n", "it did not come back");
+    Ok("what commands do to the workspace can be taken back".into())
+}
+
+/// Lets a command leave processes behind in every way that is known.
+fn trees(global: &Global) -> Result<String> {
+    let scratch = Scratch::new()?;
+    let marker = format!("windlass-doctor-{:x}", RandomIds::default().next());
+    let script = format!(
+        "export {marker}=1; setsid sleep 300 & (setsid sleep 300 &) ; nohup sleep 300 >/dev/null 2>&1 & exit 0",
+        marker = marker.replace('-', "_")
+    );
+    attack(global, &scratch, &script)?;
+    let marker = marker.replace('-', "_");
+    let left = std::fs::read_dir("/proc")?.flatten().filter(|process| {
+        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        environment.windows(marker.len()).any(|part| part == marker.as_bytes())
+    });
+    let left = left.count();
+    ensure!(left == 0, "{left} processes outlived their command");
+    Ok("nothing outlives its command".into())
+}
+
+fn landlock() -> Found {
+    match windlass::landlock_version() {
+        0 => Found::Absent("the kernel has none: the mounts of the sandbox are the only fence"),
+        version => Found::Works(format!("version {version}")),
+    }
+}
+
+/// Takes back changes of each kind, in a history that lasts.
+fn undo() -> Result<String> {
+    let scratch = Scratch::new()?;
+    let work = scratch.0.join("work");
+    std::fs::write(work.join("old.txt"), "old\n")?;
+    let windlass =
+        Windlass::builder(&work).mode(Mode::Auto).state(scratch.0.join("state")).build()?;
+    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+    let patch = "*** Begin Patch\n*** Update File: old.txt\n*** Move to: moved/new.txt\n@@\n-old\n+new\n\
+        *** Add File: added.txt\n+added\n*** End Patch\n";
+    let result =
+        block_on(windlass.call(&session, ToolCall::new("patch", json!({"patch": patch}))))?;
+    ensure!(result.outcome == Outcome::Ok, "{}", result.output.to_text());
+    let result = block_on(windlass.undo(&session, windlass::Undo::Last))?;
+    ensure!(result.outcome == Outcome::Ok, "{}", result.output.to_text());
+    let left: Vec<_> = std::fs::read_dir(&work)?.flatten().map(|entry| entry.file_name()).collect();
+    ensure!(left.iter().all(|name| name == "old.txt"), "something was left behind: {left:?}");
+    ensure!(std::fs::read(work.join("old.txt"))? == b"old\n", "the old content did not come back");
+    Ok("what tools change can be taken back".into())
+}
+
+fn history(global: &Global) -> Result<String> {
+    let setup = setup::Setup::for_person(global, setup::Journal::On)?;
+    let Some(history) = setup.windlass.lasting_history() else {
+        return Ok("nothing is kept".into());
+    };
+    let status = history.status()?;
+    let oldest =
+        status.oldest.map_or_else(String::new, |at| format!(", since {}", windlass_store::utc(at)));
+    Ok(format!("{} changes, {} KiB{oldest}", status.checkpoints, status.bytes / 1024))
 }

@@ -6,18 +6,22 @@ use anyhow::Result;
 use windlass_mcp::Options;
 
 use super::{block_on, until_interrupted};
+use crate::job_socket::JobSocket;
 use crate::options::Global;
-use crate::setup::{Journal, Setup};
+use crate::setup::{self, Journal, Setup};
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     block_on(async {
         let Setup { windlass, session } = Setup::open(global, Journal::On)?;
+        let _jobs = JobSocket::open(&setup::state(global)?, &session);
         let served = windlass_mcp::serve_stdio(
             windlass.engine().clone(),
             session.clone(),
             Options::default(),
         );
-        until_interrupted(&session, served).await??;
+        let served = until_interrupted(&session, served).await;
+        session.end_jobs().await;
+        served??;
         Ok(ExitCode::SUCCESS)
     })?
 }

@@ -10,35 +10,53 @@ use serde_json::{Value, json};
 use windlass_core::{CallResult, Event, ToolCall, wire};
 
 use super::{block_on, until_interrupted};
+use crate::job_socket::JobSocket;
 use crate::options::{Global, Run};
-use crate::setup::{Journal, Setup};
+use crate::setup::{self, Journal, Setup};
 use crate::terminal;
 
 /// A longer line is not a call.
 const LONGEST_LINE: usize = 64 << 20;
 
 pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
-    let mut lines = open(&run.file)?;
+    let lines = open(&run.file)?;
     block_on(async {
         let setup = Setup::open(global, Journal::On)?;
-        let mut line = Vec::new();
-        while let Some(kind) = read_line(&mut *lines, &mut line).context("cannot read the input")? {
-            match kind {
-                Line::TooLong(bytes) => print_error(&format!(
-                    "the line has {bytes} bytes; {LONGEST_LINE} are the most"
-                ))?,
-                Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
-                Line::Whole => answer(&setup, &line, run.events).await?,
-            }
-            if setup.session.is_cancelled() {
-                return Ok(ExitCode::from(130));
-            }
-        }
-        Ok(ExitCode::SUCCESS)
+        let _jobs = JobSocket::open(&setup::state(global)?, &setup.session);
+        let answered = answer_all(&setup, lines, run.events).await;
+        setup.session.end_jobs().await;
+        answered
     })?
 }
 
-fn open(path: &Path) -> Result<Box<dyn BufRead>> {
+async fn answer_all(setup: &Setup, lines: Lines, events: bool) -> Result<ExitCode> {
+    let mut reader = Some((lines, Vec::new()));
+    while let Some((mut lines, mut line)) = reader.take() {
+        // Elsewhere: what jobs print must be taken while we wait for the next line.
+        let read = tokio::task::spawn_blocking(move || {
+            let kind = read_line(&mut *lines, &mut line);
+            (kind, lines, line)
+        });
+        let (kind, lines, line) = read.await?;
+        let Some(kind) = kind.context("cannot read the input")? else { break };
+        match kind {
+            Line::TooLong(bytes) => {
+                print_error(&format!("the line has {bytes} bytes; {LONGEST_LINE} are the most"))?;
+            }
+            Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
+            Line::Whole => answer(setup, &line, events).await?,
+        }
+        if setup.session.is_cancelled() {
+            return Ok(ExitCode::from(130));
+        }
+        reader = Some((lines, line));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+type Lines = Box<dyn BufRead + Send>;
+
+fn open(path: &Path) -> Result<Lines> {
     if path == Path::new("-") {
         return Ok(Box::new(BufReader::new(std::io::stdin())));
     }

@@ -27,6 +27,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
         }
         SessionsCommand::Delete { id } => {
             store.delete_session(&id)?;
+            windlass_store::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
             terminal::note(
                 global,
                 &format!(

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::options::{Global, Trust};
 use crate::terminal::add;
+use crate::trust::Role;
 use crate::{setup, terminal, trust};
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
@@ -15,8 +16,11 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
         None => setup::workspace(global)?,
     };
     let state = setup::state(global)?;
-    let acting = trust::acting(&workspace)?;
+    let (acting, warnings) = trust::acting(&workspace)?;
     trust::trust(&state, &workspace, &acting)?;
+    for warning in &warnings {
+        terminal::note(global, warning);
+    }
     if global.json {
         let files: Vec<_> =
             acting.iter().map(|file| json!({"path": file.path, "text": file.text})).collect();
@@ -27,8 +31,11 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     if acting.is_empty() {
         text.push_str("nothing in it takes effect; a file that appears later asks again\n");
     }
-    for file in &acting {
+    for file in acting {
         add(&mut text, format_args!("\n{}:\n{}\n", file.path.display(), file.text));
+        if let (Role::CommandTool, Err(why)) = (file.role, file.into_command_file().definition()) {
+            add(&mut text, format_args!("not a tool: {why}\n"));
+        }
     }
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)

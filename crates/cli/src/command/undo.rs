@@ -1,0 +1,162 @@
+//! `windlass undo`: takes back what calls did to files, and shows what can be taken back.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use windlass::{Checkpoint, FileState, Query, RecordedChange, Undo};
+use windlass_core::{CallId, TurnId, quote};
+use windlass_store::utc;
+
+use super::{block_on, call, until_interrupted};
+use crate::options::{Global, UndoCommand};
+use crate::setup::{Journal, Setup, workspace};
+use crate::terminal::{self, Paint};
+
+/// How many paths of one change are named.
+const MAX_NAMED: usize = 4;
+
+pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
+    if options.list {
+        return list(global);
+    }
+    let what = match (&options.call, &options.turn, &global.session) {
+        (Some(call), ..) => Undo::Call(CallId::new(call.as_str())),
+        (_, Some(turn), _) => Undo::Turn(TurnId::new(turn.as_str())),
+        (_, _, Some(session)) => Undo::Session(session.clone()),
+        (None, None, None) => Undo::Last,
+    };
+    let setup = Setup::for_person(global, Journal::On)?;
+    let result = block_on(until_interrupted(&setup.session, async {
+        if options.dry_run {
+            setup.windlass.undo_preview(&setup.session, what).await
+        } else {
+            setup.windlass.undo(&setup.session, what).await
+        }
+    }))??;
+    let paint = Paint::of(global);
+    if global.json || !paint.is_on() {
+        return call::show(global, &result);
+    }
+    terminal::print_painted(&format!("{}\n", paint.diff(&result.output.to_text())))?;
+    Ok(ExitCode::from(result.outcome.exit_code()))
+}
+
+/// The changes of this workspace, or of a session, as a timeline: the newest first.
+fn list(global: &Global) -> Result<ExitCode> {
+    let setup = Setup::for_person(global, Journal::On)?;
+    let workspace = workspace(global)?;
+    let query = match &global.session {
+        Some(session) => Query::Session(session.clone()),
+        None => Query::Workspace(workspace.clone()),
+    };
+    let checkpoints = setup.windlass.history().checkpoints(&query)?;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    if global.json {
+        for checkpoint in &checkpoints {
+            serde_json::to_writer(&mut out, &as_json(checkpoint))?;
+            writeln!(out)?;
+        }
+    } else {
+        let paint = Paint::of(global);
+        let mut day = String::new();
+        for checkpoint in &checkpoints {
+            let at = utc(checkpoint.origin.at);
+            let (date, time) = at.split_once('T').unwrap_or(("", &at));
+            if date != day {
+                date.clone_into(&mut day);
+                writeln!(out, "{}", paint.bold(date))?;
+            }
+            writeln!(out, "{}", line(checkpoint, time, &workspace, paint))?;
+        }
+    }
+    out.flush()?;
+    if checkpoints.is_empty() {
+        terminal::note(global, "nothing was changed here that could be undone");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(checkpoint: &Checkpoint) -> Value {
+    let origin = &checkpoint.origin;
+    let changes: Vec<Value> = checkpoint
+        .changes
+        .iter()
+        .map(|change| {
+            json!({
+                "path": quote::path(&change.path),
+                "change": word(change),
+                "moved_from": change.moved_from.as_deref().map(quote::path),
+            })
+        })
+        .collect();
+    json!({
+        "call": origin.call, "session": origin.session, "turn": origin.turn, "tool": origin.tool,
+        "at": utc(origin.at), "undoes": origin.undoes, "undone_by": checkpoint.undone_by,
+        "changes": changes,
+    })
+}
+
+fn line(checkpoint: &Checkpoint, time: &str, workspace: &Path, paint: Paint) -> String {
+    let origin = &checkpoint.origin;
+    let time = time.split(['.', 'Z']).next().unwrap_or(time);
+    let mark = if checkpoint.can_be_undone() { paint.green("●") } else { paint.dim("○") };
+    let what = match origin.undoes.as_slice() {
+        [] => paint.bold(&quote::visible(&origin.tool)),
+        [one] => format!("{} of {one}", paint.yellow("undo")),
+        many => format!("{} of {} calls", paint.yellow("undo"), many.len()),
+    };
+    let undone = match &checkpoint.undone_by {
+        Some(by) => paint.dim(&format!("  (undone by {by})")),
+        None => String::new(),
+    };
+    format!(
+        "  {mark} {}  {}  {what}  {}{undone}  {}",
+        paint.dim(time),
+        origin.call,
+        paths(checkpoint, workspace),
+        paint.dim(&format!("session {}", origin.session))
+    )
+}
+
+/// What happened, by kind: `changed src/lib.rs, created a.txt and 3 more`.
+fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
+    let mut by_word: BTreeMap<&str, Vec<&RecordedChange>> = BTreeMap::new();
+    let moved = |change: &RecordedChange| {
+        checkpoint.changes.iter().any(|other| other.moved_from.as_ref() == Some(&change.path))
+    };
+    for change in checkpoint.changes.iter().filter(|change| !moved(change)) {
+        by_word.entry(word(change)).or_default().push(change);
+    }
+    let mut parts = Vec::new();
+    for (word, changes) in by_word {
+        let names: Vec<String> = changes
+            .iter()
+            .take(MAX_NAMED)
+            .map(|change| {
+                let path = change.path.strip_prefix(workspace).unwrap_or(&change.path);
+                quote::path(path).into_owned()
+            })
+            .collect();
+        let more = changes.len().saturating_sub(MAX_NAMED);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        parts.push(format!("{word} {}{rest}", names.join(" ")));
+    }
+    parts.join(", ")
+}
+
+fn word(change: &RecordedChange) -> &'static str {
+    match (&change.before, &change.after) {
+        _ if change.moved_from.is_some() => "moved",
+        (_, FileState::Absent) => "deleted",
+        (FileState::Absent, FileState::Directory { .. }) => "made",
+        (FileState::Absent, _) => "created",
+        (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
+            "set mode of"
+        }
+        _ => "changed",
+    }
+}

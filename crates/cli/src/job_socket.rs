@@ -1,0 +1,166 @@
+//! Jobs live in the process whose session started them. This is how another one looks at them: a socket in the state directory,
+//! one line of JSON each way.
+//!
+//! Nothing is kept on disk. What nobody answers for any more is not there any more, and its socket is removed by whoever finds that
+//! out.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+use windlass_core::{Job, Session, Signal, plain};
+
+/// The longest question.
+const LONGEST: u64 = 64 << 10;
+/// How much of an output one answer holds.
+const AT_ONCE: usize = 1 << 20;
+
+/// What can be asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub(crate) enum Question {
+    /// Which jobs there are.
+    List,
+    /// What one printed, from a place on.
+    Output { job: String, cursor: u64 },
+    /// To end one.
+    Kill { job: String, signal: String },
+}
+
+/// Answers for the jobs of a session for as long as it is there.
+#[derive(Debug)]
+pub(crate) struct JobSocket {
+    path: PathBuf,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl JobSocket {
+    /// Must be called inside a runtime. That nobody can look from outside is no reason not to work.
+    pub(crate) fn open(state: &Path, session: &Arc<Session>) -> Option<Self> {
+        let directory = directory(state);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
+        let path = directory.join(format!("{}.sock", std::process::id()));
+        drop(std::fs::remove_file(&path));
+        let listener = tokio::net::UnixListener::bind(&path).ok()?;
+        let session = Arc::downgrade(session);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let Some(session) = session.upgrade() else { return };
+                tokio::spawn(async move {
+                    let answered =
+                        tokio::time::timeout(Duration::from_secs(30), serve(stream, session));
+                    // Whoever asked and went away needs no answer.
+                    drop(answered.await);
+                });
+            }
+        });
+        Some(Self { path, task })
+    }
+}
+
+impl Drop for JobSocket {
+    fn drop(&mut self) {
+        self.task.abort();
+        drop(std::fs::remove_file(&self.path));
+    }
+}
+
+fn directory(state: &Path) -> PathBuf {
+    state.join("jobs")
+}
+
+async fn serve(mut stream: tokio::net::UnixStream, session: Arc<Session>) -> Result<()> {
+    let (read, mut write) = stream.split();
+    let mut line = String::new();
+    tokio::io::BufReader::new(read.take(LONGEST)).read_line(&mut line).await?;
+    let answer = match serde_json::from_str(&line) {
+        Ok(question) => answer(&session, question).await,
+        Err(error) => json!({"error": error.to_string()}),
+    };
+    write.write_all(format!("{answer}\n").as_bytes()).await?;
+    Ok(())
+}
+
+async fn answer(session: &Session, question: Question) -> Value {
+    let find = |id: &str| session.all_jobs().into_iter().find(|job| job.id().as_str() == id);
+    match question {
+        Question::List => session.all_jobs().iter().map(|job| describe(session, job)).collect(),
+        Question::Output { job, cursor } => find(&job).map_or(Value::Null, |job| {
+            let piece = job.since(cursor, AT_ONCE);
+            let mut told = describe(session, &job);
+            told["text"] = plain(&piece.bytes).into();
+            told["missed"] = piece.missed.into();
+            told["cursor"] = piece.next.into();
+            told
+        }),
+        Question::Kill { job, signal } => match (find(&job), signal.parse::<Signal>()) {
+            (None, _) => Value::Null,
+            (_, Err(why)) => json!({"error": why}),
+            (Some(job), Ok(signal)) => {
+                job.stop(signal).await;
+                describe(session, &job)
+            }
+        },
+    }
+}
+
+fn describe(session: &Session, job: &Job) -> Value {
+    let end = job.end();
+    let exit_code = end.as_ref().and_then(|end| match end.how {
+        windlass_core::ProcessEnd::Exited(code) => Some(code),
+        _ => None,
+    });
+    json!({
+        "job": job.id().as_str(),
+        "session": session.id().as_str(),
+        "process": std::process::id(),
+        "command": job.command(),
+        "running": end.is_none(),
+        "end": end.map(|end| end.how.to_string()),
+        "exit_code": exit_code,
+        "seconds": job.running_for().as_secs_f64(),
+        "bytes": job.printed(),
+    })
+}
+
+/// Asks every process that has jobs; those that are gone are cleared away.
+pub(crate) fn ask_all(state: &Path, question: &Question) -> Result<Vec<Value>> {
+    let entries = match std::fs::read_dir(directory(state)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => {
+            entries.with_context(|| format!("cannot look for jobs in {}", state.display()))?
+        }
+    };
+    let mut answers = Vec::new();
+    for entry in entries.flatten() {
+        let path = entry.path();
+        match ask(&path, question) {
+            Ok(Value::Array(several)) => answers.extend(several),
+            Ok(Value::Null) => {}
+            Ok(one) => answers.push(one),
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                drop(std::fs::remove_file(path));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(answers)
+}
+
+fn ask(path: &Path, question: &Question) -> std::io::Result<Value> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    let mut line = serde_json::to_string(question)?;
+    line.push('\n');
+    stream.write_all(line.as_bytes())?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer)?;
+    Ok(serde_json::from_str(&answer)?)
+}

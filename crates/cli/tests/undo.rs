@@ -1,0 +1,74 @@
+//! `windlass undo` and `windlass proposals`, from the outside.
+
+use serde_json::json;
+
+use crate::support::Home;
+
+#[test]
+fn undo_walks_back_and_can_be_undone() {
+    let home = Home::new();
+    let read = || std::fs::read_to_string(home.workspace().join("a.txt")).ok();
+    let write = json!({"path": "a.txt", "content": "one\n"}).to_string();
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"}).to_string();
+    assert_eq!(home.run(&["--mode", "auto", "call", "write", &write]).code, 0);
+    assert_eq!(home.run(&["--mode", "auto", "call", "edit", &edit]).code, 0);
+    assert_eq!(home.run(&["undo", "--list", "--json"]).lines().len(), 2);
+    assert_eq!(home.run(&["undo", "--dry-run"]).code, 0);
+    assert_eq!(read().as_deref(), Some("two\n"));
+    let undone = home.run(&["undo", "--json"]).lines().remove(0);
+    assert_eq!((read().as_deref(), &undone["outcome"]), (Some("one\n"), &json!("ok")));
+    let call = undone["call"].as_str().expect("a call").to_owned();
+    assert_eq!(home.run(&["undo", "--call", &call]).code, 0);
+    assert_eq!(read().as_deref(), Some("two\n"));
+    assert_eq!(home.run(&["undo"]).code, 0);
+    assert_eq!(home.run(&["undo"]).code, 0);
+    assert_eq!(read(), None);
+    assert_eq!(home.run(&["undo"]).code, 1, "there is nothing left");
+    assert_eq!(home.run(&["log", "verify"]).code, 0);
+}
+
+#[test]
+fn undo_refuses_what_somebody_changed() {
+    let home = Home::with(&[("a.txt", "one\n")]);
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"}).to_string();
+    let session = ["--mode", "auto", "--session", "s"];
+    assert_eq!(home.run(&[&session[..], &["call", "edit", &edit]].concat()).code, 0);
+    std::fs::write(home.workspace().join("a.txt"), "by hand\n").expect("a file");
+    let refused = home.run(&["undo", "--session", "s"]);
+    assert_eq!(refused.code, 1);
+    assert!(
+        refused.stdout.contains("conflict") && refused.stdout.contains("by hand"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_session_that_goes_on_knows_what_it_has_read() {
+    let home = Home::with(&[("a.txt", "one\n")]);
+    let write = json!({"path": "a.txt", "content": "two\n"}).to_string();
+    let call = |session: &str, tool: &str, input: &str| {
+        home.run(&["--mode", "auto", "--session", session, "call", tool, input])
+    };
+    assert_eq!(call("s", "read", r#"{"path":"a.txt"}"#).code, 0);
+    assert_eq!(call("other", "write", &write).code, 1);
+    assert_eq!(call("s", "write", &write).code, 0);
+}
+
+#[test]
+fn proposals_are_listed_shown_applied_and_dropped() {
+    let home = Home::with(&[("a.txt", "one two\n"), ("b.txt", "b\n")]);
+    for (path, old) in [("a.txt", "two"), ("b.txt", "b")] {
+        let edit = json!({"path": path, "old_string": old, "new_string": "2"}).to_string();
+        let held = ["--mode", "auto", "--proposals", "--session", "p", "call", "edit", &edit];
+        assert_eq!(home.run(&held).code, 0);
+    }
+    assert_eq!(home.run(&["proposals", "list", "--json"]).lines().len(), 2);
+    let shown = home.run(&["proposals", "show", "a.txt"]).stdout;
+    assert!(shown.contains("one [-two-]{+2+}"), "{shown}");
+    assert_eq!(home.run(&["proposals", "drop", "b.txt"]).code, 0);
+    assert_eq!(home.run(&["proposals", "apply"]).code, 0);
+    let read = |name: &str| std::fs::read_to_string(home.workspace().join(name)).expect("a file");
+    assert_eq!((read("a.txt").as_str(), read("b.txt").as_str()), ("one 2\n", "b\n"));
+    assert_eq!(home.run(&["undo"]).code, 0);
+    assert_eq!(read("a.txt"), "one two\n");
+}
