@@ -10,14 +10,16 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process;
+use crate::process as command;
 use crate::setup::{self, BenchTools};
 use crate::workspace::Workspace;
 use table::Row;
 
+mod change;
 mod engine;
 mod mcp;
 mod measure;
+mod process;
 mod read;
 mod search;
 mod server;
@@ -35,6 +37,8 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group { rows: start::ROWS, measure: start::measure },
     Group { rows: engine::ROWS, measure: engine::measure },
+    Group { rows: change::ROWS, measure: change::measure },
+    Group { rows: process::ROWS, measure: process::measure },
     Group { rows: search::SMALL_ROWS, measure: search::measure_small },
     Group { rows: search::LARGE_ROWS, measure: search::measure_large },
     Group { rows: mcp::ROWS, measure: mcp::measure },
@@ -63,13 +67,13 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
         let names: Vec<&str> = GROUPS.iter().flat_map(|group| group.rows).copied().collect();
         bail!("no row has `{}` in its name; there are: {}", options.filter, names.join(", "));
     }
-    let tools = process::step("setup", || setup::for_bench(workspace))?;
-    process::step("release build", || build(workspace))?;
+    let tools = command::step("setup", || setup::for_bench(workspace))?;
+    command::step("release build", || build(workspace))?;
     let bench = Bench { workspace, tools, options };
     bench.forget_state()?;
     let mut rows = Vec::new();
     for group in groups {
-        let measured = process::step(&group.rows.join(", "), || (group.measure)(&bench))?;
+        let measured = command::step(&group.rows.join(", "), || (group.measure)(&bench))?;
         rows.extend(measured.into_iter().filter(|row| bench.options.wants(row.name)));
     }
     print!("{}", table::render(&rows));
@@ -95,7 +99,7 @@ fn parse(arguments: &[String]) -> Result<Options> {
 fn build(workspace: &Workspace) -> Result<()> {
     let packages =
         ["build", "--release", "--package", "windlass-cli", "--package", "xtask", "--bins"];
-    process::run(workspace.cargo(&packages).args(["--features", "xtask/engine"]))
+    command::run(workspace.cargo(&packages).args(["--features", "xtask/engine"]))
 }
 
 impl Options {
@@ -135,7 +139,7 @@ impl Bench<'_> {
             fs::remove_dir_all(&directory)?;
         }
         fs::create_dir_all(&directory)?;
-        process::step(&format!("making {name}"), || fill(&directory))?;
+        command::step(&format!("making {name}"), || fill(&directory))?;
         fs::write(&stamp, recipe).with_context(|| format!("writing {}", stamp.display()))?;
         Ok(directory)
     }

@@ -16,6 +16,7 @@ use crate::workspace::Workspace;
 
 mod bench;
 mod docs;
+mod faults;
 mod process;
 mod setup;
 mod test;
@@ -55,6 +56,12 @@ const COMMANDS: &[Command] = &[
         run: docs::run,
     },
     Command {
+        name: "faults",
+        arguments: "[--sample N] [FILTER]",
+        about: "fail or kill the program at every system call, and see that no file is lost",
+        run: faults::run,
+    },
+    Command {
         name: "bench",
         arguments: "[--quick] [FILTER]",
         about: "measure against peers, in one run; FILTER is a part of a row's name",
@@ -91,7 +98,7 @@ fn dispatch(arguments: &[String]) -> Result<()> {
 fn usage() -> String {
     let line = |Command { name, arguments, about, .. }: &Command| {
         let call = format!("{name} {arguments}");
-        format!("  {call:<26} {about}\n")
+        format!("  {call:<29} {about}\n")
     };
     let lines: String = COMMANDS.iter().map(line).collect();
     format!("usage: cargo xtask COMMAND\n\n{lines}")

@@ -45,6 +45,8 @@ const NODE: &str =
 
 const FOR_TESTS: &[Piece] = &[
     Piece { name: "strace", install: Install::Debian("strace") },
+    Piece { name: "curl", install: Install::Debian("curl") },
+    Piece { name: "git", install: Install::Debian("git") },
     Piece { name: "npm", install: Install::Debian("npm") },
     Piece { name: "python3", install: Install::Debian("python3-venv") },
     Piece { name: "node", install: Install::Npm(&[NODE]) },
@@ -72,7 +74,11 @@ const FOR_BENCH: &[Piece] = &[
         name: "rg",
         install: Install::Cargo { package: "ripgrep", program: "rg", wanted: Wanted::Own },
     },
+    Piece { name: "bwrap", install: Install::Debian("bubblewrap") },
 ];
+
+/// Carries its own program for each machine; where it has none for this one, its row is left out.
+const CODEX: Piece = Piece { name: "codex", install: Install::Npm(&["@openai/codex"]) };
 
 /// `cargo xtask setup`.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
@@ -115,6 +121,8 @@ pub(crate) struct BenchTools {
     pub(crate) node: PathBuf,
     /// The JavaScript entry of `@modelcontextprotocol/server-filesystem`.
     pub(crate) server_filesystem: PathBuf,
+    /// The program of `@openai/codex`.
+    pub(crate) codex: Option<PathBuf>,
 }
 
 /// Installs what the bench compares with.
@@ -125,7 +133,20 @@ pub(crate) fn for_bench(workspace: &Workspace) -> Result<BenchTools> {
         ripgrep: existing(workspace.tools("rg/bin/rg"))?,
         node: node(workspace)?,
         server_filesystem: node_program(workspace, "server-filesystem", package)?,
+        codex: codex(workspace),
     })
+}
+
+fn codex(workspace: &Workspace) -> Option<PathBuf> {
+    if let Err(error) = install(workspace, &CODEX) {
+        said("codex", &format!("{error:#}; there will be no row for it"));
+        return None;
+    }
+    let packages = fs::read_dir(workspace.tools("codex/node_modules/@openai")).ok()?;
+    let vendors =
+        packages.flatten().filter_map(|package| fs::read_dir(package.path().join("vendor")).ok());
+    let programs = vendors.flatten().flatten().map(|machine| machine.path().join("bin/codex"));
+    programs.into_iter().find(|program| program.exists())
 }
 
 /// The search path with the programs that were built for this repository in front.

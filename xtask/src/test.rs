@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use crate::setup::{self, TestTools};
 use crate::workspace::Workspace;
-use crate::{process, tidy};
+use crate::{faults, process, tidy};
 
 /// `cargo xtask test`.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
@@ -17,6 +17,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
         process::step(heading, || process::run(&mut workspace.cargo(arguments)))?;
     }
     let summary = process::step("tests", || tests(workspace, &tools))?;
+    process::step("faults", || faults::sample(workspace))?;
     process::step("doc tests", || {
         process::run(with_tools(&tools, &mut workspace.cargo(&["test", "--workspace", "--doc"])))
     })?;

@@ -1,0 +1,136 @@
+//! What a change of a file costs with its undo record, beside the same change made by hand.
+//!
+//! `change_overhead DIRECTORY COUNT` prints the seconds of each change as JSON. The contenders take turns, so that whatever else the
+//! machine does meets all alike. By hand means: a file beside it is written and renamed, with or without waiting for the disk.
+#![allow(clippy::print_stdout, reason = "the numbers go to whoever runs the bench")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use windlass::{Durability, Mode, Outcome, Session, ToolCall, Windlass};
+
+/// Changes that go uncounted: the allocator, the file system and the history warm up.
+const UNCOUNTED: usize = 20;
+/// How many changes make a long history.
+const LONG: usize = 10_000;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<()> {
+    let usage = "usage: change_overhead DIRECTORY COUNT";
+    let mut arguments = std::env::args_os().skip(1);
+    let directory = PathBuf::from(arguments.next().context(usage)?);
+    let count: usize =
+        arguments.next().and_then(|count| count.to_str()?.parse().ok()).context(usage)?;
+    let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let mut kernel = Ours::new(&directory.join("kernel"), Durability::Kernel).await?;
+    let mut disk = Ours::new(&directory.join("disk"), Durability::Disk).await?;
+    for turn in 0..UNCOUNTED + count {
+        let small = small(turn);
+        let mut note = |name, value| {
+            if turn >= UNCOUNTED {
+                seconds.entry(name).or_default().push(value);
+            }
+        };
+        note("small_by_hand", by_hand(&kernel.work, small.as_bytes(), false)?);
+        note("small_ours", kernel.write(&small).await?);
+        note("large_by_hand", by_hand(&kernel.work, large(turn).as_bytes(), false)?);
+        note("large_ours", kernel.edit(turn).await?);
+    }
+    // Apart from the others: who waits for the disk makes all who write wait.
+    for turn in 0..UNCOUNTED + count {
+        let small = small(turn);
+        let mut note = |name, value| {
+            if turn >= UNCOUNTED {
+                seconds.entry(name).or_default().push(value);
+            }
+        };
+        note("small_sync_by_hand", by_hand(&disk.work, small.as_bytes(), true)?);
+        note("small_sync_ours", disk.write(&small).await?);
+        note("large_sync_by_hand", by_hand(&disk.work, large(turn).as_bytes(), true)?);
+        note("large_sync_ours", disk.edit(turn).await?);
+    }
+    for turn in 0..LONG {
+        kernel.write(&small(turn)).await?;
+    }
+    for turn in 0..count {
+        seconds.entry("small_after_many").or_default().push(kernel.write(&small(turn)).await?);
+    }
+    println!("{}", serde_json::to_string(&seconds)?);
+    Ok(())
+}
+
+/// About a kilobyte, each time another.
+fn small(turn: usize) -> String {
+    format!("{turn}\n{}", "a line of forty characters, give or take\n".repeat(25))
+}
+
+/// About a mebibyte, with one place that changes.
+fn large(turn: usize) -> String {
+    let half = "a line of forty characters, give or take\n".repeat(13_000);
+    format!("{half}number {turn}.\n{half}")
+}
+
+/// Writes a file beside the file and renames it.
+fn by_hand(directory: &Path, content: &[u8], is_safe: bool) -> Result<f64> {
+    let (beside, target) = (directory.join("beside"), directory.join("by_hand"));
+    let start = Instant::now();
+    let mut file = File::create(&beside)?;
+    file.write_all(content)?;
+    if is_safe {
+        file.sync_all()?;
+    }
+    drop(file);
+    fs::rename(&beside, &target)?;
+    if is_safe {
+        File::open(directory)?.sync_all()?;
+    }
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Our way: a call of a tool, with its journal and its undo record.
+struct Ours {
+    work: PathBuf,
+    windlass: Windlass,
+    session: Arc<Session>,
+}
+
+impl Ours {
+    async fn new(directory: &Path, durability: Durability) -> Result<Self> {
+        let work = directory.join("work");
+        fs::create_dir_all(&work)?;
+        fs::write(work.join("large.txt"), large(0))?;
+        let windlass = Windlass::builder(&work)
+            .state(directory.join("state"))
+            .mode(Mode::Auto)
+            .durability(durability)
+            .build()?;
+        let session = windlass.new_session();
+        let mut ours = Self { work, windlass, session };
+        ours.write("the first\n").await?;
+        Ok(ours)
+    }
+
+    async fn write(&mut self, content: &str) -> Result<f64> {
+        self.call("write", json!({"path": "small.txt", "content": content})).await
+    }
+
+    async fn edit(&mut self, turn: usize) -> Result<f64> {
+        let (old, new) = (format!("number {turn}.\n"), format!("number {}.\n", turn + 1));
+        self.call("edit", json!({"path": "large.txt", "old_string": old, "new_string": new})).await
+    }
+
+    async fn call(&mut self, tool: &str, input: serde_json::Value) -> Result<f64> {
+        let call = ToolCall::new(tool, input);
+        let start = Instant::now();
+        let result = self.windlass.call(&self.session, call).await;
+        let elapsed = start.elapsed().as_secs_f64();
+        ensure!(result.outcome == Outcome::Ok, "{tool}: {}", result.output.to_text());
+        Ok(elapsed)
+    }
+}
