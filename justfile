@@ -16,6 +16,9 @@ fix:
 tidy:
     cargo xtask tidy
 
+faults *arguments:
+    cargo xtask faults {{arguments}}
+
 bench *arguments:
     cargo xtask bench {{arguments}}
 
