@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use toml::Value;
 use windlass::CommandFile;
-use windlass_core::{Confinement, Decision, Level, Mode, NetworkAccess, Rule, nearest};
+use windlass_core::{Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ruling, nearest};
+
+use crate::rules;
 
 /// A configuration key: what it is called, what it takes, what it means.
 pub(crate) struct Key {
@@ -72,8 +74,43 @@ pub(crate) const KEYS: &[Key] = &[
         name: "deny",
         takes: Takes::Rules,
         default: "[]",
-        about: "Rules that deny; they win over all others.",
+        about: "Rules that deny; they win over all others. A rule may be a table with `rule`, `reason` and `until` (a date).",
         in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "provenance",
+        takes: Takes::Number,
+        default: "1",
+        about: "1: once a session has read from the web, an MCP server or outside the workspace, what could carry data out asks, whatever the rules allow. 0: it does not.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_calls",
+        takes: Takes::Number,
+        default: "0",
+        about: "Calls that a session may make, with those of its sub-agents; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_seconds",
+        takes: Takes::Number,
+        default: "0",
+        about: "Seconds that the calls of a session may take in all; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_output_megabytes",
+        takes: Takes::Number,
+        default: "0",
+        about: "Megabytes of text that the calls of a session may answer in all; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_repeats",
+        takes: Takes::Number,
+        default: "0",
+        about: "How often one call may give one answer while nothing changes: half-way the model is told, then such calls are refused; 0: any number.",
+        in_workspace: InWorkspace::Never,
     },
     Key {
         name: "without",
@@ -234,6 +271,7 @@ struct Setting {
     key: &'static str,
     value: Value,
     source: Source,
+    layer: Layer,
 }
 
 /// The configuration in force.
@@ -248,7 +286,7 @@ pub(crate) struct Config {
 
 impl Config {
     /// Adds a file that a person wrote. One that does not exist adds nothing, unless it was asked for by name.
-    pub(crate) fn add_file(&mut self, path: &Path, required: bool) -> Result<()> {
+    pub(crate) fn add_file(&mut self, path: &Path, required: bool, layer: Layer) -> Result<()> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => {
@@ -259,7 +297,7 @@ impl Config {
                     .with_context(|| format!("cannot read the configuration {}", path.display()));
             }
         };
-        for setting in parse(&text, path)? {
+        for setting in parse(&text, path, layer)? {
             self.settings.push(setting);
         }
         Ok(())
@@ -267,7 +305,7 @@ impl Config {
 
     /// Adds the workspace's file, which somebody else may have written: it may only narrow.
     pub(crate) fn add_workspace(&mut self, text: &str, path: &Path) -> Result<()> {
-        for setting in parse(text, path)? {
+        for setting in parse(text, path, Layer::Project)? {
             if self.narrows(&setting)? {
                 self.settings.push(setting);
             } else {
@@ -282,7 +320,8 @@ impl Config {
 
     /// Sets a value from the command line.
     pub(crate) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
-        self.settings.push(Setting { key, value: value.into(), source: Source::Flag });
+        let (value, source, layer) = (value.into(), Source::Flag, Layer::Flags);
+        self.settings.push(Setting { key, value, source, layer });
     }
 
     fn narrows(&self, setting: &Setting) -> Result<bool> {
@@ -312,21 +351,21 @@ impl Config {
     }
 
     /// Every rule, with the layer that it came from. One that does not parse is a warning, never the end.
-    pub(crate) fn rules(&mut self) -> Vec<(Decision, Rule)> {
-        let mut rules = Vec::new();
+    pub(crate) fn rules(&mut self) -> Vec<Ruling> {
+        let mut rulings = Vec::new();
         for (key, decision) in
             [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)]
         {
             for setting in self.settings.iter().filter(|setting| setting.key == key) {
-                for text in strings(&setting.value) {
-                    match text.parse() {
-                        Ok(rule) => rules.push((decision, rule)),
-                        Err(error) => self.warnings.push(format!("{error} ({})", setting.source)),
+                for ruling in rules::rulings(&setting.value, decision, setting.layer) {
+                    match ruling {
+                        Ok(ruling) => rulings.push(ruling),
+                        Err(error) => self.warnings.push(format!("{error:#} ({})", setting.source)),
                     }
                 }
             }
         }
-        rules
+        rulings
     }
 
     /// The entries of a list of names, from all layers.
@@ -367,7 +406,12 @@ impl Config {
                 .map(|setting| (setting.value.to_string(), setting.source.clone())),
         );
         let value = match key.takes {
-            Takes::Rules | Takes::Names => {
+            Takes::Rules => {
+                let lists = self.settings.iter().filter(|setting| setting.key == key.name);
+                let texts = lists.flat_map(|setting| rules::texts(&setting.value));
+                Value::Array(texts.map(Value::String).collect()).to_string()
+            }
+            Takes::Names => {
                 Value::Array(self.names(key.name).into_iter().map(Value::String).collect())
                     .to_string()
             }
@@ -390,7 +434,7 @@ pub(crate) fn key(name: &str) -> Result<&'static Key> {
     })
 }
 
-fn parse(text: &str, path: &Path) -> Result<Vec<Setting>> {
+fn parse(text: &str, path: &Path, layer: Layer) -> Result<Vec<Setting>> {
     let table: toml::Table = text
         .parse()
         .with_context(|| format!("the configuration {} is not TOML", path.display()))?;
@@ -398,7 +442,8 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Setting>> {
     for (name, value) in table {
         let key = key(&name).with_context(|| format!("in {}", path.display()))?;
         check(key, &value).with_context(|| format!("`{name}` in {}", path.display()))?;
-        settings.push(Setting { key: key.name, value, source: Source::File(path.to_owned()) });
+        let source = Source::File(path.to_owned());
+        settings.push(Setting { key: key.name, value, source, layer });
     }
     Ok(settings)
 }
@@ -411,8 +456,9 @@ fn check(key: &Key, value: &Value) -> Result<()> {
         Takes::Hosts => network_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
         Takes::Number => bail!("it must be a whole number, 0 or more"),
-        Takes::Rules | Takes::Names if is_list() => Ok(()),
-        Takes::Rules | Takes::Names => bail!("it must be a list of texts, such as [\"…\"]"),
+        Takes::Rules => rules::check(value),
+        Takes::Names if is_list() => Ok(()),
+        Takes::Names => bail!("it must be a list of texts, such as [\"…\"]"),
     }
 }
 
@@ -492,10 +538,10 @@ mod tests {
             ("mode = 3", "a mode is a text"),
             ("mode = \"sudo\"", "unknown mode `sudo`"),
             ("timeout = \"x\"", "whole number"),
-            ("deny = \"x\"", "list of texts"),
+            ("deny = \"x\"", "list of rules"),
             ("= 3", "is not TOML"),
         ] {
-            let error = parse(text, Path::new("c.toml")).expect_err(text);
+            let error = parse(text, Path::new("c.toml"), Layer::User).expect_err(text);
             assert!(format!("{error:#}").contains(why), "{error:#}");
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
-use windlass_core::{Overrides, Predicate, Secrets, Session, SessionId};
+use windlass_core::{Budget, Layer, Overrides, Predicate, Secrets, Session, SessionId};
 
 use crate::config::Config;
 use crate::options::Global;
@@ -48,9 +48,10 @@ impl Setup {
         let mut config = config(global, &workspace, &state)?;
         let mut builder =
             Windlass::builder(&workspace).mode(config.mode()?).protect([state.clone()]);
-        for (decision, rule) in config.rules() {
-            builder = builder.rule(decision, rule);
+        for ruling in config.rules() {
+            builder = builder.ruling(ruling);
         }
+        builder = builder.provenance(config.number("provenance") != 0);
         builder = builder
             .protect(places::config().ok())
             .not_secret(config.names("not_secret").into_iter().map(PathBuf::from));
@@ -87,6 +88,7 @@ impl Setup {
         let soft_limit = Some(config.number("soft_limit")).filter(|seconds| *seconds > 0);
         let overrides =
             Overrides { soft_limit: soft_limit.map(Duration::from_secs), ..Overrides::default() };
+        let budget = budget(&config);
         let windlass = builder.configure(move |engine| limits(engine, &config)).build()?;
         for line in windlass.recovered() {
             terminal::note(global, line);
@@ -96,7 +98,10 @@ impl Setup {
         if let Some(store) = windlass.store() {
             store.session_started(&id, &workspace, None);
         }
-        let session = Session::new(id).with_predicate(predicate).with_overrides(overrides);
+        let session = Session::new(id)
+            .with_predicate(predicate)
+            .with_overrides(overrides)
+            .with_budget(budget);
         if let (Some(store), true) = (windlass.store(), is_named) {
             recall(store, &session)?;
         }
@@ -106,6 +111,18 @@ impl Setup {
             Arc::new(session)
         };
         Ok(Self { windlass, session })
+    }
+}
+
+/// What a session may do in all.
+fn budget(config: &Config) -> Budget {
+    let limit = |key| Some(config.number(key)).filter(|most| *most > 0);
+    Budget {
+        calls: limit("budget_calls"),
+        time: limit("budget_seconds").map(Duration::from_secs),
+        output_bytes: limit("budget_output_megabytes").map(|most| most.saturating_mul(1 << 20)),
+        repeats: limit("budget_repeats").map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
+        ..Budget::default()
     }
 }
 
@@ -169,7 +186,7 @@ pub(crate) fn state(global: &Global) -> Result<PathBuf> {
 pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<Config> {
     let mut config = Config::default();
     if let Ok(own) = places::config() {
-        config.add_file(&own.join("config.toml"), false)?;
+        config.add_file(&own.join("config.toml"), false, Layer::User)?;
     }
     add_workspace(&mut config, workspace, state)?;
     if let Some(more) = &global.config {
@@ -179,7 +196,7 @@ pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<
                 more.display()
             );
         }
-        config.add_file(more, true)?;
+        config.add_file(more, true, Layer::Flags)?;
     }
     if let Some(mode) = global.mode {
         config.set("mode", mode.to_string());

@@ -6,6 +6,7 @@
 
 mod approve;
 mod bound;
+mod budget;
 mod builder;
 mod cache;
 mod deny;
@@ -14,10 +15,12 @@ mod finish;
 mod hooks;
 mod lookup;
 mod parse;
+mod provenance;
 mod record;
 mod redact;
 mod run;
 mod schedule;
+mod trial;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -29,6 +32,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
 pub use hooks::{Hook, HookAnswer, HookCall};
@@ -39,9 +43,9 @@ use crate::event::Bus;
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
-    Answer, ApprovalId, BoxFuture, CallId, CallResult, Effects, History, Host, IdSource, Journal,
-    JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Session,
-    SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, History, Host, IdSource,
+    Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Session,
+    SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -122,6 +126,8 @@ struct Call {
     begun: Lock<Option<BoxFuture<'static, Result<(), JournalError>>>>,
     /// Whether the beginning is on record.
     started: bool,
+    /// Where the answer comes from, if not from the workspace.
+    source: Option<String>,
 }
 
 /// A call that is parsed, with its paths resolved.
@@ -202,8 +208,54 @@ impl Engine {
     }
 
     /// Answers a question that came as [`Event::Approval`](crate::Event::Approval); `false` if nobody waits for it.
-    pub fn answer(&self, id: ApprovalId, answer: Answer) -> bool {
+    ///
+    /// A question may outlive the process that asked it: then the answer is written down, and counts once, when the call is made
+    /// again by [`Engine::resume`] or by the model.
+    pub fn answer(&self, id: &ApprovalId, answer: Answer) -> bool {
         self.0.broker.answer(id, answer)
+    }
+
+    /// The questions that are on record, and the answers that are remembered, the oldest first.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// assert!(engine.approvals()?.is_empty());
+    /// # Ok::<(), windlass_core::ToolError>(())
+    /// ```
+    pub fn approvals(&self) -> Result<Vec<Approval>, ToolError> {
+        self.0.broker.book().list().map_err(unreadable)
+    }
+
+    /// Forgets a question or a remembered answer; `false` if there is none of that name.
+    pub fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
+        self.0.broker.book().remove(id).map_err(unreadable)
+    }
+
+    /// Makes the call that a question was about, once it has been answered: without asking the model again. A "no" comes back as a
+    /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say.
+    pub async fn resume(
+        &self,
+        session: &Arc<Session>,
+        id: &ApprovalId,
+    ) -> Result<CallResult, ToolError> {
+        let all = self.approvals()?;
+        let Some(approval) = all.into_iter().find(|one| one.id == *id) else {
+            return Err(ToolError::failed(format!("there is no question `{id}` on record"))
+                .hint("`windlass policy approvals` lists them"));
+        };
+        let Some(input) = approval.input else {
+            return Err(ToolError::failed(format!(
+                "the call of `{id}` cannot be made from the record: its arguments are not kept"
+            ))
+            .hint("the model has to make it again"));
+        };
+        if approval.settled == Settled::Pending {
+            // It is asked anew, under another name.
+            self.revoke(id)?;
+        }
+        Ok(self.call(session, ToolCall::new(approval.tool, input)).await)
     }
 
     /// Listens to what happens.
@@ -258,6 +310,7 @@ impl Engine {
             began: Instant::now(),
             begun: Lock::default(),
             started: false,
+            source: None,
         }
     }
 
@@ -319,7 +372,7 @@ async fn pass(
 ) -> Result<Output, ToolError> {
     let cancel = call.cancel.clone();
     parse::weigh(call)?;
-    lookup::count(call)?;
+    budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
     let mut ready = prepare(engine, &slot, call)?;
     if unless_stopped(&cancel, hooks::before(engine, call)).await? {
@@ -328,14 +381,17 @@ async fn pass(
     }
     let verdict = approve::decide(engine, call, &ready);
     ticket.declare(ready.effects.clone());
-    let grant = approve::settle(engine, call, &verdict).await?;
+    let grant = approve::settle(engine, &slot, call, &ready.resolved, &verdict).await?;
     let _slot = schedule::wait(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
+    let effects = ready.effects.clone();
     if let Some(output) = key.as_ref().and_then(|key| engine.cache.get(engine, key)) {
+        provenance::note(engine, call, &effects);
         return Ok(output);
     }
-    record::started(engine, call, &ready.effects, &grant).await?;
+    record::started(engine, call, &effects, &grant).await?;
     let mut output = run::run(engine, call, ready, grant, key).await?;
+    provenance::note(engine, call, &effects);
     unless_stopped(&cancel, hooks::after(engine, call, &mut output)).await?;
     Ok(output)
 }
@@ -350,6 +406,10 @@ async fn unless_stopped<T>(
         done = stage => done,
         () = cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
     }
+}
+
+fn unreadable(why: String) -> ToolError {
+    ToolError::host_failed(format!("the record of approvals cannot be used: {why}"))
 }
 
 /// Parse, validate, effects, hard denies: again from the beginning if a hook changed the arguments.

@@ -78,6 +78,21 @@ id! {
     JobId
 }
 
+id! {
+    /// One question to a person, and what became of it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use windlass_core::{Answer, ApprovalId};
+    /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// let id = ApprovalId::new("a7");
+    /// assert_eq!(id.to_string(), "a7");
+    /// assert!(!engine.answer(&id, Answer::Allow), "nobody waits for this one");
+    /// ```
+    ApprovalId
+}
+
 impl JobId {
     /// The job that a call started.
     pub fn of_call(call: &CallId) -> Self {

@@ -6,6 +6,7 @@
 //!
 //! Start with [`Tool`], then [`Engine`].
 
+mod budget;
 mod commit;
 mod context;
 mod effects;
@@ -41,6 +42,7 @@ mod transcript;
 mod undo;
 pub mod wire;
 
+pub use budget::{Budget, Spent};
 pub use commit::Step;
 pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
 pub use effects::{CommandLine, Effect, Effects, Kinds, PathPattern, Reach, normalize};
@@ -60,15 +62,16 @@ pub use host::{
     Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk,
     WalkOptions, WalkReport,
 };
-pub use id::{CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
+pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{Journal, JournalError, MemoryOutputs, Outputs, Record, RecordKind};
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
 pub use plain::{Plain, plain};
 pub use policy::{
-    Answer, ApprovalId, ApprovalRequest, Approvals, Approver, Decision, Grant, HardDenies, Mode,
-    Policy, Resource, Rule, RuleError, Verdict,
+    Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decision,
+    FileChange, Grant, HardDenies, Layer, MemoryBook, Mode, Policy, Resource, Risk, Rule,
+    RuleError, Ruling, Scope, Settled, Situation, Verdict,
 };
 pub use predicate::{Predicate, Role};
 pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};

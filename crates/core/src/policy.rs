@@ -4,11 +4,16 @@
 //! be made, and without one no tool runs.
 
 mod approval;
+mod book;
+mod broker;
 mod grant;
 mod hard_denies;
 mod protected;
 mod remedy;
+mod risk;
 mod rule;
+mod ruling;
+mod situation;
 
 use std::fmt;
 use std::path::Path;
@@ -17,11 +22,19 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use approval::Broker;
-pub use approval::{Answer, ApprovalId, ApprovalRequest, Approvals, Approver};
+pub use approval::{Answer, ApprovalRequest, Approvals, Approver, Asker, FileChange};
+pub(crate) use book::subject;
+pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled};
+pub(crate) use broker::Broker;
 pub use grant::Grant;
 pub use hard_denies::HardDenies;
+pub use risk::Risk;
 pub use rule::{Resource, Rule, RuleError};
+pub use ruling::{Layer, Ruling};
+pub use situation::Situation;
+pub(crate) use situation::source;
+
+use situation::{Programs, suspicious};
 
 use crate::{CommandLine, Effect, Effects};
 
@@ -137,6 +150,16 @@ impl Verdict {
             .then(|| Grant::new(self.effects.clone(), format!("allowed by {}", self.rule)))
     }
 
+    /// The right to try it out where nothing can change.
+    pub(crate) fn trial(&self) -> Grant {
+        Grant::new(self.effects.clone(), "a trial".to_owned())
+    }
+
+    /// Whether it is asked about each time, so that no answer is remembered.
+    pub(crate) fn is_asked_always(&self) -> bool {
+        self.rule.starts_with("always asked")
+    }
+
     /// Why not, and what would allow it: the text that a model or a person reads.
     pub fn refusal(&self) -> String {
         let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
@@ -149,7 +172,7 @@ impl Verdict {
         if self.rule.starts_with("hard deny") {
             return None;
         }
-        if self.rule.starts_with("always asked") {
+        if self.is_asked_always() {
             return Some("a person has to say yes to this each time (or --yes)".to_owned());
         }
         if self.rule.starts_with("deny ") {
@@ -180,10 +203,11 @@ impl Verdict {
 #[derive(Debug, Clone)]
 pub struct Policy {
     mode: Mode,
-    rules: Vec<(Decision, Rule)>,
+    rules: Vec<Ruling>,
     hard_denies: Arc<HardDenies>,
-    /// Whether programs run in a sandbox.
-    confined: bool,
+    programs: Programs,
+    /// Whether what somebody else wrote makes a session suspicious.
+    provenance: bool,
 }
 
 impl Policy {
@@ -193,7 +217,8 @@ impl Policy {
             mode,
             rules: Vec::new(),
             hard_denies: Arc::new(HardDenies::default()),
-            confined: true,
+            programs: Programs { confined: true, connected: false },
+            provenance: true,
         }
     }
 
@@ -218,8 +243,14 @@ impl Policy {
 
     /// Adds a rule.
     #[must_use]
-    pub fn with(mut self, decision: Decision, rule: Rule) -> Self {
-        self.rules.push((decision, rule));
+    pub fn with(self, decision: Decision, rule: Rule) -> Self {
+        self.with_ruling(Ruling::new(decision, rule))
+    }
+
+    /// Adds a rule with all that is known of it.
+    #[must_use]
+    pub fn with_ruling(mut self, ruling: Ruling) -> Self {
+        self.rules.push(ruling);
         self
     }
 
@@ -233,7 +264,21 @@ impl Policy {
     /// Whether programs run in a sandbox: without one, a command asks where it would be allowed.
     #[must_use]
     pub fn with_confined_programs(mut self, confined: bool) -> Self {
-        self.confined = confined;
+        self.programs.confined = confined;
+        self
+    }
+
+    /// Whether programs can talk to anybody: then one asks once the session has read what somebody else may have written.
+    #[must_use]
+    pub fn with_connected_programs(mut self, connected: bool) -> Self {
+        self.programs.connected = connected;
+        self
+    }
+
+    /// Whether what somebody else may have written makes a session ask more. Default: it does.
+    #[must_use]
+    pub fn with_provenance(mut self, provenance: bool) -> Self {
+        self.provenance = provenance;
         self
     }
 
@@ -243,8 +288,18 @@ impl Policy {
     }
 
     /// The rules, in order.
-    pub fn rules(&self) -> &[(Decision, Rule)] {
+    pub fn rules(&self) -> &[Ruling] {
         &self.rules
+    }
+
+    /// Whether what somebody else may have written makes a session ask more.
+    pub fn provenance(&self) -> bool {
+        self.provenance
+    }
+
+    /// How much harm a call with these effects could do.
+    pub fn risk(&self, effects: &Effects, workspace: &Path) -> Risk {
+        risk::of(effects, workspace, self.programs)
     }
 
     /// What is denied whatever the rules and the mode say.
@@ -259,10 +314,21 @@ impl Policy {
         effects: impl Into<Arc<Effects>>,
         workspace: &Path,
     ) -> Verdict {
+        self.decide_in(tool, effects, workspace, &Situation::default())
+    }
+
+    /// The same at a known time, in a session of which it is known what it has read.
+    pub fn decide_in(
+        &self,
+        tool: &str,
+        effects: impl Into<Arc<Effects>>,
+        workspace: &Path,
+        situation: &Situation,
+    ) -> Verdict {
         let effects = effects.into();
-        let mut verdict = self.decide_tool(tool, &effects);
+        let mut verdict = self.decide_tool(tool, &effects, situation);
         for effect in effects.iter() {
-            let (decision, rule) = self.decide_effect(tool, effect, workspace);
+            let (decision, rule) = self.decide_effect(tool, effect, workspace, situation);
             // Of two that are equally strict, a rule tells more than the mode.
             let tells_more = verdict.effect.is_none()
                 || (verdict.rule == self.by_name() && rule != self.by_name());
@@ -285,6 +351,7 @@ impl Policy {
         effects: &Arc<Effects>,
         workspace: &Path,
         is_staged: bool,
+        situation: &Situation,
     ) -> Verdict {
         let usual = if is_staged { Decision::Ask } else { Decision::Allow };
         let mut verdict = Verdict {
@@ -294,7 +361,7 @@ impl Policy {
             effects: effects.clone(),
         };
         for effect in effects.iter() {
-            let ruled = self.strictest(|rule| rule.matches(effect, workspace));
+            let ruled = self.ruled(situation, |rule| rule.matches(effect, workspace));
             let (decision, rule) = match (ruled, protected::protected(effect)) {
                 (Some((Decision::Deny, rule)), _) => (Decision::Deny, rule),
                 (_, Some(reason)) => (Decision::Ask, format!("always asked: {reason}")),
@@ -316,8 +383,9 @@ impl Policy {
 
     /// The part of a decision that does not depend on single effects: rules about the tool itself, and the mode `deny` for a
     /// call without any.
-    fn decide_tool(&self, tool: &str, effects: &Arc<Effects>) -> Verdict {
-        let named = self.strictest(
+    fn decide_tool(&self, tool: &str, effects: &Arc<Effects>, situation: &Situation) -> Verdict {
+        let named = self.ruled(
+            situation,
             |rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool)),
         );
         let (decision, rule) = match named {
@@ -332,43 +400,69 @@ impl Policy {
         Verdict { decision, rule, effect: None, effects: effects.clone() }
     }
 
-    fn decide_effect(&self, tool: &str, effect: &Effect, workspace: &Path) -> (Decision, String) {
+    fn decide_effect(
+        &self,
+        tool: &str,
+        effect: &Effect,
+        workspace: &Path,
+        situation: &Situation,
+    ) -> (Decision, String) {
         if let Some(reason) = self.hard_denies.denies(effect, workspace) {
             return (Decision::Deny, format!("hard deny: {reason}"));
         }
-        let ruled = self.strictest(|rule| {
+        let ruled = self.ruled(situation, |rule| {
             rule.matches(effect, workspace)
                 || matches!(rule.resource(), Resource::Tool(name) if name.matches(tool))
         });
         let decided = ruled.unwrap_or_else(|| (self.by_mode(effect, workspace), self.by_name()));
-        match protected::protected(effect) {
-            Some(reason) if decided.0 != Decision::Deny => {
-                (Decision::Ask, format!("always asked: {reason}"))
-            }
-            _ => match self.may_be_denied(effect) {
-                Some(rule) if decided.0 == Decision::Allow => {
-                    let reason = format!("the command is not understood, and `{rule}` may bind it");
-                    (Decision::Ask, format!("always asked: {reason}"))
-                }
-                _ => decided,
-            },
+        if decided.0 == Decision::Deny {
+            return decided;
+        }
+        let always = protected::protected(effect).map(str::to_owned);
+        let always = always.or_else(|| match decided.0 {
+            Decision::Allow => self.doubted(effect, situation),
+            _ => None,
+        });
+        match always {
+            Some(reason) => (Decision::Ask, format!("always asked: {reason}")),
+            None => decided,
         }
     }
 
-    /// The first rule that may deny a command that nobody has understood.
-    fn may_be_denied(&self, effect: &Effect) -> Option<String> {
-        let Effect::Exec(CommandLine { commands: None, .. }) = effect else { return None };
-        let mut denied = self.rules.iter().filter(|(decision, _)| *decision == Decision::Deny);
-        let found = denied.find(|(_, rule)| matches!(rule.resource(), Resource::Exec { .. }));
-        found.map(|(_, rule)| format!("deny {rule}"))
+    /// Why an effect that a rule or the mode allows asks all the same.
+    fn doubted(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+        if let Some(rule) = self.may_be_denied(effect, situation) {
+            return Some(format!("the command is not understood, and `{rule}` may bind it"));
+        }
+        if !self.provenance || self.mode == Mode::Yolo {
+            return None;
+        }
+        suspicious(effect, situation, self.programs)
     }
 
-    fn strictest(&self, applies: impl Fn(&Rule) -> bool) -> Option<(Decision, String)> {
+    /// The first rule that may deny a command that nobody has understood.
+    fn may_be_denied(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+        let Effect::Exec(CommandLine { commands: None, .. }) = effect else { return None };
+        let denies = |ruling: &&Ruling| {
+            ruling.decision == Decision::Deny
+                && ruling.holds(situation.now)
+                && matches!(ruling.rule.resource(), Resource::Exec { .. })
+        };
+        self.rules.iter().find(denies).map(ToString::to_string)
+    }
+
+    /// The rule that decides among those that apply: one that denies, wherever it stands; else one of the last layer, and there the
+    /// strictest.
+    fn ruled(
+        &self,
+        situation: &Situation,
+        applies: impl Fn(&Rule) -> bool,
+    ) -> Option<(Decision, String)> {
         self.rules
             .iter()
-            .filter(|(_, rule)| applies(rule))
-            .max_by_key(|(decision, _)| *decision)
-            .map(|(decision, rule)| (*decision, format!("{} {rule}", decision_word(*decision))))
+            .filter(|ruling| applies(&ruling.rule) && ruling.holds(situation.now))
+            .max_by_key(|ruling| (ruling.decision == Decision::Deny, ruling.layer, ruling.decision))
+            .map(|ruling| (ruling.decision, ruling.told()))
     }
 
     /// The mode as the one that decided.
@@ -389,7 +483,7 @@ impl Policy {
             Effect::Read(_) | Effect::Write(_) | Effect::Delete(_) | Effect::Secret(_) => {
                 [Ask, Ask, Deny]
             }
-            Effect::Exec(_) if !self.confined => [Ask, Ask, Deny],
+            Effect::Exec(_) if !self.programs.confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
             Effect::Net { .. } => [Ask, Allow, Ask],
         };

@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::Ledger;
 use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
-use crate::{ContentHash, Fingerprint, Overrides, Predicate, Proposals, SessionId, Signal, quote};
+use crate::{
+    Budget, ContentHash, Fingerprint, Overrides, Predicate, Proposals, SessionId, Signal, Spent,
+    quote,
+};
 
 /// One conversation.
 ///
@@ -29,9 +32,13 @@ pub struct Session {
     parent: Option<SessionId>,
     predicate: Predicate,
     overrides: Overrides,
-    calls: AtomicU64,
+    agent: Option<Arc<str>>,
+    ledger: Arc<Ledger>,
     cancel: CancellationToken,
     seen: Lock<Tracker>,
+    /// Where the first text came from that somebody else may have written. One for a session and all below it: what a sub-agent
+    /// has read, its parent is told.
+    untrusted: Arc<Lock<Option<String>>>,
     proposals: Option<Arc<Proposals>>,
     jobs: Jobs,
 }
@@ -44,9 +51,11 @@ impl Session {
             parent: None,
             predicate: Predicate::All,
             overrides: Overrides::default(),
-            calls: AtomicU64::new(0),
+            agent: None,
+            ledger: Arc::default(),
             cancel: CancellationToken::new(),
             seen: Lock::default(),
+            untrusted: Arc::default(),
             proposals: None,
             jobs: Jobs::default(),
         }
@@ -62,8 +71,35 @@ impl Session {
         child.predicate = self.predicate.clone().and(predicate);
         child.overrides = overrides;
         child.cancel = self.cancel.child_token();
+        child.ledger = Arc::new(Ledger::new(Budget::default(), Some(self.ledger.clone())));
+        child.untrusted = self.untrusted.clone();
         child.proposals.clone_from(&self.proposals);
         child
+    }
+
+    /// A session in which a call is tried out: it has seen what this one has, and what it changes is only proposed.
+    pub(crate) fn trial(&self, proposals: Proposals) -> Self {
+        let mut trial = Self::new(self.id.clone());
+        trial.parent.clone_from(&self.parent);
+        trial.overrides = self.overrides.clone();
+        trial.cancel = self.cancel.child_token();
+        trial.seen = Lock::new(self.seen.lock().clone());
+        trial.proposals = Some(Arc::new(proposals));
+        trial
+    }
+
+    /// With the name of the agent whose calls these are, for the people who are asked about them.
+    #[must_use]
+    pub fn with_agent(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.agent = Some(name.into());
+        self
+    }
+
+    /// With a limit of what it may do, besides those of the sessions above it.
+    #[must_use]
+    pub fn with_budget(mut self, budget: Budget) -> Self {
+        self.ledger = Arc::new(Ledger::new(budget, self.ledger.above()));
+        self
     }
 
     /// With these tools only.
@@ -143,9 +179,46 @@ impl Session {
         &self.cancel
     }
 
-    /// Counts one more call; the number of this one, from 1.
-    pub(crate) fn count_call(&self) -> u64 {
-        self.calls.fetch_add(1, Ordering::Relaxed) + 1
+    /// The agent whose calls these are, if it has a name.
+    pub fn agent(&self) -> Option<&str> {
+        self.agent.as_deref()
+    }
+
+    /// What it has done so far, with the sessions below it.
+    pub fn spent(&self) -> Spent {
+        self.ledger.spent()
+    }
+
+    /// Counts what was paid for it, in millionths: models cost, and only their callers know how much.
+    pub fn spend_cost(&self, cost: u64) {
+        self.ledger.spend_cost(cost);
+    }
+
+    /// Counts bytes that one of its calls brought in or sent out over the network.
+    pub fn spend_network(&self, bytes: u64) {
+        self.ledger.spend_network(bytes);
+    }
+
+    pub(crate) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Remembers that it has read what somebody else may have written; the first source is kept.
+    ///
+    /// ```
+    /// use windlass_core::{Session, SessionId};
+    /// let session = Session::new(SessionId::new("s1"));
+    /// assert_eq!(session.untrusted(), None);
+    /// session.mark_untrusted("https://example.org");
+    /// assert_eq!(session.untrusted().as_deref(), Some("https://example.org"));
+    /// ```
+    pub fn mark_untrusted(&self, source: &str) {
+        self.untrusted.lock().get_or_insert_with(|| source.to_owned());
+    }
+
+    /// Where the first text came from that somebody else may have written, if it has read any.
+    pub fn untrusted(&self) -> Option<String> {
+        self.untrusted.lock().clone()
     }
 
     /// Remembers that these lines of a file (counted from 0) were shown; `total` if all of its lines are known.
@@ -258,7 +331,7 @@ pub enum Unseen {
 }
 
 /// What a session has seen of files.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Tracker {
     files: HashMap<PathBuf, Seen>,
     /// The paths of which something is known that is not on record.
@@ -273,7 +346,7 @@ impl Tracker {
 }
 
 /// Which lines of a file were shown, as of one state of it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct Seen {
     fingerprint: Fingerprint,
     /// Of all of its bytes, where whoever showed it had them at hand.

@@ -64,6 +64,10 @@ pub trait Tool: Send + Sync + 'static {
     /// The arguments. They should refuse unknown fields.
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
 
+    /// Whether a call does nothing but change files through its context, so that it can be tried out where changes are only
+    /// proposed: a person who is asked is then shown what would become of each file.
+    const TRIABLE: bool = false;
+
     /// What this very call wants to do.
     fn effects(&self, args: &Self::Args) -> Effects;
 
@@ -147,6 +151,11 @@ pub trait AnyTool: Send + Sync + 'static {
     /// The most that a call can do.
     fn kinds(&self) -> Kinds;
 
+    /// Whether a call can be tried out before a person is asked; see [`Tool::TRIABLE`].
+    fn is_triable(&self) -> bool {
+        false
+    }
+
     /// Everything that a model is told. Made anew each time; a [`Toolbox`](crate::Toolbox) keeps it.
     fn spec(&self) -> Spec;
 
@@ -194,6 +203,10 @@ impl<T: Tool> AnyTool for T {
 
     fn kinds(&self) -> Kinds {
         T::KINDS
+    }
+
+    fn is_triable(&self) -> bool {
+        T::TRIABLE
     }
 
     fn spec(&self) -> Spec {
@@ -336,8 +349,6 @@ pub struct Overrides {
     pub soft_limit: Option<Duration>,
     /// How many bytes of text the model gets; the rest is kept under `output:CALL`.
     pub output_bytes: Option<usize>,
-    /// How many calls this session may make in all.
-    pub max_calls: Option<u64>,
     /// For tools and models that draw random numbers.
     pub seed: Option<u64>,
     /// How deep in sub-agents.
@@ -353,7 +364,6 @@ impl Overrides {
             timeout: self.timeout.or(below.timeout),
             soft_limit: self.soft_limit.or(below.soft_limit),
             output_bytes: self.output_bytes.or(below.output_bytes),
-            max_calls: self.max_calls.or(below.max_calls),
             seed: self.seed.or(below.seed),
             depth: self.depth.or(below.depth),
         }

@@ -11,11 +11,13 @@
 //! STATE/writers/N                 the spool of a writer, locked while it lives
 //! STATE/writers/N.head            how far the spool is filled, and its hash there
 //! STATE/undo/                     what was changed and what was there before, see [`UndoHistory`]
+//! STATE/approvals.json            open questions and remembered answers, see [`ApprovalFile`]
 //! STATE/outputs/CALL.txt          the whole output of a call whose text was too long for the model
 //! ```
 //!
 //! It is not a cache, and it knows nothing about what the bodies of records mean.
 
+mod approvals;
 mod chain;
 mod connection;
 mod database;
@@ -42,6 +44,7 @@ mod verify;
 mod wal;
 mod writer;
 
+pub use approvals::ApprovalFile;
 pub use chain::Kind;
 pub use error::StoreError;
 pub use history::{HistorySettings, HistoryStatus, UndoHistory, Unfinished};

@@ -64,6 +64,7 @@ pub(crate) struct One {
 impl Tool for Edit {
     const NAME: &'static str = "edit";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    const TRIABLE: bool = true;
     type Args = Args;
 
     fn effects(&self, args: &Args) -> Effects {

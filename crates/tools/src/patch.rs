@@ -41,6 +41,7 @@ pub(crate) struct Args {
 impl Tool for Patch {
     const NAME: &'static str = "patch";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE).with(Kinds::DELETE);
+    const TRIABLE: bool = true;
     type Args = Args;
 
     fn effects(&self, args: &Args) -> Effects {

@@ -51,6 +51,7 @@ enum Mode {
 impl Tool for Write {
     const NAME: &'static str = "write";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    const TRIABLE: bool = true;
     type Args = Args;
 
     fn effects(&self, args: &Args) -> Effects {

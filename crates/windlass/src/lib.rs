@@ -34,7 +34,8 @@ pub use windlass_host::{
     ProcessSettings, ProxyError, RandomIds, SystemClock, landlock_version,
 };
 pub use windlass_store::{
-    DrainAtClose, HistorySettings, ProposalShelf, Settings, Store, StoreError, UndoHistory,
+    ApprovalFile, DrainAtClose, HistorySettings, ProposalShelf, Settings, Store, StoreError,
+    UndoHistory,
 };
 pub use windlass_tools::{Author, BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
 
@@ -251,6 +252,18 @@ impl Builder {
         self
     }
 
+    /// Adds a rule with all that is known of it: who laid it down, why, and until when.
+    pub fn ruling(mut self, ruling: Ruling) -> Self {
+        self.policy = self.policy.with_ruling(ruling);
+        self
+    }
+
+    /// Whether what somebody else may have written makes a session ask more; see [`Policy::with_provenance`]. Default: it does.
+    pub fn provenance(mut self, provenance: bool) -> Self {
+        self.policy = self.policy.with_provenance(provenance);
+        self
+    }
+
     /// Keeps every tool out of these places, whatever the rules say: the embedder's own configuration, say.
     pub fn protect(mut self, places: impl IntoIterator<Item = PathBuf>) -> Self {
         self.protected.extend(places);
@@ -322,7 +335,10 @@ impl Builder {
         let mut processes = self.processes;
         processes.state = processes.state.or_else(|| self.state.as_deref().map(absolute));
         let confinement = processes.confinement.clone();
-        let is_confined = confinement.level != Level::Off;
+        let policy = self
+            .policy
+            .with_confined_programs(confinement.level != Level::Off)
+            .with_connected_programs(confinement.network != NetworkAccess::None);
         let host = LocalHost::open_with(&self.workspace, self.durability)?;
         let host: Arc<dyn Host> = Arc::new(host.with_processes(processes));
         let settings = Settings { drain_at_close: self.drain_at_close, ..Settings::default() };
@@ -339,13 +355,14 @@ impl Builder {
             .ids(Arc::new(RandomIds::default()))
             .toolbox(tools)
             .history(reversible.history.clone())
-            .policy(self.policy.with_hard_denies(hard_denies).with_confined_programs(is_confined));
+            .policy(policy.with_hard_denies(hard_denies));
         if !self.command_tools.is_empty() {
             let tools = CommandTools { sources: self.command_tools, confinement };
             builder = builder.toolset(Arc::new(tools));
         }
         if let Some(store) = &store {
-            builder = builder.journal(store.clone()).outputs(store.clone());
+            let book = Arc::new(ApprovalFile::in_state(store.state_dir()));
+            builder = builder.journal(store.clone()).outputs(store.clone()).approval_book(book);
         }
         let engine = self
             .configure

@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::json;
-use windlass_core::{Decision, ToolCall};
+use windlass_core::{Decision, ToolCall, quote};
+use windlass_store::utc;
 
 use super::block_on;
 use crate::options::{Global, PolicyCommand, PolicyWhat};
@@ -49,19 +50,22 @@ fn show(global: &Global) -> Result<ExitCode> {
     if global.json {
         let rules: Vec<_> = rules
             .iter()
-            .map(|(decision, rule)| json!({"decision": decision, "rule": rule.to_string()}))
+            .map(|ruling| {
+                json!({
+                    "decision": ruling.decision, "rule": ruling.rule.to_string(), "layer": ruling.layer,
+                    "reason": ruling.reason, "until": ruling.until.map(utc),
+                })
+            })
             .collect();
         terminal::print_json(&json!({"mode": mode, "rules": rules}))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = format!("mode {mode}\n");
-    for (decision, rule) in rules {
-        let word = match decision {
-            Decision::Allow => "allow",
-            Decision::Ask => "ask",
-            Decision::Deny => "deny",
-        };
-        add(&mut text, format_args!("{word} {rule}\n"));
+    for ruling in rules {
+        let reason = ruling.reason.as_ref().map(|reason| format!("  # {}", quote::visible(reason)));
+        let until = ruling.until.map(|end| format!("  until {}", utc(end))).unwrap_or_default();
+        let reason = reason.unwrap_or_default();
+        add(&mut text, format_args!("{ruling}  [{}]{until}{reason}\n", ruling.layer));
     }
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
+use crate::engine::{asker, situation, surroundings};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::plain::Plain;
+use crate::policy::subject;
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
@@ -282,7 +284,9 @@ impl Context {
         let effects = Arc::new(effects_of(changes));
         let level = self.machine_processes()?.confinement().level;
         let workspace = inner.host.files().workspace();
-        let verdict = inner.policy.decide_changes(&effects, workspace, level == Level::Staged);
+        let situation = situation(&*inner.host, &inner.session);
+        let is_staged = level == Level::Staged;
+        let verdict = inner.policy.decide_changes(&effects, workspace, is_staged, &situation);
         match verdict.decision() {
             Decision::Allow => Ok(()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
@@ -296,6 +300,8 @@ impl Context {
 
     async fn ask(&self, verdict: &Verdict) -> Result<(), ToolError> {
         let inner = &self.0;
+        let workspace = inner.host.files().workspace();
+        let surroundings = surroundings(&*inner.host);
         let request = ApprovalRequest {
             id: inner.broker.next_id(),
             call: inner.call.clone(),
@@ -304,6 +310,22 @@ impl Context {
             input: inner.input.clone(),
             effects: inner.secrets.redact_effects(verdict.effects()),
             rule: verdict.rule().to_owned(),
+            subject: subject(
+                &inner.tool,
+                &inner.input,
+                verdict.effects(),
+                workspace,
+                &surroundings,
+            ),
+            risk: inner.policy.risk(verdict.effects(), workspace),
+            asker: asker(&inner.session, &inner.overrides),
+            untrusted: inner.session.untrusted(),
+            changes: [].into(),
+            workspace: workspace.to_owned(),
+            at: inner.host.clock().now(),
+            // What a program did is not known before it has run, so no earlier answer is about it.
+            is_whole: false,
+            can_be_remembered: false,
         };
         let announce = |request: &ApprovalRequest| {
             inner.events.publish(&Event::Approval(request.clone().into()))

@@ -1,16 +1,46 @@
 //! Stage 6: the policy's decision, and a person's where it asks.
 
-use super::{Call, Ready, Shared, record};
-use crate::{ApprovalRequest, Decision, Event, Grant, ToolError, Verdict};
+use std::path::PathBuf;
+
+use super::{Call, Ready, Shared, record, trial};
+use crate::policy::subject;
+use crate::toolbox::Slot;
+use crate::{
+    ApprovalRequest, Asker, Decision, Event, Grant, Host, Overrides, Resolved, Session, Situation,
+    ToolError, Verdict,
+};
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
-    engine.policy().decide(&call.name, ready.effects.clone(), engine.host.files().workspace())
+    let situation = situation(&*engine.host, &call.session);
+    let workspace = engine.host.files().workspace();
+    engine.policy().decide_in(&call.name, ready.effects.clone(), workspace, &situation)
+}
+
+/// What a decision in this session depends on besides the call and the rules.
+pub(crate) fn situation(host: &dyn Host, session: &Session) -> Situation {
+    Situation { now: Some(host.clock().now()), untrusted: session.untrusted() }
+}
+
+/// Who is behind the calls of a session.
+pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
+    Asker {
+        agent: session.agent().map(str::to_owned),
+        parent: session.parent().cloned(),
+        depth: overrides.depth.unwrap_or(0),
+    }
+}
+
+/// How programs are confined, in words.
+pub(crate) fn surroundings(host: &dyn Host) -> String {
+    host.processes().map_or_else(String::new, |processes| processes.confinement().to_string())
 }
 
 /// Turns the verdict into the right to run, or into a denial that says what would allow it.
 pub(super) async fn settle(
     engine: &Shared,
+    slot: &Slot,
     call: &Call,
+    resolved: &[(PathBuf, Resolved)],
     verdict: &Verdict,
 ) -> Result<Grant, ToolError> {
     if let Some(grant) = verdict.grant() {
@@ -23,20 +53,48 @@ pub(super) async fn settle(
             None => error,
         });
     }
-    let request = ApprovalRequest {
-        id: engine.broker.next_id(),
-        call: call.id.clone(),
-        session: call.session.id().clone(),
-        tool: call.name.clone(),
-        input: record::clean_input(engine, call),
-        effects: engine.secrets.redact_effects(verdict.effects()),
-        rule: verdict.rule().to_owned(),
-    };
+    let mut request = request(engine, call, verdict);
+    if let Some(answered) = engine.broker.answered(verdict, &request) {
+        return answered;
+    }
+    if engine.broker.is_attended() {
+        request.changes = trial::changes(engine, slot, call, resolved, verdict).await?;
+    }
     let announce =
         |request: &ApprovalRequest| engine.events.publish(&Event::Approval(request.clone().into()));
     tokio::select! {
         biased;
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped before anybody answered")),
         answer = engine.broker.ask(verdict, request, announce) => answer,
+    }
+}
+
+fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
+    let workspace = engine.host.files().workspace();
+    let directory = call.overrides.work_dir.as_deref().unwrap_or(workspace);
+    let input = record::clean_input(engine, call);
+    ApprovalRequest {
+        id: engine.broker.next_id(),
+        call: call.id.clone(),
+        session: call.session.id().clone(),
+        tool: call.name.clone(),
+        subject: subject(
+            &call.name,
+            &call.input,
+            verdict.effects(),
+            &workspace.join(directory),
+            &surroundings(&*engine.host),
+        ),
+        is_whole: input == call.input,
+        input,
+        effects: engine.secrets.redact_effects(verdict.effects()),
+        rule: verdict.rule().to_owned(),
+        risk: engine.policy().risk(verdict.effects(), workspace),
+        asker: asker(&call.session, &call.overrides),
+        untrusted: call.session.untrusted(),
+        changes: [].into(),
+        workspace: workspace.to_owned(),
+        at: engine.host.clock().now(),
+        can_be_remembered: !verdict.is_asked_always(),
     }
 }

@@ -9,8 +9,8 @@ use super::{Engine, Hook, OnWarning, Secrets, Shared, cache, lookup, schedule};
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
-    Approvals, Approver, History, Host, IdSource, Journal, MemoryHistory, MemoryOutputs, Outputs,
-    Policy, SequentialIds, Toolbox, Toolset,
+    ApprovalBook, Approvals, Approver, History, Host, IdSource, Journal, MemoryHistory,
+    MemoryOutputs, Outputs, Policy, SequentialIds, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -32,6 +32,7 @@ pub struct EngineBuilder {
     toolsets: Vec<Arc<dyn Toolset>>,
     policy: Policy,
     approvals: Approvals,
+    book: Option<Arc<dyn ApprovalBook>>,
     hooks: Vec<Arc<dyn Hook>>,
     history: Arc<dyn History>,
     cache: (usize, Duration),
@@ -59,6 +60,7 @@ impl EngineBuilder {
             toolsets: Vec::new(),
             policy: Policy::default(),
             approvals: Approvals::Nobody,
+            book: None,
             hooks: Vec::new(),
             history: Arc::new(MemoryHistory::default()),
             cache: (100, Duration::from_mins(5)),
@@ -99,6 +101,12 @@ impl EngineBuilder {
     /// Somebody who answers when the policy asks: a closure will do.
     pub fn approver(self, approver: impl Approver) -> Self {
         self.approvals(Approvals::From(Arc::new(approver)))
+    }
+
+    /// Where questions and remembered answers are written down. Default: in memory, as long as the engine lives.
+    pub fn approval_book(mut self, book: Arc<dyn ApprovalBook>) -> Self {
+        self.book = Some(book);
+        self
     }
 
     /// One more hook; they run in the order in which they were added.
@@ -173,11 +181,11 @@ impl EngineBuilder {
     pub fn build(self) -> Engine {
         Engine(Arc::new(Shared {
             host: self.host,
-            ids: self.ids,
             toolbox: Lock::new(Arc::new(self.toolbox)),
             toolsets: self.toolsets.into_iter().map(lookup::Lazy::new).collect(),
             policy: Lock::new(Arc::new(self.policy)),
-            broker: Arc::new(Broker::new(self.approvals)),
+            broker: Arc::new(Broker::new(self.approvals, self.book, self.ids.clone())),
+            ids: self.ids,
             hooks: self.hooks,
             history: self.history,
             cache: cache::Cache::new(self.cache.0, self.cache.1),

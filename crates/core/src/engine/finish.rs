@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use super::{Call, Shared, bound, record, redact};
+use super::{Call, Shared, bound, budget, provenance, record, redact};
 use crate::{CallId, CallResult, Event, Outcome, Output, SessionId, ToolError, TurnId};
 
 pub(super) async fn finish(
@@ -14,6 +14,8 @@ pub(super) async fn finish(
     let mut result = result(&call, ending);
     redact::redact(engine, &mut result.output);
     bound::bound(engine, &call, &mut result.output);
+    budget::end(engine, &call, &mut result);
+    provenance::mark(&call, &mut result.output);
     if let Err(error) = record::finished(engine, &call, &result).await {
         // What is not on record is not told: the caller learns only that the record failed.
         result = self::result(&call, Err(error));

@@ -20,16 +20,6 @@ impl Lazy {
     }
 }
 
-/// Counts the call against the budget of its session.
-pub(super) fn count(call: &Call) -> Result<(), ToolError> {
-    match call.overrides.max_calls {
-        Some(most) if call.session.count_call() > most => {
-            Err(ToolError::busy("this session has made all the calls that its budget allows"))
-        }
-        _ => Ok(()),
-    }
-}
-
 pub(super) async fn find(engine: &Shared, call: &Call) -> Result<Arc<Slot>, ToolError> {
     if let Some(slot) = admitted(engine, call) {
         return Ok(slot);

@@ -1,12 +1,16 @@
 //! Stage 10: the tool itself, with a limit of time, a way to stop it, and its panics contained.
 
 use std::any::Any;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::cache::Key;
 use super::{Call, Ready, Shared, record};
 use crate::context::{Context, Inner};
 use crate::sync::Lock;
-use crate::{Content, Grant, Kinds, Output, Overrides, ToolError};
+use crate::{
+    Content, Grant, Kinds, MemoryOutputs, Output, Overrides, Resolved, Session, ToolError,
+};
 
 pub(super) async fn run(
     engine: &Shared,
@@ -19,32 +23,7 @@ pub(super) async fn run(
     let is_held = call.session.proposals().is_some()
         && ready.effects.kinds().intersects(Kinds::WRITE.with(Kinds::DELETE));
     let began = engine.host.clock().now();
-    let cx = Context::new(Inner {
-        call: call.id.clone(),
-        turn: call.turn.clone(),
-        tool: call.name.clone(),
-        session: call.session.clone(),
-        grant,
-        host: engine.host.clone(),
-        history: engine.history.clone(),
-        outputs: engine.outputs.clone(),
-        hard_denies: engine.policy().hard_denies().clone(),
-        policy: engine.policy(),
-        broker: engine.broker.clone(),
-        input: record::clean_input(engine, call),
-        overrides: Overrides {
-            // A tool that can stop at the right place is better at it than a cut afterwards.
-            output_bytes: call.overrides.output_bytes.or(Some(engine.output_bytes)),
-            ..call.overrides.clone()
-        },
-        cancel: call.cancel.clone(),
-        events: engine.events.clone(),
-        secrets: engine.secrets.clone(),
-        resolved: ready.resolved,
-        observed: Lock::default(),
-        said: Lock::default(),
-        waits_for: Lock::default(),
-    });
+    let cx = Context::new(inner(engine, call, ready.resolved, grant));
     if call.cancel.is_cancelled() {
         return Err(ToolError::cancelled("the call was stopped before it began"));
     }
@@ -68,6 +47,52 @@ pub(super) async fn run(
         engine.cache.put(key, output, cx.take_observed(), began);
     }
     ending.map_err(|error| with_partial(error, &cx))
+}
+
+/// The surroundings of a call that is only tried out: nobody hears of it, and what it changes is proposed by another session.
+pub(super) fn trial_context(
+    engine: &Shared,
+    call: &Call,
+    session: &Arc<Session>,
+    resolved: Vec<(PathBuf, Resolved)>,
+    grant: Grant,
+) -> Context {
+    Context::new(Inner {
+        session: session.clone(),
+        cancel: call.cancel.child_token(),
+        events: Arc::default(),
+        outputs: Arc::new(MemoryOutputs::default()),
+        ..inner(engine, call, resolved, grant)
+    })
+}
+
+fn inner(engine: &Shared, call: &Call, resolved: Vec<(PathBuf, Resolved)>, grant: Grant) -> Inner {
+    Inner {
+        call: call.id.clone(),
+        turn: call.turn.clone(),
+        tool: call.name.clone(),
+        session: call.session.clone(),
+        grant,
+        host: engine.host.clone(),
+        history: engine.history.clone(),
+        outputs: engine.outputs.clone(),
+        hard_denies: engine.policy().hard_denies().clone(),
+        policy: engine.policy(),
+        broker: engine.broker.clone(),
+        input: record::clean_input(engine, call),
+        overrides: Overrides {
+            // A tool that can stop at the right place is better at it than a cut afterwards.
+            output_bytes: call.overrides.output_bytes.or(Some(engine.output_bytes)),
+            ..call.overrides.clone()
+        },
+        cancel: call.cancel.clone(),
+        events: engine.events.clone(),
+        secrets: engine.secrets.clone(),
+        resolved,
+        observed: Lock::default(),
+        said: Lock::default(),
+        waits_for: Lock::default(),
+    }
 }
 
 /// Who proposes must know that nothing has happened yet.

@@ -1,37 +1,15 @@
-//! Asking a person: who is asked, how the answer comes back, and what happens when nobody answers.
+//! Asking a person: what they are shown, what they can say, and who asks them.
 
-use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
-use tokio::sync::oneshot;
 
-use super::{Grant, Verdict};
-use crate::sync::Lock;
-use crate::{BoxFuture, CallId, Effects, SessionId, ToolError};
-
-/// Names one pending question.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use windlass_core::{Answer, ApprovalId};
-/// # use windlass_core::{Engine, testing::EmptyHost};
-/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-/// assert_eq!(ApprovalId(7).to_string(), "7");
-/// assert!(!engine.answer(ApprovalId(7), Answer::Allow), "nobody waits for this one");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct ApprovalId(pub u64);
-
-impl fmt::Display for ApprovalId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
+use super::{Risk, Scope};
+use crate::{ApprovalId, BoxFuture, CallId, ContentHash, Effects, SessionId};
 
 /// What a person is asked.
 ///
@@ -71,6 +49,76 @@ pub struct ApprovalRequest {
     pub effects: Arc<Effects>,
     /// Which rule or mode asks.
     pub rule: String,
+    /// What exactly the answer is for: tool, arguments, real places, directory and confinement in one hash. Anything else asks again.
+    pub subject: ContentHash,
+    /// How much harm it could do.
+    pub risk: Risk,
+    /// Who wants it.
+    pub asker: Asker,
+    /// Where the session has read what somebody else may have written, if it has.
+    pub untrusted: Option<String>,
+    /// What would become of files, found out by trying it where nothing is changed. Empty if that cannot be known beforehand.
+    #[serde(skip)]
+    pub changes: Arc<[FileChange]>,
+    /// The workspace.
+    pub workspace: PathBuf,
+    /// When it was asked.
+    pub at: SystemTime,
+    /// Whether the arguments are as they were given: secrets are taken out of them for people.
+    pub(crate) is_whole: bool,
+    /// Whether an answer may be remembered: what holds the leash is asked about each time.
+    pub can_be_remembered: bool,
+}
+
+/// Who wants something: which agent, in which session, below which other.
+///
+/// ```
+/// use windlass_core::{Asker, SessionId};
+/// let asker = Asker { agent: Some("reviewer".into()), parent: Some(SessionId::new("s1")), depth: 1 };
+/// assert_eq!(asker.to_string(), "agent reviewer, 1 below session s1");
+/// assert_eq!(Asker::default().to_string(), "the session's own model");
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Asker {
+    /// The agent's name, if it has one.
+    pub agent: Option<String>,
+    /// The session that started this one.
+    pub parent: Option<SessionId>,
+    /// How deep in sub-agents.
+    pub depth: u32,
+}
+
+impl fmt::Display for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.agent {
+            Some(agent) => write!(f, "agent {}", crate::quote::visible(agent))?,
+            None if self.parent.is_some() => f.write_str("a sub-agent")?,
+            None => f.write_str("the session's own model")?,
+        }
+        match &self.parent {
+            Some(parent) => write!(f, ", {} below session {parent}", self.depth.max(1)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a call would make of one file.
+///
+/// ```
+/// use windlass_core::FileChange;
+/// let change = FileChange { path: "/w/a.md".into(), verb: "create", before: None, after: Some(b"hello\n".to_vec()) };
+/// assert_eq!((change.verb, change.before.is_none()), ("create", true));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// The file.
+    pub path: PathBuf,
+    /// What would happen to it, in a word.
+    pub verb: &'static str,
+    /// What is in it now; `None` if it is no file.
+    pub before: Option<Vec<u8>>,
+    /// What would be in it; `None` if it would be no file.
+    pub after: Option<Vec<u8>>,
 }
 
 /// What a person said.
@@ -83,8 +131,12 @@ pub struct ApprovalRequest {
 pub enum Answer {
     /// Go ahead.
     Allow,
+    /// Go ahead, also when this very call comes again.
+    AllowFor(Scope),
     /// No, and why.
     Deny(String),
+    /// No, and why, also when this very call comes again.
+    DenyFor(Scope, String),
 }
 
 /// Somebody, or something, that answers for a person. A closure from request to `bool` is one.
@@ -125,7 +177,7 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Approver for F {
 /// let mut events = engine.subscribe();
 /// let (_, running) = engine.start(&engine.new_session(), ToolCall::new("publish", json!({})));
 /// let Event::Approval(request) = events.next().await else { panic!("that comes first") };
-/// assert!(engine.answer(request.id, Answer::Deny("not today".into())));
+/// assert!(engine.answer(&request.id, Answer::Deny("not today".into())));
 /// assert_eq!(running.await.outcome, Outcome::Denied);
 /// # Ok(())
 /// # }
@@ -151,88 +203,5 @@ impl fmt::Debug for Approvals {
             Self::From(_) => "From(…)",
             Self::Listeners { .. } => "Listeners",
         })
-    }
-}
-
-/// Keeps the questions that are open, and turns answers into grants.
-#[derive(Debug, Default)]
-pub(crate) struct Broker {
-    approvals: Approvals,
-    next: AtomicU64,
-    open: Lock<HashMap<ApprovalId, oneshot::Sender<Answer>>>,
-}
-
-impl Broker {
-    pub(crate) fn new(approvals: Approvals) -> Self {
-        Self { approvals, ..Self::default() }
-    }
-
-    pub(crate) fn next_id(&self) -> ApprovalId {
-        ApprovalId(self.next.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    /// Asks. `announce` tells the listeners and says how many there are.
-    pub(crate) async fn ask(
-        &self,
-        verdict: &Verdict,
-        request: ApprovalRequest,
-        announce: impl FnOnce(&ApprovalRequest) -> usize,
-    ) -> Result<Grant, ToolError> {
-        let answer = match &self.approvals {
-            Approvals::Nobody => Answer::Deny("nobody is there to ask".into()),
-            Approvals::From(approver) => {
-                announce(&request);
-                approver.ask(&request).await
-            }
-            Approvals::Listeners { timeout } => self.wait(&request, *timeout, announce).await,
-        };
-        match answer {
-            Answer::Allow => {
-                Ok(Grant::new(verdict.effects().clone(), format!("approval {}", request.id)))
-            }
-            Answer::Deny(why) => {
-                let error = ToolError::denied(format!("{}: {why}", verdict.refusal()));
-                Err(match verdict.remedy() {
-                    Some(remedy) => error.hint(remedy),
-                    None => error,
-                })
-            }
-        }
-    }
-
-    async fn wait(
-        &self,
-        request: &ApprovalRequest,
-        timeout: Duration,
-        announce: impl FnOnce(&ApprovalRequest) -> usize,
-    ) -> Answer {
-        let (sender, receiver) = oneshot::channel();
-        self.open.lock().insert(request.id, sender);
-        // Whatever happens, also if this future is dropped, the question does not stay open.
-        let _closing = Closing { broker: self, id: request.id };
-        if announce(request) == 0 {
-            return Answer::Deny("nobody is listening".into());
-        }
-        match tokio::time::timeout(timeout, receiver).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Answer::Deny("the one who was asked went away".into()),
-            Err(_) => Answer::Deny(format!("no answer within {} s", timeout.as_secs())),
-        }
-    }
-
-    /// Takes an answer; `false` if nobody waits for it (any more).
-    pub(crate) fn answer(&self, id: ApprovalId, answer: Answer) -> bool {
-        self.open.lock().remove(&id).is_some_and(|sender| sender.send(answer).is_ok())
-    }
-}
-
-struct Closing<'a> {
-    broker: &'a Broker,
-    id: ApprovalId,
-}
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        self.broker.open.lock().remove(&self.id);
     }
 }

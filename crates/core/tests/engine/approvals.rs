@@ -57,7 +57,7 @@ async fn a_closure_answers_from_what_the_call_would_do() {
     );
     assert_eq!(denied.code, Some("denied"));
     assert_eq!(setup.recorded(), ["started write", "ok write", "denied write"]);
-    assert_eq!(setup.bodies()[0]["decided_by"], "approval 1");
+    assert_eq!(setup.bodies()[0]["decided_by"], "approval a0004");
 }
 
 #[tokio::test]
@@ -126,11 +126,11 @@ async fn a_listener_answers_through_the_engine() {
         assert_eq!(request.input, json!({"to": "test"}));
         assert_eq!(request.effects.to_string(), "write /w/out");
         assert_eq!(&request.session, setup.session.id());
-        assert!(setup.engine.answer(request.id, answer.clone()));
-        assert!(!setup.engine.answer(request.id, answer), "a question is answered once");
+        assert!(setup.engine.answer(&request.id, answer.clone()));
+        assert!(!setup.engine.answer(&request.id, answer), "a question is answered once");
         assert_text(&running.await.unwrap(), outcome, &text);
     }
-    assert!(!setup.engine.answer(ApprovalId(99), Answer::Allow), "nobody asked that");
+    assert!(!setup.engine.answer(&ApprovalId::new("a99"), Answer::Allow), "nobody asked that");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,18 +142,19 @@ async fn no_answer_in_time_is_a_denial() {
     let text = format!("{REFUSED}: no answer within 300 s\n{REMEDY}");
     assert_text(&running.await.unwrap(), Outcome::Denied, &text);
     assert_eq!(begun.elapsed(), PATIENCE);
-    assert!(!setup.engine.answer(request.id, Answer::Allow), "too late");
+    assert!(!setup.engine.answer(&request.id, Answer::Allow), "too late");
 }
 
 #[tokio::test(start_paused = true)]
 async fn two_questions_at_once_do_not_get_each_others_answers() {
     let mut setup = listeners();
-    let (first, second) = (setup.spawn(call("deploy")), setup.spawn(call("deploy")));
+    let deploy = |to: &str| ToolCall::new("deploy", json!({"to": to}));
+    let (first, second) = (setup.spawn(deploy("a")), setup.spawn(deploy("b")));
     let one = asked(&mut setup).await;
     let other = asked(&mut setup).await;
-    assert_ne!((one.id, &one.call), (other.id, &other.call));
-    setup.engine.answer(other.id, Answer::Deny("no".into()));
-    setup.engine.answer(one.id, Answer::Allow);
+    assert_ne!((&one.id, &one.call), (&other.id, &other.call));
+    setup.engine.answer(&other.id, Answer::Deny("no".into()));
+    setup.engine.answer(&one.id, Answer::Allow);
     for result in [first.await.unwrap(), second.await.unwrap()] {
         let allowed = result.call == one.call;
         assert_eq!(result.outcome, if allowed { Outcome::Ok } else { Outcome::Denied });
@@ -168,7 +169,7 @@ async fn a_question_ends_with_the_call_that_asked() {
     assert!(setup.engine.cancel(&request.call));
     let text = "the call was stopped before anybody answered";
     assert_text(&running.await.unwrap(), Outcome::Cancelled, text);
-    assert!(!setup.engine.answer(request.id, Answer::Allow), "nobody waits any more");
+    assert!(!setup.engine.answer(&request.id, Answer::Allow), "nobody waits any more");
     assert_eq!(setup.recorded(), ["cancelled deploy"]);
 }
 
@@ -192,7 +193,7 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
     // Also not through the read of that turn, which is allowed but must wait for the deployment.
     assert_text(&setup.call("quick", json!({})).await, Outcome::Ok, "written");
     assert_eq!(begun.elapsed(), Duration::ZERO, "the other turn waited for the person");
-    setup.engine.answer(request.id, Answer::Allow);
+    setup.engine.answer(&request.id, Answer::Allow);
     let texts: Vec<String> =
         waiting.await.unwrap().iter().map(|result| result.output.to_text()).collect();
     assert_eq!(texts, ["deployed", "seen"]);

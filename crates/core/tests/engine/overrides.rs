@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Effects, Kinds, Outcome, Output, Overrides, Predicate, Session, SessionId, ToolCall,
+    Budget, Effects, Kinds, Outcome, Output, Overrides, Predicate, Session, SessionId, ToolCall,
 };
 
 use crate::support::{Setup, assert_text, call, hangs, path_of};
@@ -77,8 +77,9 @@ async fn a_working_directory_outside_does_not_lead_past_the_policy() {
 
 #[tokio::test]
 async fn a_session_makes_as_many_calls_as_its_budget_allows() {
-    let budget = Overrides { max_calls: Some(3), ..Overrides::default() };
-    let setup = Setup::of([MockTool::named("noop")]).in_session(session(budget));
+    let budget = Budget { calls: Some(3), ..Budget::default() };
+    let budgeted = Session::new(SessionId::new("s")).with_budget(budget);
+    let setup = Setup::of([MockTool::named("noop")]).in_session(budgeted);
     for _ in 0..5 {
         setup.engine.explain(&setup.session, call("noop")).await.expect("to explain costs nothing");
     }
@@ -87,8 +88,8 @@ async fn a_session_makes_as_many_calls_as_its_budget_allows() {
     assert_eq!(outcomes.iter().filter(|outcome| **outcome == Outcome::Ok).count(), 3);
     let last = setup.call("noop", json!({})).await;
     assert_eq!((last.outcome, last.code), (Outcome::Fault, Some("busy")));
-    let text = "this session has made all the calls that its budget allows";
-    assert_eq!(last.output.to_text(), text);
+    let text = last.output.to_text();
+    assert!(text.starts_with("the budget of this session is used up: 3 calls"), "{text}");
     let other = setup.engine.new_session();
     assert_eq!(setup.engine.call(&other, call("noop")).await.outcome, Outcome::Ok);
 }

@@ -1,0 +1,162 @@
+//! Rules as the configuration has them: a text, or a table with a reason and an end.
+//!
+//! ```toml
+//! deny = ["exec rm", { rule = "write infra/**", reason = "frozen until the move", until = 2026-12-01 }]
+//! ```
+
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail};
+use toml::Value;
+use toml::value::{Datetime, Offset};
+use windlass_core::{Decision, Layer, Ruling};
+
+/// Whether a list of rules has the form of one. What the rules say is looked at later: one that does not parse is a warning.
+pub(crate) fn check(value: &Value) -> Result<()> {
+    let Some(list) = value.as_array() else {
+        bail!("it must be a list of rules, such as [\"…\"]")
+    };
+    list.iter().try_for_each(|entry| entry_of(entry).map(drop))
+}
+
+/// The texts of the rules in a list.
+pub(crate) fn texts(value: &Value) -> Vec<String> {
+    let entries = value.as_array().into_iter().flatten();
+    entries.filter_map(|entry| entry_of(entry).ok()).map(|entry| entry.rule.to_owned()).collect()
+}
+
+/// The rules of a list, and why some of them are none.
+pub(crate) fn rulings(value: &Value, decision: Decision, layer: Layer) -> Vec<Result<Ruling>> {
+    let entries = value.as_array().into_iter().flatten();
+    entries.map(|entry| ruling(&entry_of(entry)?, decision, layer)).collect()
+}
+
+struct Entry<'a> {
+    rule: &'a str,
+    reason: Option<&'a str>,
+    until: Option<SystemTime>,
+}
+
+fn entry_of(value: &Value) -> Result<Entry<'_>> {
+    if let Some(rule) = value.as_str() {
+        return Ok(Entry { rule, reason: None, until: None });
+    }
+    let Some(table) = value.as_table() else {
+        bail!("a rule is a text, or a table {{ rule = \"…\", reason = \"…\", until = 2026-12-31 }}")
+    };
+    let unknown = table.keys().find(|key| !["rule", "reason", "until"].contains(&key.as_str()));
+    if let Some(unknown) = unknown {
+        bail!("a rule has no `{unknown}`: it has `rule`, `reason` and `until`");
+    }
+    let text = |key: &str| table.get(key).map(|value| value.as_str().context("it must be a text"));
+    Ok(Entry {
+        rule: text("rule").context("a rule needs its `rule`")??,
+        reason: text("reason").transpose().context("`reason`")?,
+        until: table.get("until").map(end_of).transpose().context("`until`")?,
+    })
+}
+
+fn ruling(entry: &Entry<'_>, decision: Decision, layer: Layer) -> Result<Ruling> {
+    let mut ruling = Ruling::new(decision, entry.rule.parse()?).in_layer(layer);
+    ruling.reason = entry.reason.map(str::to_owned);
+    ruling.until = entry.until;
+    Ok(ruling)
+}
+
+/// A date or a time; a date ends with its day, and what has no zone is in UTC.
+fn end_of(value: &Value) -> Result<SystemTime> {
+    let datetime = match value {
+        Value::Datetime(datetime) => *datetime,
+        Value::String(text) => text.parse().with_context(|| format!("`{text}` is not a date"))?,
+        _ => bail!("it must be a date, such as 2026-12-31, or a time"),
+    };
+    seconds(&datetime)
+        .and_then(|seconds| u64::try_from(seconds).ok())
+        .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)))
+        .context("it must be a date after 1970, such as 2026-12-31")
+}
+
+/// Seconds since 1970.
+fn seconds(datetime: &Datetime) -> Option<i64> {
+    let date = datetime.date?;
+    let day = days(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let in_day = match datetime.time {
+        Some(time) => {
+            let second = i64::from(time.second.unwrap_or(0));
+            i64::from(time.hour) * 3600 + i64::from(time.minute) * 60 + second
+        }
+        None => 24 * 3600,
+    };
+    let zone = match datetime.offset {
+        Some(Offset::Custom { minutes }) => i64::from(minutes) * 60,
+        Some(Offset::Z) | None => 0,
+    };
+    Some(day * 24 * 3600 + in_day - zone)
+}
+
+/// Days from 1970 to a date: years are counted from March, so that the day more comes last.
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let month = (month + 9) % 12;
+    let in_years = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    in_years + (month * 153 + 2) / 5 + day - 1 - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(text: &str) -> Value {
+        let mut table: toml::Table = format!("x = {text}").parse().expect(text);
+        table.remove("x").expect("it was just put there")
+    }
+
+    #[test]
+    fn texts_and_tables_are_rules() {
+        let list = value(
+            "[\"exec rm\", { rule = \"write a/**\", reason = \"frozen\", until = 2026-12-01 }]",
+        );
+        check(&list).expect("it is a list of rules");
+        let rules: Vec<Ruling> = rulings(&list, Decision::Deny, Layer::User)
+            .into_iter()
+            .map(|rule| rule.expect("a rule"))
+            .collect();
+        assert_eq!(rules[1].to_string(), "deny write a/**");
+        assert_eq!(rules[1].reason.as_deref(), Some("frozen"));
+        assert_eq!((rules[0].until, rules[0].layer), (None, Layer::User));
+        assert_eq!(texts(&list), ["exec rm", "write a/**"]);
+    }
+
+    #[test]
+    fn when_a_rule_ends() {
+        let seconds = |text: &str| {
+            let end = end_of(&value(text)).expect(text);
+            end.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs()
+        };
+        for (text, expected) in [
+            ("1970-01-01", 86_400),
+            ("1970-01-01T00:00:00Z", 0),
+            ("2000-02-29", 951_868_800),
+            ("2026-12-01T10:00:00Z", 1_796_119_200),
+            ("2026-12-01T10:00:00+02:00", 1_796_112_000),
+            ("\"2026-12-01T10:00:00Z\"", 1_796_119_200),
+        ] {
+            assert_eq!(seconds(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_rule_says_why() {
+        for (text, why) in [
+            ("\"x\"", "a list of rules"),
+            ("[3]", "a rule is a text"),
+            ("[{ reason = \"x\" }]", "needs its `rule`"),
+            ("[{ rule = \"read x\", unti = 1 }]", "no `unti`"),
+            ("[{ rule = \"read x\", until = 7 }]", "must be a date"),
+            ("[{ rule = \"read x\", until = 10:00:00 }]", "after 1970"),
+        ] {
+            let error = check(&value(text)).expect_err(text);
+            assert!(format!("{error:#}").contains(why), "{error:#}");
+        }
+    }
+}

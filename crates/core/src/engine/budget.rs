@@ -1,0 +1,35 @@
+//! Stages 2 and 14: what a call takes from the budget of its session, and whether the session goes round in a circle.
+
+use super::{Call, Shared};
+use crate::budget::{answer_key, call_key};
+use crate::{CallResult, Content, Outcome, ToolError};
+
+/// Counts the call, unless the session has spent what it may or asks the same again and again.
+pub(super) fn begin(call: &Call) -> Result<(), ToolError> {
+    let ledger = call.session.ledger();
+    ledger.begin_call()?;
+    ledger.check_repeats(call_key(&call.name, &call.input))
+}
+
+/// Adds up what the call took, and tells the model if it has had this very answer before.
+pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
+    let ledger = call.session.ledger();
+    let text = |content: &Content| match content {
+        Content::Text { text } => text.len() as u64,
+        _ => 0,
+    };
+    ledger.end_call(result.duration, result.output.content.iter().map(text).sum());
+    let changes = result.outcome == Outcome::Ok && has_side_effects(engine, call);
+    let key = call_key(&call.name, &call.input);
+    if let Some(count) = ledger.note_answer(key, answer_key(result), changes) {
+        let note = format!(
+            "[this very call has given this same answer {count} times; it will not become another one]"
+        );
+        result.output.content.push(Content::text(note));
+        result.output.metadata.insert("repeats".into(), count.into());
+    }
+}
+
+fn has_side_effects(engine: &Shared, call: &Call) -> bool {
+    engine.toolbox().slot(&call.name).is_none_or(|slot| slot.tool.kinds().has_side_effects())
+}

@@ -1,0 +1,104 @@
+//! What a call would do to files, found out before a person is asked: it is run on a machine where changes are only proposed.
+//!
+//! Only tools that say that they change nothing but files are tried, since their doors then lead to proposals. A call that would fail
+//! anyway fails here, and nobody is asked about it.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Call, Shared, run};
+use crate::sync::Lock;
+use crate::toolbox::Slot;
+use crate::{
+    ContentHash, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals, Resolved,
+    SessionId, Shelf, ToolError, Verdict,
+};
+
+/// A person waits for the question.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The changes, as far as they can be known.
+pub(super) async fn changes(
+    engine: &Shared,
+    slot: &Slot,
+    call: &Call,
+    resolved: &[(PathBuf, Resolved)],
+    verdict: &Verdict,
+) -> Result<Arc<[FileChange]>, ToolError> {
+    let changes_files = Kinds::WRITE.with(Kinds::DELETE);
+    if !slot.tool.is_triable()
+        || !verdict.effects().kinds().intersects(changes_files)
+        || call.session.proposals().is_some()
+    {
+        return Ok([].into());
+    }
+    let shelf = Arc::new(Scratch { host: engine.host.clone(), kept: Lock::default() });
+    let Ok(proposals) = Proposals::open(shelf, call.session.id().clone()) else {
+        return Ok([].into());
+    };
+    let session = Arc::new(call.session.trial(proposals));
+    let cx = run::trial_context(engine, call, &session, resolved.to_vec(), verdict.trial());
+    let prepared = slot.tool.prepare(call.input.clone())?;
+    match tokio::time::timeout(PATIENCE, prepared.run(&cx)).await {
+        Ok(Ok(output)) if output.is_error => Err(ToolError::failed(output.to_text())),
+        Ok(Err(error @ (ToolError::Failed(_) | ToolError::InvalidArgs(_)))) => Err(error),
+        Ok(Ok(_)) => Ok(session.proposals().map_or_else(|| [].into(), |held| told(held))),
+        // What cannot be tried can still be asked about.
+        Ok(Err(_)) | Err(_) => Ok([].into()),
+    }
+}
+
+fn told(proposals: &Proposals) -> Arc<[FileChange]> {
+    let content = |state: &FileState| state.hash().and_then(|hash| proposals.content(&hash).ok());
+    let change = |one: Proposal| FileChange {
+        verb: one.verb(),
+        before: content(&one.base),
+        after: content(&one.then),
+        path: one.path,
+    };
+    proposals.list().into_iter().map(change).collect()
+}
+
+/// Keeps the bytes of a trial in files without names.
+struct Scratch {
+    host: Arc<dyn Host>,
+    kept: Lock<HashMap<ContentHash, File>>,
+}
+
+impl Shelf for Scratch {
+    fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError> {
+        use std::io::Write as _;
+        let failed = |error: std::io::Error| HistoryError::Failed(error.to_string());
+        let processes = self.host.processes();
+        let processes = processes.ok_or_else(|| HistoryError::Failed("no place for it".into()))?;
+        let mut file = processes.scratch().map_err(failed)?;
+        file.write_all(bytes).map_err(failed)?;
+        self.kept.lock().insert(*hash, file);
+        Ok(())
+    }
+
+    fn open(&self, hash: &ContentHash) -> Result<File, HistoryError> {
+        let kept = self.kept.lock();
+        let file = kept.get(hash).ok_or(HistoryError::Dropped(*hash))?;
+        file.try_clone().map_err(|error| HistoryError::Failed(error.to_string()))
+    }
+
+    fn load(&self, _: &SessionId) -> Result<Vec<Proposal>, HistoryError> {
+        Ok(Vec::new())
+    }
+
+    fn save(&self, _: &SessionId, _: &[Proposal]) -> Result<(), HistoryError> {
+        Ok(())
+    }
+
+    fn stamp(&self, _: &SessionId) -> u64 {
+        0
+    }
+
+    fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> {
+        Ok(Vec::new())
+    }
+}

@@ -1,0 +1,330 @@
+//! What people have decided, and what they still have to decide: written down, so that both outlive the program.
+//!
+//! An approval binds to its *subject*: the tool, its arguments, the real places, where it works and how programs are confined, in one
+//! hash. A call that differs in any of it asks again.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::sync::Lock;
+use crate::{ApprovalId, ContentHash, Effects, SessionId};
+
+/// For how long an answer counts.
+///
+/// ```
+/// use windlass_core::Scope;
+/// assert_eq!("project".parse(), Ok(Scope::Project));
+/// assert_eq!(Scope::Once.to_string(), "once");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// For this call.
+    Once,
+    /// For this very call, as often as this session makes it.
+    Session,
+    /// In this workspace, whatever the session.
+    Project,
+    /// Everywhere.
+    Always,
+}
+
+impl Scope {
+    /// Every scope, by its name.
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("once", Self::Once),
+        ("session", Self::Session),
+        ("project", Self::Project),
+        ("always", Self::Always),
+    ];
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, scope)| scope == self);
+        f.write_str(name.map_or("once", |(name, _)| name))
+    }
+}
+
+impl std::str::FromStr for Scope {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, scope)| *scope).ok_or_else(|| {
+            format!("unknown scope `{text}`: it is one of once, session, project, always")
+        })
+    }
+}
+
+/// How far a question has come.
+///
+/// ```
+/// use windlass_core::Settled;
+/// assert_eq!(Settled::Denied("not on a Friday".into()).to_string(), "denied: not on a Friday");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Settled {
+    /// Nobody has answered.
+    Pending,
+    /// Somebody said yes.
+    Allowed,
+    /// Somebody said no, and why.
+    Denied(String),
+}
+
+impl fmt::Display for Settled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pending => f.write_str("pending"),
+            Self::Allowed => f.write_str("allowed"),
+            Self::Denied(why) if why.is_empty() => f.write_str("denied"),
+            Self::Denied(why) => write!(f, "denied: {why}"),
+        }
+    }
+}
+
+/// One question, and what became of it.
+///
+/// ```
+/// use windlass_core::{Approval, MemoryBook, Settled};
+/// # use windlass_core::{ApprovalBook, ApprovalId, ContentHash, Scope, SessionId};
+/// # let approval = Approval {
+/// #     id: ApprovalId::new("a1"), subject: ContentHash::of(b"make"), settled: Settled::Pending, scope: Scope::Once,
+/// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
+/// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
+/// # };
+/// let book = MemoryBook::default();
+/// book.put(&approval)?;
+/// assert_eq!(book.list()?[0].settled, Settled::Pending);
+/// assert!(book.remove(&approval.id)?, "it can be used once");
+/// assert!(!book.remove(&approval.id)?);
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Approval {
+    /// Its name.
+    pub id: ApprovalId,
+    /// What exactly it is about.
+    pub subject: ContentHash,
+    /// How far it has come.
+    pub settled: Settled,
+    /// For how long the answer counts.
+    pub scope: Scope,
+    /// Which session asked.
+    pub session: SessionId,
+    /// In which workspace.
+    pub workspace: PathBuf,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, if they hold no secret: with them, the call can be made once somebody has answered.
+    pub input: Option<Value>,
+    /// What it does, in words.
+    pub effects: String,
+    /// Which rule or mode asked.
+    pub rule: String,
+    /// When it was asked or answered.
+    pub at: SystemTime,
+}
+
+impl Approval {
+    /// Whether it is an answer to this question, asked by this session in this workspace.
+    fn answers(&self, subject: &ContentHash, session: &SessionId, workspace: &Path) -> bool {
+        self.subject == *subject
+            && self.settled != Settled::Pending
+            && match self.scope {
+                Scope::Once | Scope::Session => self.session == *session,
+                Scope::Project => self.workspace == workspace,
+                Scope::Always => true,
+            }
+    }
+}
+
+/// Where approvals are kept. An error is why, in words.
+///
+/// ```
+/// use windlass_core::{ApprovalBook, MemoryBook};
+/// fn open_questions(book: &dyn ApprovalBook) -> Result<usize, String> {
+///     Ok(book.list()?.iter().filter(|one| one.settled == windlass_core::Settled::Pending).count())
+/// }
+/// assert_eq!(open_questions(&MemoryBook::default())?, 0);
+/// # Ok::<(), String>(())
+/// ```
+pub trait ApprovalBook: Send + Sync {
+    /// All of them, the oldest first.
+    fn list(&self) -> Result<Vec<Approval>, String>;
+
+    /// Adds one, or replaces the one of its name.
+    fn put(&self, approval: &Approval) -> Result<(), String>;
+
+    /// Removes one; `true` for exactly one of those who try.
+    fn remove(&self, id: &ApprovalId) -> Result<bool, String>;
+}
+
+/// Keeps approvals as long as the process lives.
+///
+/// ```
+/// use windlass_core::{ApprovalBook, MemoryBook};
+/// assert!(MemoryBook::default().list()?.is_empty());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct MemoryBook(Lock<Vec<Approval>>);
+
+impl ApprovalBook for MemoryBook {
+    fn list(&self) -> Result<Vec<Approval>, String> {
+        Ok(self.0.lock().clone())
+    }
+
+    fn put(&self, approval: &Approval) -> Result<(), String> {
+        let mut all = self.0.lock();
+        all.retain(|one| one.id != approval.id);
+        all.push(approval.clone());
+        Ok(())
+    }
+
+    fn remove(&self, id: &ApprovalId) -> Result<bool, String> {
+        let mut all = self.0.lock();
+        let before = all.len();
+        all.retain(|one| one.id != *id);
+        Ok(all.len() < before)
+    }
+}
+
+/// The answer that was given before, if there is one. A no counts before a yes; what counts once is used up by this.
+pub(super) fn answered(
+    book: &dyn ApprovalBook,
+    subject: &ContentHash,
+    session: &SessionId,
+    workspace: &Path,
+) -> Result<Option<Approval>, String> {
+    let mut found: Vec<Approval> = book.list()?;
+    found.retain(|one| one.answers(subject, session, workspace));
+    found.sort_by_key(|one| one.settled == Settled::Allowed);
+    for one in found {
+        if one.scope != Scope::Once || book.remove(&one.id)? {
+            return Ok(Some(one));
+        }
+    }
+    Ok(None)
+}
+
+/// What an approval is about, in one hash.
+pub(crate) fn subject(
+    tool: &str,
+    input: &Value,
+    effects: &Effects,
+    directory: &Path,
+    surroundings: &str,
+) -> ContentHash {
+    let effects = serde_json::to_value(effects).unwrap_or_default();
+    let directory = crate::quote::path(directory);
+    let whole = Value::Array(vec![
+        tool.into(),
+        canonical(input),
+        canonical(&effects),
+        directory.as_ref().into(),
+        surroundings.into(),
+    ]);
+    ContentHash::of(whole.to_string().as_bytes())
+}
+
+/// The same value with the names of its fields in order.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Array(values) => values.iter().map(canonical).collect(),
+        Value::Object(map) => {
+            let mut fields: Vec<_> = map.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            fields.into_iter().map(|(name, value)| (name.clone(), canonical(value))).collect()
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn approval(id: &str, settled: Settled, scope: Scope) -> Approval {
+        Approval {
+            id: ApprovalId::new(id),
+            subject: ContentHash::of(b"x"),
+            settled,
+            scope,
+            session: SessionId::new("s"),
+            workspace: "/w".into(),
+            tool: "bash".into(),
+            input: None,
+            effects: String::new(),
+            rule: String::new(),
+            at: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn whom_an_answer_is_for() {
+        let here = ("s", "/w");
+        let there = ("t", "/v");
+        for (scope, asks, is_answered) in [
+            (Scope::Once, here, true),
+            (Scope::Once, ("t", "/w"), false),
+            (Scope::Session, here, true),
+            (Scope::Session, ("t", "/w"), false),
+            (Scope::Project, ("t", "/w"), true),
+            (Scope::Project, ("s", "/v"), false),
+            (Scope::Always, there, true),
+        ] {
+            let book = MemoryBook::default();
+            book.put(&approval("a", Settled::Allowed, scope)).unwrap();
+            let ask = |subject: &[u8]| {
+                let (session, workspace) = (SessionId::new(asks.0), Path::new(asks.1));
+                answered(&book, &ContentHash::of(subject), &session, workspace).unwrap().is_some()
+            };
+            assert!(!ask(b"y"), "another subject");
+            assert_eq!(ask(b"x"), is_answered, "{scope} {asks:?}");
+            assert_eq!(ask(b"x"), is_answered && scope != Scope::Once, "{scope} again");
+        }
+    }
+
+    #[test]
+    fn a_no_counts_before_a_yes_and_a_question_is_no_answer() {
+        let book = MemoryBook::default();
+        let ask = || {
+            let found =
+                answered(&book, &ContentHash::of(b"x"), &SessionId::new("s"), Path::new("/w"));
+            found.unwrap().map(|one| one.settled)
+        };
+        book.put(&approval("a", Settled::Pending, Scope::Once)).unwrap();
+        assert_eq!(ask(), None);
+        book.put(&approval("b", Settled::Allowed, Scope::Always)).unwrap();
+        book.put(&approval("c", Settled::Denied("no".into()), Scope::Session)).unwrap();
+        assert_eq!(ask(), Some(Settled::Denied("no".into())));
+    }
+
+    #[test]
+    fn what_makes_a_call_another_one() {
+        let of = |tool: &str, input: Value, path: &str, directory: &str, surroundings: &str| {
+            subject(tool, &input, &Effects::write(path), directory.as_ref(), surroundings)
+        };
+        let this = of("write", json!({"a": 1, "b": {"c": 2, "d": 3}}), "/w/a", "/w", "workspace");
+        let same = of("write", json!({"b": {"d": 3, "c": 2}, "a": 1}), "/w/a", "/w", "workspace");
+        assert_eq!(this, same, "the order of fields means nothing");
+        let input = json!({"a": 1, "b": {"c": 2, "d": 3}});
+        for other in [
+            of("edit", input.clone(), "/w/a", "/w", "workspace"),
+            of("write", json!({"a": 1, "b": {"c": 2, "d": 4}}), "/w/a", "/w", "workspace"),
+            of("write", input.clone(), "/etc/a", "/w", "workspace"),
+            of("write", input.clone(), "/w/a", "/w/b", "workspace"),
+            of("write", input, "/w/a", "/w", "off"),
+        ] {
+            assert_ne!(this, other);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a decision depends on besides the call and the rules: the time, and what the session has read before.
+//!
+//! Text from the web, from an MCP server or from outside the workspace may hold instructions. We cannot keep a model from following
+//! them, but we can keep what it then does from carrying anything out unseen: such effects ask, whatever the rules allow.
+
+use std::time::SystemTime;
+
+use crate::{Effect, Effects};
+
+/// What a decision depends on besides the call and the rules.
+///
+/// ```
+/// use windlass_core::{Decision, Effect, Effects, Mode, Policy, Situation};
+/// let policy = Policy::new(Mode::Auto).allow("net docs.rs".parse()?);
+/// let fetch = || Effects::from(Effect::Net { origin: "https://docs.rs".into(), method: "GET".into() });
+/// let workspace = "/w".as_ref();
+/// let before = policy.decide_in("web_fetch", fetch(), workspace, &Situation::default());
+/// assert_eq!(before.decision(), Decision::Allow);
+///
+/// let untrusted = Situation { untrusted: Some("https://example.org".into()), ..Situation::default() };
+/// let after = policy.decide_in("web_fetch", fetch(), workspace, &untrusted);
+/// assert_eq!(after.decision(), Decision::Ask);
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Situation {
+    /// Which rules have ended. Without it, a rule that ends allows nothing.
+    pub now: Option<SystemTime>,
+    /// Where the first text came from that somebody else may have written, if the session has read any.
+    pub untrusted: Option<String>,
+}
+
+/// What programs can do, as far as a decision depends on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Programs {
+    /// They run in a sandbox.
+    pub(super) confined: bool,
+    /// They reach somebody outside.
+    pub(super) connected: bool,
+}
+
+/// Why an effect asks in a session that has read what somebody else may have written.
+pub(super) fn suspicious(
+    effect: &Effect,
+    situation: &Situation,
+    programs: Programs,
+) -> Option<String> {
+    let source = situation.untrusted.as_deref()?;
+    let could = match effect {
+        Effect::Net { .. } | Effect::Mcp { .. } | Effect::Plugin(_) => "carry data out",
+        Effect::Exec(_) if programs.connected => "carry data out",
+        Effect::Exec(_) if !programs.confined => "run what came from there",
+        _ => return None,
+    };
+    Some(format!("this session has read {source}, and this could {could}"))
+}
+
+/// Where the answer to a call comes from, if not from the workspace.
+pub(crate) fn source(effects: &Effects, workspace: &std::path::Path) -> Option<String> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Net { origin, .. } => Some(origin.clone()),
+        Effect::Mcp { server, tool } => Some(format!("mcp {server}/{tool}")),
+        Effect::Plugin(name) => Some(format!("plugin {name}")),
+        Effect::Read(at) if !at.path.starts_with(workspace) => {
+            Some(crate::quote::path(&at.path).into_owned())
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CommandLine, PathPattern};
+
+    #[test]
+    fn what_could_carry_data_out_is_suspicious() {
+        let net = Effect::Net { origin: "https://a".into(), method: "GET".into() };
+        let mcp = Effect::Mcp { server: "a".into(), tool: "b".into() };
+        let exec = Effect::Exec(CommandLine::opaque("make"));
+        let write = Effect::Write(PathPattern::file("/w/a"));
+        let read = Effect::Read(PathPattern::file("/w/a"));
+        let shut = Programs { confined: true, connected: false };
+        let open = Programs { confined: true, connected: true };
+        let loose = Programs { confined: false, connected: false };
+        let marked = Situation { untrusted: Some("https://b".into()), ..Situation::default() };
+        for (effect, [in_shut, in_open, in_loose]) in [
+            (net, [true, true, true]),
+            (mcp, [true, true, true]),
+            (exec, [false, true, true]),
+            (write, [false, false, false]),
+            (read, [false, false, false]),
+        ] {
+            for (programs, expected) in [(shut, in_shut), (open, in_open), (loose, in_loose)] {
+                let is = suspicious(&effect, &marked, programs).is_some();
+                assert_eq!(is, expected, "{effect} {programs:?}");
+                assert_eq!(suspicious(&effect, &Situation::default(), programs), None);
+            }
+        }
+    }
+
+    #[test]
+    fn where_answers_come_from() {
+        let workspace = std::path::Path::new("/w");
+        for (effects, expected) in [
+            (Effects::read("/w/a"), None),
+            (Effects::read("/etc/hosts"), Some("/etc/hosts")),
+            (Effects::write("/etc/hosts"), None),
+            (
+                Effects::read("/w/a")
+                    .and(Effect::Net { origin: "https://a".into(), method: "GET".into() }),
+                Some("https://a"),
+            ),
+            (Effect::Mcp { server: "a".into(), tool: "b".into() }.into(), Some("mcp a/b")),
+        ] {
+            assert_eq!(source(&effects, workspace).as_deref(), expected, "{effects}");
+        }
+    }
+}

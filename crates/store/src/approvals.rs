@@ -1,0 +1,174 @@
+//! Approvals in one file, for people to look at: questions that are open, and answers that are remembered.
+//!
+//! The file is the person's own (0600), outside every workspace, replaced as a whole and never seen half-written; whoever changes it
+//! holds a lock that dies with them. A file that cannot be understood allows nothing: it is an error, and its content stays.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use windlass_core::{Approval, ApprovalBook, ApprovalId};
+
+/// The approvals of one state directory.
+///
+/// ```
+/// use windlass_core::ApprovalBook;
+/// use windlass_store::ApprovalFile;
+/// # let dir = tempfile::tempdir()?;
+/// # let state = dir.path();
+/// let book = ApprovalFile::in_state(state);
+/// assert!(book.list()?.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct ApprovalFile {
+    dir: PathBuf,
+}
+
+impl ApprovalFile {
+    /// The approvals of a state directory. Nothing is made before something is kept.
+    pub fn in_state(state_dir: &Path) -> Self {
+        Self { dir: state_dir.to_owned() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join("approvals.json")
+    }
+
+    /// Changes the list, alone.
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Approval>) -> T) -> Result<T, String> {
+        let told = |what: &str, error: std::io::Error| {
+            format!("cannot {what} {}: {error}", self.path().display())
+        };
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(&self.dir).map_err(|error| told("make the directory of", error))?;
+        let lock = own_file(&self.dir.join("approvals.lock"), false)
+            .and_then(|lock| lock.lock().map(|()| lock))
+            .map_err(|error| told("lock", error))?;
+        let before = self.list()?;
+        let mut all = before.clone();
+        let result = change(&mut all);
+        if all != before {
+            self.replace(&all).map_err(|error| told("write", error))?;
+        }
+        drop(lock);
+        Ok(result)
+    }
+
+    fn replace(&self, all: &[Approval]) -> std::io::Result<()> {
+        let new = self.dir.join("approvals.json.new");
+        let mut file = own_file(&new, true)?;
+        file.write_all(&serde_json::to_vec_pretty(all)?)?;
+        file.sync_all()?;
+        fs::rename(&new, self.path())
+    }
+}
+
+fn own_file(path: &Path, truncate: bool) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(truncate).mode(0o600).open(path)
+}
+
+impl ApprovalBook for ApprovalFile {
+    fn list(&self) -> Result<Vec<Approval>, String> {
+        let path = self.path();
+        match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+                format!("{} is damaged ({error}); move it away to begin anew", path.display())
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+        }
+    }
+
+    fn put(&self, approval: &Approval) -> Result<(), String> {
+        self.change(|all| {
+            all.retain(|one| one.id != approval.id);
+            all.push(approval.clone());
+        })
+    }
+
+    fn remove(&self, id: &ApprovalId) -> Result<bool, String> {
+        if !self.list()?.iter().any(|one| one.id == *id) {
+            return Ok(false);
+        }
+        self.change(|all| {
+            let before = all.len();
+            all.retain(|one| one.id != *id);
+            all.len() < before
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::SystemTime;
+
+    use windlass_core::{ContentHash, Scope, SessionId, Settled};
+
+    use super::*;
+
+    fn approval(id: &str) -> Approval {
+        Approval {
+            id: ApprovalId::new(id),
+            subject: ContentHash::of(id.as_bytes()),
+            settled: Settled::Denied("no".into()),
+            scope: Scope::Project,
+            session: SessionId::new("s"),
+            workspace: "/w".into(),
+            tool: "bash".into(),
+            input: Some(serde_json::json!({"command": "make"})),
+            effects: "exec make".into(),
+            rule: "mode ask".into(),
+            at: SystemTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_there_for_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let book = ApprovalFile::in_state(&state);
+        assert!(book.list().unwrap().is_empty());
+        assert!(!book.remove(&ApprovalId::new("a")).unwrap());
+        assert!(!state.exists(), "looking makes nothing");
+        book.put(&approval("a")).unwrap();
+        book.put(&approval("b")).unwrap();
+        let changed = Approval { settled: Settled::Allowed, ..approval("a") };
+        book.put(&changed).unwrap();
+        let other = ApprovalFile::in_state(&state);
+        assert_eq!(other.list().unwrap(), [approval("b"), changed]);
+        let mode = fs::metadata(state.join("approvals.json")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(other.remove(&ApprovalId::new("a")).unwrap());
+        assert!(!book.remove(&ApprovalId::new("a")).unwrap());
+    }
+
+    #[test]
+    fn one_of_many_gets_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        for round in 0..20 {
+            let id = format!("a{round}");
+            book.put(&approval(&id)).unwrap();
+            let taken: usize = std::thread::scope(|scope| {
+                let take = || usize::from(book.remove(&ApprovalId::new(&*id)).unwrap());
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(taken, 1);
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_allows_nothing_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        fs::write(book.path(), "garbage").unwrap();
+        assert!(book.list().unwrap_err().contains("is damaged"));
+        assert!(book.put(&approval("a")).is_err());
+        assert_eq!(fs::read_to_string(book.path()).unwrap(), "garbage");
+    }
+}
