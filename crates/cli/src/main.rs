@@ -7,6 +7,7 @@ mod command;
 mod config;
 mod job_socket;
 mod options;
+mod person;
 mod places;
 mod rules;
 mod setup;

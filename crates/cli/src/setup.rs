@@ -10,7 +10,8 @@ use windlass_core::{Budget, Layer, Overrides, Predicate, Secrets, Session, Sessi
 
 use crate::config::Config;
 use crate::options::Global;
-use crate::terminal::{self, Person};
+use crate::person::Person;
+use crate::terminal::{self, Paint};
 use crate::trust::{Acting, Role};
 use crate::{places, trust};
 
@@ -64,7 +65,7 @@ impl Setup {
         }
         if global.yes {
             builder = builder.approver(|_: &_| true);
-        } else if let Some(person) = Person::at_terminal() {
+        } else if let Some(person) = Person::at_terminal(Paint::of(global)) {
             builder = builder.approver(person);
         }
         let megabytes = config.number("undo_megabytes").saturating_mul(1 << 20);
@@ -144,7 +145,7 @@ fn processes(config: &Config, state: &Path) -> Result<ProcessSettings> {
     })
 }
 
-/// Tells a session what earlier parts of it have seen of files.
+/// Tells a session what earlier parts of it have seen of files, and whether they read what somebody else may have written.
 fn recall(store: &Store, session: &Session) -> Result<()> {
     let mut after = 0;
     loop {
@@ -156,10 +157,13 @@ fn recall(store: &Store, session: &Session) -> Result<()> {
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.seq;
         for body in rows.iter().filter_map(|row| row.body.as_deref()) {
-            if body.contains("\"seen\":")
+            if (body.contains("\"seen\":") || body.contains("\"untrusted\":"))
                 && let Ok(body) = serde_json::from_str::<serde_json::Value>(body)
             {
                 session.recall(&body["seen"]);
+                if let Some(source) = body["metadata"]["untrusted"].as_str() {
+                    session.mark_untrusted(source);
+                }
             }
         }
     }

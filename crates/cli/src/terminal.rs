@@ -1,10 +1,9 @@
-//! What a person sees: errors with their causes, colours where they help, a question where one must be asked.
+//! What a person sees: errors with their causes, and colours where they help.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 
-use anyhow::{Context as _, Result};
-use windlass_core::{Answer, ApprovalRequest, Approver, BoxFuture, quote};
+use anyhow::Result;
+use windlass_core::quote;
 
 use crate::options::{Color, Global};
 
@@ -120,62 +119,4 @@ impl Paint {
     fn with(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
-}
-
-/// The person at this terminal. There is one only if what we write to stderr can be seen.
-pub(crate) struct Person(());
-
-impl Person {
-    pub(crate) fn at_terminal() -> Option<Self> {
-        (std::io::stderr().is_terminal() && open_terminal().is_ok()).then_some(Self(()))
-    }
-}
-
-impl Approver for Person {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
-        let question = question(request);
-        Box::pin(async move {
-            match tokio::task::spawn_blocking(move || yes_or_no(&question)).await {
-                Ok(Ok(true)) => Answer::Allow,
-                Ok(Ok(false)) => Answer::Deny("the person said no".into()),
-                Ok(Err(error)) => {
-                    Answer::Deny(format!("the terminal could not be asked: {error:#}"))
-                }
-                Err(error) => Answer::Deny(format!("the question was broken off: {error}")),
-            }
-        })
-    }
-}
-
-fn open_terminal() -> Result<File> {
-    OpenOptions::new().read(true).write(true).open("/dev/tty").context("there is no terminal")
-}
-
-/// The whole truth about a call: what it does, on what, and with which arguments, every character visible.
-fn question(request: &ApprovalRequest) -> String {
-    let effects: Vec<String> = request.effects.iter().map(|effect| format!("  {effect}")).collect();
-    let input =
-        serde_json::to_string_pretty(&request.input).unwrap_or_else(|_| request.input.to_string());
-    let input = input
-        .lines()
-        .map(|line| format!("  {}", quote::visible(line)))
-        .collect::<Vec<_>>()
-        .join("\n");
-    format!(
-        "\n{} wants to:\n{}\nwith:\n{input}\n({} asks)\nAllow this once? [y/N] ",
-        request.tool,
-        effects.join("\n"),
-        request.rule
-    )
-}
-
-fn yes_or_no(question: &str) -> Result<bool> {
-    let mut terminal = open_terminal()?;
-    terminal.write_all(question.as_bytes())?;
-    terminal.flush()?;
-    // What was typed before the question was there is not an answer to it.
-    rustix::termios::tcflush(&terminal, rustix::termios::QueueSelector::IFlush)?;
-    let mut line = String::new();
-    BufReader::new(terminal).read_line(&mut line)?;
-    Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
