@@ -9,6 +9,7 @@
     reason = "a test that does not get what it expects should stop, and its texts are short"
 )]
 
+mod approvals;
 mod builder;
 mod command_tools;
 mod seeds;

@@ -1,0 +1,213 @@
+//! Answers that are remembered, questions that are shared, and questions that outlive the one who asked.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Effects, Event, Kinds, MemoryBook,
+    Mode, Outcome, Policy, Scope, Session, SessionId, Settled, ToolCall,
+};
+
+use crate::support::{Setup, path_of, says, writes};
+
+const PATIENCE: Duration = Duration::from_mins(5);
+
+fn deploy(to: &str) -> ToolCall {
+    ToolCall::new("deploy", json!({"to": to}))
+}
+
+fn asking(approvals: Approvals, book: &Arc<MemoryBook>) -> Setup {
+    let book = book.clone();
+    let write = says("write", "written")
+        .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)));
+    let tools = [writes(says("deploy", "deployed")), write];
+    Setup::with(tools, move |builder| {
+        builder.policy(Policy::new(Mode::Ask)).approvals(approvals).approval_book(book)
+    })
+}
+
+fn listeners(book: &Arc<MemoryBook>) -> Setup {
+    asking(Approvals::Listeners { timeout: PATIENCE }, book)
+}
+
+async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
+    setup
+        .next(|event| match event {
+            Event::Approval(request) => Some(request),
+            _ => None,
+        })
+        .await
+}
+
+/// Nobody may be asked any more.
+fn unattended(book: &Arc<MemoryBook>) -> Setup {
+    asking(Approvals::Nobody, book)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_counts_for_its_scope_and_for_this_very_call() {
+    for (scope, again, elsewhere) in [
+        (Scope::Once, Outcome::Denied, Outcome::Denied),
+        (Scope::Session, Outcome::Ok, Outcome::Denied),
+        (Scope::Project, Outcome::Ok, Outcome::Ok),
+        (Scope::Always, Outcome::Ok, Outcome::Ok),
+    ] {
+        let book = Arc::default();
+        let mut setup = listeners(&book);
+        let running = setup.spawn(deploy("a"));
+        let request = asked(&mut setup).await;
+        assert!(setup.engine.answer(&request.id, Answer::AllowFor(scope)));
+        assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
+        let later = unattended(&book).in_session(Session::new(setup.session.id().clone()));
+        let call = |session: &Arc<Session>, call| {
+            let (engine, session) = (later.engine.clone(), session.clone());
+            async move { engine.call(&session, call).await.outcome }
+        };
+        assert_eq!(call(&later.session, deploy("a")).await, again, "{scope}");
+        let other = Arc::new(Session::new(SessionId::new("other")));
+        assert_eq!(call(&other, deploy("a")).await, elsewhere, "{scope}");
+        assert_eq!(call(&later.session, deploy("b")).await, Outcome::Denied, "{scope}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_no_can_be_remembered_and_taken_back() {
+    let book = Arc::default();
+    let mut setup = listeners(&book);
+    let running = setup.spawn(deploy("a"));
+    let request = asked(&mut setup).await;
+    setup.engine.answer(&request.id, Answer::DenyFor(Scope::Always, "not on a Friday".into()));
+    assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
+    let again = setup.engine.call(&setup.session, deploy("a")).await;
+    assert_eq!((again.outcome, again.code), (Outcome::Denied, Some("denied")));
+    let text = again.output.to_text();
+    assert!(
+        text.contains(&format!("said no before, in {}: not on a Friday", request.id)),
+        "{text}"
+    );
+    assert_eq!(setup.engine.approvals().unwrap()[0].scope, Scope::Always);
+    assert!(setup.engine.revoke(&request.id).unwrap());
+    let running = setup.spawn(deploy("a"));
+    let second = asked(&mut setup).await;
+    setup.engine.answer(&second.id, Answer::Allow);
+    assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
+    assert!(setup.engine.approvals().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_question_is_asked_once() {
+    let book = Arc::default();
+    let mut setup = listeners(&book);
+    let calls = [setup.spawn(deploy("a")), setup.spawn(deploy("a")), setup.spawn(deploy("a"))];
+    let request = asked(&mut setup).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let others = setup.told();
+    assert!(!others.iter().any(|event| matches!(event, Event::Approval(_))), "{others:?}");
+    setup.engine.answer(&request.id, Answer::Allow);
+    for call in calls {
+        assert_eq!(call.await.unwrap().outcome, Outcome::Ok);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_shares_a_question_asks_when_the_other_goes_away() {
+    let book = Arc::default();
+    let mut setup = listeners(&book);
+    let (first, second) = (setup.spawn(deploy("a")), setup.spawn(deploy("a")));
+    let request = asked(&mut setup).await;
+    setup.engine.cancel(&request.call);
+    let next = asked(&mut setup).await;
+    assert_ne!(request.call, next.call);
+    setup.engine.answer(&next.id, Answer::Allow);
+    let mut outcomes = [first.await.unwrap().outcome, second.await.unwrap().outcome];
+    outcomes.sort_by_key(|outcome| *outcome == Outcome::Ok);
+    assert_eq!(outcomes, [Outcome::Cancelled, Outcome::Ok]);
+}
+
+/// What a book holds at the moment when the program is killed.
+fn killed(book: &MemoryBook) -> Arc<MemoryBook> {
+    let copy = MemoryBook::default();
+    book.list().unwrap().iter().for_each(|one| copy.put(one).unwrap());
+    Arc::new(copy)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_question_outlives_the_program() {
+    for (answer, outcome) in
+        [(Answer::Allow, Outcome::Ok), (Answer::Deny("no".into()), Outcome::Denied)]
+    {
+        let book = Arc::default();
+        let mut setup = listeners(&book);
+        let running = setup.spawn(deploy("a"));
+        let request = asked(&mut setup).await;
+        let left = killed(&book);
+        running.abort();
+
+        let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
+        let pending = next.engine.approvals().unwrap();
+        assert_eq!(pending.iter().map(|one| &one.settled).collect::<Vec<_>>(), [&Settled::Pending]);
+        assert!(next.engine.answer(&request.id, answer));
+        let last = unattended(&left).in_session(Session::new(setup.session.id().clone()));
+        let result = last.engine.resume(&last.session, &request.id).await.unwrap();
+        assert_eq!(result.outcome, outcome, "{}", result.output.to_text());
+        let error = last.engine.resume(&last.session, &request.id).await.unwrap_err();
+        assert!(error.to_string().contains("there is no question"), "it is used up: {error}");
+        assert_eq!(last.engine.call(&last.session, deploy("a")).await.outcome, Outcome::Denied);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_not_for_another_call() {
+    let book = Arc::default();
+    let mut setup = listeners(&book);
+    let running = setup.spawn(deploy("a"));
+    let request = asked(&mut setup).await;
+    let left = killed(&book);
+    running.abort();
+    let changed =
+        Approval { input: Some(json!({"to": "production"})), ..left.list().unwrap().remove(0) };
+    left.put(&changed).unwrap();
+    let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
+    assert!(next.engine.answer(&request.id, Answer::Allow));
+    let result = next.engine.resume(&next.session, &request.id).await.unwrap();
+    assert_eq!(
+        result.outcome,
+        Outcome::Denied,
+        "the record was changed: it asks, and nobody is there"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_holds_the_leash_is_asked_about_each_time() {
+    let book = Arc::default();
+    let mut setup = listeners(&book);
+    for _ in 0..2 {
+        let running = setup.spawn(ToolCall::new("write", json!({"path": ".git/hooks/pre-commit"})));
+        let request = asked(&mut setup).await;
+        assert!(!request.can_be_remembered);
+        setup.engine.answer(&request.id, Answer::AllowFor(Scope::Always));
+        assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
+    }
+    assert!(setup.engine.approvals().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_sub_agent_is_named() {
+    let told = Arc::new(std::sync::Mutex::new(String::new()));
+    let hears = told.clone();
+    let setup = Setup::with([writes(MockTool::named("deploy"))], move |builder| {
+        builder.policy(Policy::new(Mode::Ask)).approver(move |request: &ApprovalRequest| {
+            *hears.lock().unwrap() = format!("{} ({})", request.asker, request.risk);
+            true
+        })
+    });
+    let child = setup
+        .session
+        .child(SessionId::new("s2"), windlass_core::Predicate::All, &Default::default())
+        .with_agent("reviewer");
+    setup.engine.call(&Arc::new(child), deploy("a")).await;
+    let expected = format!("agent reviewer, 1 below session {} (low)", setup.session.id());
+    assert_eq!(*told.lock().unwrap(), expected);
+}

@@ -1,0 +1,86 @@
+//! What a person is shown before they say yes: what would become of each file, found out by trying it.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use windlass::{ApprovalRequest, FileChange, Mode, Outcome, ToolCall};
+
+use crate::support::Place;
+
+type Asked = Arc<Mutex<Vec<Vec<FileChange>>>>;
+
+/// A workspace in which everything is asked, and allowed; what was shown.
+fn asking(files: &[(&str, &str)]) -> (Place, Asked) {
+    let asked = Asked::default();
+    let hears = asked.clone();
+    let place = Place::built(files, |builder| {
+        builder.mode(Mode::Ask).approver(move |request: &ApprovalRequest| {
+            hears.lock().unwrap().push(request.changes.to_vec());
+            true
+        })
+    });
+    (place, asked)
+}
+
+async fn call(place: &Place, tool: &str, input: Value) -> Outcome {
+    place.windlass.call(&place.session, ToolCall::new(tool, input)).await.outcome
+}
+
+fn text(bytes: Option<&Vec<u8>>) -> Option<&str> {
+    bytes.map(|bytes| std::str::from_utf8(bytes).expect("text"))
+}
+
+#[tokio::test]
+async fn every_change_is_shown_before_it_is_made() {
+    let (place, asked) = asking(&[("a.txt", "one\ntwo\n"), ("b.txt", "gone\n")]);
+    let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "three"});
+    assert_eq!(call(&place, "edit", edit).await, Outcome::Ok);
+    let new = json!({"path": "d/new.txt", "content": "hello\n"});
+    assert_eq!(call(&place, "write", new).await, Outcome::Ok);
+    let patch = "*** Begin Patch\n*** Delete File: b.txt\n*** End Patch\n";
+    assert_eq!(call(&place, "patch", json!({"patch": patch})).await, Outcome::Ok);
+    let asked = asked.lock().unwrap();
+    let told: Vec<Vec<_>> = asked
+        .iter()
+        .map(|changes| {
+            let files = changes.iter().filter(|change| change.verb != "make");
+            files
+                .map(|one| (one.verb, text(one.before.as_ref()), text(one.after.as_ref())))
+                .collect()
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            [("change", Some("one\ntwo\n"), Some("one\nthree\n"))],
+            [("create", None, Some("hello\n"))],
+            [("delete", Some("gone\n"), None)],
+        ]
+    );
+    assert_eq!(place.text("a.txt"), "one\nthree\n");
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_what_would_fail() {
+    let (place, asked) = asking(&[("a.txt", "one\n")]);
+    let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "three"});
+    assert_eq!(call(&place, "edit", edit).await, Outcome::Error);
+    let stale = json!({"path": "a.txt", "content": "all new\n"});
+    assert_eq!(call(&place, "write", stale).await, Outcome::Error);
+    assert!(asked.lock().unwrap().is_empty());
+    assert_eq!(place.text("a.txt"), "one\n");
+}
+
+#[tokio::test]
+async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
+    let place = Place::built(&[("a.txt", "one\n")], |builder| {
+        builder.mode(Mode::Ask).approver(|_: &ApprovalRequest| false)
+    });
+    let before = place.tree();
+    let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "three"});
+    assert_eq!(call(&place, "edit", edit.clone()).await, Outcome::Denied);
+    before.assert_is(&place.tree(), "a denied edit");
+    let write = json!({"path": "a.txt", "content": "x\n"});
+    assert_eq!(call(&place, "write", write).await, Outcome::Error, "a trial is no reading");
+    assert!(place.windlass.approvals().unwrap().is_empty());
+}
