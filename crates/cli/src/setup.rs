@@ -56,6 +56,9 @@ impl Setup {
         builder = builder
             .protect(places::config().ok())
             .not_secret(config.names("not_secret").into_iter().map(PathBuf::from));
+        if let Some(home) = places::home() {
+            builder = builder.home(home);
+        }
         match journal {
             Journal::On => builder = builder.state(&state),
             Journal::Brief => {

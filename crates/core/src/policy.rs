@@ -538,7 +538,8 @@ mod tests {
             (Effect::Mcp { server: "s".into(), tool: "t".into() }, [Ask, Allow, Deny, Deny, Allow]),
             (Effect::Agent("general".into()), [Allow, Allow, Allow, Deny, Allow]),
             (Effect::Read(at("/etc/hosts")), [Ask, Ask, Deny, Deny, Allow]),
-            (Effect::Write(at("/etc/hosts")), [Ask, Ask, Deny, Deny, Allow]),
+            (Effect::Write(at("/srv/hosts")), [Ask, Ask, Deny, Deny, Allow]),
+            (Effect::Write(at("/etc/hosts")), [Deny, Deny, Deny, Deny, Deny]),
             (Effect::Read(at("/w/.env")), [Deny; 5]),
             (Effect::Write(at("/w/.git/hooks/x")), [Ask, Ask, Deny, Deny, Ask]),
         ] {

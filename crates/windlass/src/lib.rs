@@ -155,6 +155,7 @@ pub struct Builder {
     policy: Policy,
     protected: Vec<PathBuf>,
     readable: Vec<PathBuf>,
+    home: Option<PathBuf>,
     tools: Vec<Handle>,
     command_tools: Vec<CommandSource>,
     configure: Vec<Configure>,
@@ -181,6 +182,7 @@ impl Builder {
             policy: Policy::default(),
             protected: Vec::new(),
             readable: Vec::new(),
+            home: None,
             tools: Vec::new(),
             command_tools: Vec::new(),
             configure: Vec::new(),
@@ -276,6 +278,12 @@ impl Builder {
         self
     }
 
+    /// The person's home directory, which no tool removes or replaces as a whole.
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
     /// Adds a tool of your own.
     pub fn tool(mut self, tool: impl Into<Handle>) -> Self {
         self.tools.push(tool.into());
@@ -349,7 +357,10 @@ impl Builder {
             tools.add(tool)?;
         }
         let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
-        let hard_denies = HardDenies::default().protect(own).except(self.readable);
+        let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
+        if let Some(home) = &self.home {
+            hard_denies = hard_denies.home(absolute(home));
+        }
         let reversible = Reversible::open(host.clone(), self.state.as_deref(), self.history)?;
         let mut builder = Engine::builder(host)
             .ids(Arc::new(RandomIds::default()))

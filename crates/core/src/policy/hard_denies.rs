@@ -1,4 +1,4 @@
-//! What no rule and no mode can allow: secret files, our own state, the roots of the file system.
+//! What no rule and no mode can allow: secret files, our own state, the system's own directories.
 //!
 //! Looked at for every file that a tool opens, also in the middle of a search, so it works on names alone and allocates nothing.
 
@@ -20,7 +20,28 @@ use crate::{Effect, Reach};
 pub struct HardDenies {
     own: Vec<PathBuf>,
     exceptions: Vec<PathBuf>,
+    home: Option<PathBuf>,
 }
+
+/// Directories that belong to the system: tools change nothing in them, unless the workspace itself is there.
+const SYSTEM: &[&str] = &[
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/proc",
+    "/run",
+    "/sbin",
+    "/sys",
+    "/usr",
+    "/var/lib",
+    "/var/log",
+    "/var/spool",
+];
 
 /// Directories whose content is secret, wherever they are.
 const SECRET_DIRECTORIES: &[&[u8]] =
@@ -58,6 +79,13 @@ impl HardDenies {
         self
     }
 
+    /// Protects the person's home directory itself, not what is in it: nobody wants to lose all of it at once.
+    #[must_use]
+    pub fn home(mut self, home: PathBuf) -> Self {
+        self.home = Some(home);
+        self
+    }
+
     /// Lets these very files be read although their names look secret: a person's own word.
     #[must_use]
     pub fn except(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
@@ -70,24 +98,31 @@ impl HardDenies {
         match effect {
             Effect::Read(at) => self.hidden(&at.path),
             Effect::Write(at) | Effect::Delete(at) => {
-                if at.path.parent().is_none() {
-                    return Some("the root of the file system");
-                }
-                if matches!(effect, Effect::Delete(_))
-                    && at.reach == Reach::Tree
-                    && workspace.starts_with(&at.path)
-                {
+                let is_removed = matches!(effect, Effect::Delete(_)) && at.reach == Reach::Tree;
+                if is_removed && workspace.starts_with(&at.path) {
                     return Some("the workspace itself");
                 }
-                self.hidden(&at.path)
+                self.fixed(&at.path, workspace).or_else(|| self.hidden(&at.path))
             }
             _ => None,
         }
     }
 
+    /// Why something outside of the workspace is not changed by anybody's word.
+    fn fixed(&self, path: &Path, workspace: &Path) -> Option<&'static str> {
+        if path.parent().is_none() {
+            return Some("the root of the file system");
+        }
+        if self.home.as_deref() == Some(path) {
+            return Some("the home directory itself");
+        }
+        let is_system = || SYSTEM.iter().any(|system| path.starts_with(system));
+        (!path.starts_with(workspace) && is_system()).then_some("a directory of the system")
+    }
+
     /// Why a file must not be looked at, if so: it is secret, or ours.
     pub fn hidden(&self, path: &Path) -> Option<&'static str> {
-        self.ours(path).or_else(|| self.secret(path))
+        self.ours(path).or_else(|| self.secret(path)).or_else(|| memory_of_a_process(path))
     }
 
     /// The same for something in a directory that is not hidden itself: only its own name can still say so. Asked for every
@@ -130,6 +165,13 @@ impl HardDenies {
             bytes = &bytes[..cut?];
         }
     }
+}
+
+/// What `/proc` shows of a process: its variables and its memory hold whatever it knows.
+fn memory_of_a_process(path: &Path) -> Option<&'static str> {
+    let inside = path.strip_prefix("/proc").ok()?;
+    let name = inside.file_name()?;
+    (name == "environ" || name == "mem").then_some("what a process knows")
 }
 
 fn secret_name(name: &[u8]) -> Option<&'static str> {
@@ -222,6 +264,33 @@ mod tests {
             assert!(denies.hidden(&path).is_none(), "{open}");
             assert!(!denies.hidden_entry(&path), "{open}");
         }
+    }
+
+    #[test]
+    fn the_system_and_the_home_are_not_changed() {
+        let denies = HardDenies::default().home(PathBuf::from("/home/ada"));
+        let workspace = Path::new("/usr/src/app");
+        let file = |path: &str| crate::PathPattern::file(path);
+        for (path, is) in [
+            ("/etc/passwd", true),
+            ("/usr/bin/ls", true),
+            ("/usr/src/app/main.c", false),
+            ("/usr/src/app2", true),
+            ("/etcetera/x", false),
+            ("/home/ada", true),
+            ("/home/ada/notes.md", false),
+            ("/tmp/x", false),
+            ("/var/tmp/x", false),
+        ] {
+            for effect in [Effect::Write(file(path)), Effect::Delete(file(path))] {
+                assert_eq!(denies.denies(&effect, workspace).is_some(), is, "{effect}");
+            }
+            assert_eq!(denies.denies(&Effect::Read(file(path)), workspace), None, "{path}");
+        }
+        for path in ["/proc/self/environ", "/proc/1/mem", "/proc/1/task/2/environ"] {
+            assert!(denies.denies(&Effect::Read(file(path)), workspace).is_some(), "{path}");
+        }
+        assert!(denies.hidden(Path::new("/proc/cpuinfo")).is_none());
     }
 
     #[test]

@@ -124,9 +124,9 @@ async fn replaced_arguments_are_looked_at_from_the_beginning() {
     )
     .await;
     check_replaced(
-        |_| HookAnswer::Replace(json!({"path": "/etc/passwd"})),
+        |_| HookAnswer::Replace(json!({"path": "/srv/passwd"})),
         Outcome::Denied,
-        "not allowed: write /etc/passwd (decided by mode auto): nobody is there to ask\nto allow it: --allow 'write /etc/passwd'",
+        "not allowed: write /srv/passwd (decided by mode auto): nobody is there to ask\nto allow it: --allow 'write /srv/passwd'",
     )
     .await;
 }

@@ -66,7 +66,10 @@ async fn hex_example() {
         ]
     );
     assert_eq!(denied.outcome, Outcome::Denied);
-    assert!(denied.output.to_text().contains("the person said no"), "user denied permission");
+    let text = denied.output.to_text();
+    assert!(text.contains("a directory of the system"), "nobody can allow that one here: {text}");
+    let refused = run("delete_file", json!({"path": "/tmp/other.txt"})).await;
+    assert!(refused.output.to_text().contains("the person said no"), "user denied permission");
 }
 
 #[tokio::test]
