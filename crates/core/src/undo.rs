@@ -16,7 +16,7 @@ use crate::names::{self, Identities, Object};
 use crate::state::{self, Seen};
 use crate::{
     Altered, CallId, Checkpoint, ContentHash, FileKind, FileState, Files, Fingerprint, History,
-    Query, RecordedChange, Resolved, To, ToolError,
+    Origin, Query, RecordedChange, Resolved, To, ToolError,
 };
 
 /// What an undo would do, or why it cannot.
@@ -146,7 +146,7 @@ impl UndoPlan {
     }
 }
 
-/// The checkpoints that are meant and in effect, the newest first. Undos count only if nothing else is left, or if they are named.
+/// The checkpoints that are meant and in effect, the newest first.
 fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
     let mut all = history.checkpoints(query)?;
     if let (Query::Call(call), true) = (query, all.is_empty()) {
@@ -159,14 +159,17 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed(format!("the changes of {call} are undone already"))
             .hint(format!("undo {undo} to have them back")));
     }
-    all.retain(Checkpoint::can_be_undone);
-    if !matches!(query, Query::Call(_)) && all.iter().any(|one| !one.origin.is_undo()) {
-        all.retain(|one| !one.origin.is_undo());
-    }
+    let meant: HashSet<CallId> = all.iter().map(|one| one.origin.call.clone()).collect();
+    all.retain(|one| one.can_be_undone() && !is_among_itself(&one.origin, &meant));
     if all.is_empty() {
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+/// Whether it only takes back what is meant as well: both together changed nothing.
+fn is_among_itself(origin: &Origin, meant: &HashSet<CallId>) -> bool {
+    origin.is_undo() && origin.undoes.iter().all(|call| meant.contains(call))
 }
 
 /// A path in thought: what is really there, and what would be after the changes gone through so far.
@@ -500,7 +503,7 @@ impl<'a> Restoring<'a> {
 pub(crate) fn perform(
     files: &dyn Files,
     history: &dyn History,
-    origin: &crate::Origin,
+    origin: &Origin,
     plan: &UndoPlan,
 ) -> Result<Vec<(PathBuf, Altered)>, ToolError> {
     let restoring = Restoring::load(files, history, &plan.ways)?;

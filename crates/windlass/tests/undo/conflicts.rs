@@ -70,3 +70,32 @@ async fn un_5_an_undo_can_be_undone() {
         (Outcome::Error, "there is nothing to undo".into())
     );
 }
+
+#[tokio::test]
+async fn un_5_what_a_session_took_back_itself_stays_taken_back() {
+    let place = Place::with(&[("a.txt", "0\n")]);
+    let before = place.tree();
+    place.ok("edit", json!({"path": "a.txt", "old_string": "0", "new_string": "1"})).await;
+    place.ok("undo", json!({})).await;
+    let all = Undo::Session(place.session.id().clone());
+    let nothing = place.undo(all.clone()).await;
+    assert_eq!(text(&nothing), "there is nothing to undo");
+    before.assert_is(&place.tree(), "its changes were taken back already");
+    place.ok("write", json!({"path": "b.txt", "content": "b\n"})).await;
+    let own = place.ok("undo", json!({})).await;
+    place.ok("undo", json!({"call": own.call})).await;
+    assert_eq!(place.undo(all).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "one change was taken back, the other made again");
+}
+
+#[tokio::test]
+async fn un_5_an_undo_of_another_session_is_a_change() {
+    let place = Place::with(&[("a.txt", "0\n")]);
+    place.ok("edit", json!({"path": "a.txt", "old_string": "0", "new_string": "1"})).await;
+    let person = place.windlass.new_session();
+    let undone = place.windlass.undo(&person, Undo::Last).await;
+    let turn = windlass::TurnId::new(undone.output.metadata["turn"].as_str().expect("a turn"));
+    assert_eq!(place.undo(Undo::Session(person.id().clone())).await.outcome, Outcome::Ok);
+    assert_eq!(place.text("a.txt"), "1\n");
+    assert_eq!(place.undo(Undo::Turn(turn)).await.outcome, Outcome::Error, "it is undone");
+}
