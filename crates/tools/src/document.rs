@@ -24,6 +24,7 @@ pub(crate) struct Document {
     encoding: TextEncoding,
     /// The text, where it is not the bytes themselves.
     decoded: Option<Decoded>,
+    is_text: bool,
 }
 
 /// The text of a file that is not UTF-8.
@@ -102,14 +103,26 @@ impl Document {
         let Some(encoding) = TextEncoding::detect(&bytes) else { return Err(bytes) };
         let body = bytes.get(encoding.mark().len()..).unwrap_or_default();
         let decoded = (!encoding.is_utf8()).then(|| Decoded::of(encoding, body));
-        Ok(Self { bytes, encoding, decoded })
+        Ok(Self { bytes, encoding, decoded, is_text: true })
+    }
+
+    /// The same, whatever the bytes are: what is no text is taken as it is, and what is in it that is UTF-8 can be found.
+    pub(crate) fn parse_any(bytes: Vec<u8>) -> Self {
+        let raw =
+            |bytes| Self { bytes, encoding: TextEncoding::UTF_8, decoded: None, is_text: false };
+        Self::parse(bytes).unwrap_or_else(raw)
+    }
+
+    /// Whether it is text, and not only some bytes.
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_text
     }
 
     /// The same file with other bytes in the same encoding.
     pub(crate) fn with_bytes(&self, bytes: Vec<u8>) -> Self {
         let body = bytes.get(self.encoding.mark().len()..).unwrap_or_default();
         let decoded = self.decoded.as_ref().map(|_| Decoded::of(self.encoding, body));
-        Self { bytes, encoding: self.encoding, decoded }
+        Self { bytes, encoding: self.encoding, decoded, is_text: self.is_text }
     }
 
     /// How it is encoded.
