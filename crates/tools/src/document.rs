@@ -9,7 +9,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use windlass_core::{Context, OpenFile, Stat, ToolError, quote};
+use windlass_core::{Context, FileErrorKind, OpenFile, Output, Stat, ToolError, quote};
 
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
 use crate::shown;
@@ -226,6 +226,31 @@ impl Decoded {
         }
         decoded
     }
+}
+
+/// How often a change is made anew that somebody else came before.
+const TRIES: usize = 8;
+
+/// Makes a change of a file that depends on little of what is in it, and makes it anew if somebody else changed the file in the
+/// meantime: as if they had come first. If it cannot be made then, what they did is the reason.
+pub(crate) fn even_if_stale(
+    change: impl Fn() -> Result<Output, ToolError>,
+) -> Result<Output, ToolError> {
+    let mut made = change();
+    for _ in 1..TRIES {
+        if !made.as_ref().is_err_and(is_stale) {
+            break;
+        }
+        match change() {
+            Err(error) if !error.is_fault() && !is_stale(&error) => break,
+            again => made = again,
+        }
+    }
+    made
+}
+
+fn is_stale(error: &ToolError) -> bool {
+    error.message().text.ends_with(&FileErrorKind::Stale.to_string())
 }
 
 /// All bytes of a file that is to be changed.

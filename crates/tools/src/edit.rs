@@ -75,7 +75,7 @@ impl Tool for Edit {
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
         let path = args.path.clone();
         let edits = args.edits()?;
-        cx.blocking(move |cx| edit(cx, &path, &edits)).await?
+        cx.blocking(move |cx| document::even_if_stale(|| edit(cx, &path, &edits))).await?
     }
 }
 

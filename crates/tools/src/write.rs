@@ -92,7 +92,7 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
                     .hint("read it and write it with mode `overwrite`, or choose another name"))
             }
             Mode::Overwrite => overwrite(cx, args, &name),
-            Mode::Append => append(cx, args, &name),
+            Mode::Append => document::even_if_stale(|| append(cx, args, &name)),
         },
     }
 }

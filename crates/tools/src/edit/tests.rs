@@ -447,6 +447,37 @@ fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
     }
 }
 
+/// What was saved in between is as if it had been there before, where the change can be made all the same.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "somebody else saves a file")]
+fn cc_2_a_change_is_made_to_what_is_there_by_then() {
+    for (tool, input, expected) in [
+        (
+            "edit",
+            json!({"path": "f", "old_string": "first", "new_string": "ours"}),
+            "theirs\nours\nb\n",
+        ),
+        (
+            "write",
+            json!({"path": "f", "content": "ours\n", "mode": "append"}),
+            "theirs\nfirst\nb\nours\n",
+        ),
+    ] {
+        let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
+            let saved = std::sync::Once::new();
+            Meddled::before_changes(local, move |_, path| {
+                saved.call_once(|| std::fs::write(path, "theirs\nfirst\nb\n").unwrap());
+                Ok(())
+            })
+        });
+        workspace.call("read", json!({"path": "f"}));
+        let text = workspace.text(tool, input);
+        assert_eq!(workspace.read("f"), expected.as_bytes(), "{text}");
+        let is_said = text.contains("note: the file had changed since this session read it");
+        assert_eq!(is_said, tool == "edit", "{text}");
+    }
+}
+
 /// What is in the workspace, hidden or not.
 #[expect(clippy::disallowed_methods, reason = "a look at what a tool left behind")]
 fn names(workspace: &Workspace) -> Vec<String> {
