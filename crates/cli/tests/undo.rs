@@ -43,6 +43,31 @@ fn undo_refuses_what_somebody_changed() {
 }
 
 #[test]
+fn what_is_not_known_is_an_error() {
+    let home = Home::new();
+    let write = json!({"path": "a.txt", "content": "one\n"}).to_string();
+    let read = r#"{"path":"a.txt"}"#;
+    for call in [["write", write.as_str()], ["read", read]] {
+        let session = ["--mode", "auto", "--session", call[0], "call"];
+        assert_eq!(home.run(&[&session[..], &call].concat()).code, 0);
+    }
+    for (arguments, code, words) in [
+        (&["undo", "--session", "nobody"][..], 2, "there is no session nobody"),
+        (&["undo", "--list", "--session", "nobody"], 2, "there is no session nobody"),
+        (&["undo", "--session", "read"], 1, "there is nothing to undo"),
+        (&["undo", "--list", "--session", "read"], 0, "nothing was changed here"),
+        (&["undo", "--turn", "nobody"], 1, "no change of the turn nobody is known"),
+        (&["undo", "--call", "nobody"], 1, "no change of the call nobody is known"),
+    ] {
+        let ran = home.run(arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(words), "{arguments:?}: {ran:?}");
+    }
+    assert_eq!(home.run(&["undo", "--session", "write"]).code, 0);
+    assert!(!home.workspace().join("a.txt").exists());
+}
+
+#[test]
 fn a_session_that_goes_on_knows_what_it_has_read() {
     let home = Home::with(&[("a.txt", "one\n")]);
     let write = json!({"path": "a.txt", "content": "two\n"}).to_string();

@@ -149,8 +149,13 @@ impl UndoPlan {
 /// The checkpoints that are meant and in effect, the newest first.
 fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
     let mut all = history.checkpoints(query)?;
-    if let (Query::Call(call), true) = (query, all.is_empty()) {
-        return Err(ToolError::failed(format!("no change of the call {call} is known"))
+    let unknown = match query {
+        Query::Call(call) => Some(format!("no change of the call {call} is known")),
+        Query::Turn(turn) => Some(format!("no change of the turn {turn} is known")),
+        _ => None,
+    };
+    if let (Some(unknown), true) = (unknown, all.is_empty()) {
+        return Err(ToolError::failed(unknown)
             .hint("`windlass undo --list` shows the changes that can be undone"));
     }
     if let (Query::Call(call), Some(undo)) =

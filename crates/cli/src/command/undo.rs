@@ -30,6 +30,7 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
         (None, None, None) => Undo::Last,
     };
     let setup = Setup::for_person(global, Journal::On)?;
+    check_session(global, &setup)?;
     let result = block_on(until_interrupted(&setup.session, async {
         if options.dry_run {
             setup.windlass.undo_preview(&setup.session, what).await
@@ -45,9 +46,22 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     Ok(ExitCode::from(result.outcome.exit_code()))
 }
 
+/// A session that is named must be one. What it changed is known also after its records were deleted.
+fn check_session(global: &Global, setup: &Setup) -> Result<()> {
+    let (Some(session), Some(store)) = (&global.session, setup.windlass.store()) else {
+        return Ok(());
+    };
+    let changes = setup.windlass.history().checkpoints(&Query::Session(session.clone()))?;
+    if changes.is_empty() {
+        store.session(session)?;
+    }
+    Ok(())
+}
+
 /// The changes of this workspace, or of a session, as a timeline: the newest first.
 fn list(global: &Global) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Journal::On)?;
+    check_session(global, &setup)?;
     let workspace = workspace(global)?;
     let query = match &global.session {
         Some(session) => Query::Session(session.clone()),
