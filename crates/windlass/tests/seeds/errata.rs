@@ -132,6 +132,40 @@ async fn errata_direct_writes_in_a_copy_are_told_apart() {
 }
 
 /// 3C-12: a second edit was made on the file as it is on the disk, and so took back the first.
+/// 3C-4: a link led a change out, and where a proposal belonged depended on where the program was.
+#[tokio::test]
+async fn errata_3c_4_a_proposal_belongs_to_one_place_inside() {
+    let place = Place::built(&[("sub/", "")], |builder| builder.mode(Mode::Auto));
+    let outside = place.outside().join("kept");
+    std::fs::write(&outside, "kept\n").unwrap();
+    std::os::unix::fs::symlink(&outside, place.path("link")).unwrap();
+    let session = proposing(&place);
+    let edit = json!({"path": "link", "old_string": "kept", "new_string": "lost"});
+    let denied = place.windlass.call(&session, ToolCall::new("edit", edit)).await;
+    assert_eq!(denied.outcome, Outcome::Denied, "{}", text(&denied));
+
+    let overrides = Overrides { work_dir: Some(place.path("sub")), ..Overrides::default() };
+    let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
+    let held = place.windlass.call(&session, write.with_overrides(overrides)).await;
+    assert_eq!(held.outcome, Outcome::Ok, "{}", text(&held));
+    // What leads out by the time that it is applied is not followed.
+    std::fs::remove_dir(place.path("sub")).unwrap();
+    let away = place.outside().join("away");
+    std::fs::create_dir(&away).unwrap();
+    std::os::unix::fs::symlink(&away, place.path("sub")).unwrap();
+    let proposals = place.windlass.proposals(session.id()).unwrap();
+    let person = place.windlass.new_session();
+    let refused = place.windlass.apply(&person, &proposals, None).await;
+    assert_ne!(refused.outcome, Outcome::Ok, "{}", text(&refused));
+    assert_eq!(std::fs::read_dir(&away).unwrap().count(), 0);
+    std::fs::remove_file(place.path("sub")).unwrap();
+    std::fs::create_dir(place.path("sub")).unwrap();
+    let applied = place.windlass.apply(&person, &proposals, None).await;
+    assert_eq!(applied.outcome, Outcome::Ok, "{}", text(&applied));
+    assert_eq!(place.text("sub/a.txt"), "a\n");
+    assert_eq!(std::fs::read(&outside).unwrap(), b"kept\n");
+}
+
 #[tokio::test]
 async fn errata_3c_12_what_is_proposed_is_what_later_calls_work_on() {
     let place = Place::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "b\n")]);
