@@ -130,6 +130,8 @@ impl UndoPlan {
             walked.take_back(checkpoint)?;
         }
         walked.settle_shared();
+        // Somebody has brought it back already: there is nothing left to do.
+        walked.conflicts.retain(|conflict| !conflict.now.is_like(&conflict.wanted));
         let ways = ways(machine, &walked.paths, &walked.identities, &checkpoints);
         Ok(Self { checkpoints, ways, conflicts: walked.conflicts })
     }
@@ -184,7 +186,7 @@ struct Thought {
     then: FileState,
     /// Whether nothing was thought of it yet: `then` is what is there.
     is_fresh: bool,
-    /// A conflict was found: what is older cannot be judged.
+    /// A conflict was found.
     is_stuck: bool,
 }
 
@@ -231,9 +233,15 @@ impl Walked<'_> {
         change: &RecordedChange,
     ) -> Result<(), ToolError> {
         let at = self.find(&change.path)?;
-        let Some(thought) = self.paths.get_mut(at).filter(|thought| !thought.is_stuck) else {
+        let Some(thought) = self.paths.get_mut(at) else { return Ok(()) };
+        if thought.is_stuck {
+            // What is older cannot be judged; but it is known what was there before all of it.
+            let conflict = self.conflicts.iter_mut().find(|one| one.path == change.path);
+            if let Some(conflict) = conflict {
+                conflict.wanted = change.before.clone();
+            }
             return Ok(());
-        };
+        }
         shared::identify(&mut self.identities, &self.shared, thought, change);
         let shared = Shared::of(&self.shared, &self.identities, thought);
         let then = shared.unwrap_or(&thought.then);
