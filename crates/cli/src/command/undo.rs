@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 use windlass::{Checkpoint, FileState, Query, RecordedChange, Undo};
-use windlass_core::{CallId, TurnId, quote};
+use windlass_core::{CallId, Outcome, TurnId, quote};
 use windlass_store::utc;
 
 use super::{block_on, call, until_interrupted};
@@ -29,6 +29,7 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
         (_, _, Some(session)) => Undo::Session(session.clone()),
         (None, None, None) => Undo::Last,
     };
+    let is_for_all = matches!(what, Undo::Session(_));
     let setup = Setup::for_person(global, Journal::On)?;
     check_session(global, &setup)?;
     let result = block_on(until_interrupted(&setup.session, async {
@@ -38,6 +39,9 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
             setup.windlass.undo(&setup.session, what).await
         }
     }))??;
+    if result.outcome == Outcome::Error || is_for_all {
+        tell_dropped(global, &setup)?;
+    }
     let paint = Paint::of(global);
     if global.json || !paint.is_on() {
         return call::show(global, &result);
@@ -54,6 +58,19 @@ fn check_session(global: &Global, setup: &Setup) -> Result<()> {
     let changes = setup.windlass.history().checkpoints(&Query::Session(session.clone()))?;
     if changes.is_empty() {
         store.session(session)?;
+    }
+    Ok(())
+}
+
+/// Whoever looks for what is not there, or takes back all there is, should know that there was more.
+fn tell_dropped(global: &Global, setup: &Setup) -> Result<()> {
+    let Some(history) = setup.windlass.lasting_history() else { return Ok(()) };
+    let dropped = history.status()?.dropped;
+    if dropped > 0 {
+        let message = format!(
+            "older changes are not kept any more and cannot be undone, {dropped} in all workspaces; undo_megabytes and undo_days in the configuration say how much is kept"
+        );
+        terminal::note(global, &message);
     }
     Ok(())
 }
@@ -91,6 +108,7 @@ fn list(global: &Global) -> Result<ExitCode> {
     if checkpoints.is_empty() {
         terminal::note(global, "nothing was changed here that could be undone");
     }
+    tell_dropped(global, &setup)?;
     Ok(ExitCode::SUCCESS)
 }
 
