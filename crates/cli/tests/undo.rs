@@ -43,6 +43,60 @@ fn undo_refuses_what_somebody_changed() {
 }
 
 #[test]
+fn what_is_not_known_is_an_error() {
+    let home = Home::new();
+    let write = json!({"path": "a.txt", "content": "one\n"}).to_string();
+    let read = r#"{"path":"a.txt"}"#;
+    for call in [["write", write.as_str()], ["read", read]] {
+        let session = ["--mode", "auto", "--session", call[0], "call"];
+        assert_eq!(home.run(&[&session[..], &call].concat()).code, 0);
+    }
+    for (arguments, code, words) in [
+        (&["undo", "--session", "nobody"][..], 2, "there is no session nobody"),
+        (&["undo", "--list", "--session", "nobody"], 2, "there is no session nobody"),
+        (&["undo", "--session", "read"], 1, "there is nothing to undo"),
+        (&["undo", "--list", "--session", "read"], 0, "nothing was changed here"),
+        (&["undo", "--turn", "nobody"], 1, "no change of the turn nobody is known"),
+        (&["undo", "--call", "nobody"], 1, "no change of the call nobody is known"),
+    ] {
+        let ran = home.run(arguments);
+        assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
+        assert!(format!("{}{}", ran.stdout, ran.stderr).contains(words), "{arguments:?}: {ran:?}");
+    }
+    assert_eq!(home.run(&["undo", "--session", "write"]).code, 0);
+    assert!(!home.workspace().join("a.txt").exists());
+}
+
+#[test]
+fn what_is_kept_no_more_is_told() {
+    let home = Home::with(&[("small.toml", "undo_megabytes = 1\n")]);
+    let config = home.workspace().join("small.toml");
+    let small = ["--config", config.to_str().expect("UTF-8"), "--session", "s", "--mode", "auto"];
+    let run = |arguments: &[&str]| home.run(&[&small[..], arguments].concat());
+    assert!(!run(&["undo", "--list"]).stderr.contains("not kept any more"), "nothing is dropped");
+    for seed in 1_u64..=4 {
+        // What cannot be made smaller.
+        let mut number = seed;
+        let noise = std::iter::repeat_with(|| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
+            format!("{:016x}", number ^ (number >> 29))
+        });
+        let content: String = noise.take(40_000).collect();
+        let write = json!({"path": format!("{seed}.txt"), "content": content}).to_string();
+        let input = home.workspace().join("input.json");
+        std::fs::write(&input, write).expect("a file");
+        let written = run(&["call", "write", &format!("@{}", input.display())]);
+        assert_eq!(written.code, 0, "{written:?}");
+    }
+    let words = "older changes are not kept any more and cannot be undone";
+    for arguments in [&["undo", "--list"][..], &["undo"], &["undo"]] {
+        let ran = run(arguments);
+        assert!(ran.stderr.contains(words), "{arguments:?}: {ran:?}");
+    }
+    assert!(home.workspace().join("1.txt").exists(), "what is not kept stays as it is");
+}
+
+#[test]
 fn a_session_that_goes_on_knows_what_it_has_read() {
     let home = Home::with(&[("a.txt", "one\n")]);
     let write = json!({"path": "a.txt", "content": "two\n"}).to_string();

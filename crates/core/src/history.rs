@@ -169,6 +169,8 @@ impl FileState {
 /// let before = FileObject { device: 1, inode: 7, born: 1_000, links: 2 };
 /// let after = FileObject { links: 1, ..before };
 /// assert!(before.is_same(&after), "one of its names was removed");
+/// assert!(before.is_same(&FileObject { born: 0, ..before }), "nobody could say when it was made");
+/// assert!(!before.is_same(&FileObject { born: 2_000, ..before }), "its number was used again");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileObject {
@@ -183,9 +185,10 @@ pub struct FileObject {
 }
 
 impl FileObject {
-    /// Whether both are of one object.
+    /// Whether both are of one object, as far as is known.
     pub fn is_same(&self, other: &Self) -> bool {
-        (self.device, self.inode, self.born) == (other.device, other.inode, other.born)
+        let are_of_one_time = self.born == other.born || self.born == 0 || other.born == 0;
+        (self.device, self.inode) == (other.device, other.inode) && are_of_one_time
     }
 }
 

@@ -154,8 +154,11 @@ pub(crate) fn find(
     let Some(name) = found.lock().take() else { return Ok(None) };
     let name = beside(files, &name);
     let seen = state::see(files, &name, None)?;
-    let is_it = object_of(&seen.state) == Some(object) && seen.state.is_like(left);
-    Ok(is_it.then_some((name, seen)))
+    // When it was made may have been unknown then, or now.
+    let (device, inode, born) = object;
+    let wanted = FileObject { device, inode, born, links: 0 };
+    let is_same = state::object(&seen.state).is_some_and(|object| object.is_same(&wanted));
+    Ok((is_same && seen.state.is_like(left)).then_some((name, seen)))
 }
 
 /// Looks for an object by its number.

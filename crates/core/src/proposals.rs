@@ -270,12 +270,9 @@ impl Application {
         for path in with_parents(held, chosen(held, paths)) {
             let Some(proposal) = held.get(&path) else { continue };
             let now = state::see(files, &beside(files, &path), None)?;
-            let is_made = matches!(
-                (&proposal.then, &now.state),
-                (FileState::Directory { .. }, FileState::Directory { .. })
-            );
-            if !now.state.is_like(&proposal.base) && !is_made {
-                stale.push(quote::path(&path).into_owned());
+            if !now.state.is_like(&proposal.base) && !is_made(proposal, &now.state) {
+                let name = path.strip_prefix(files.workspace()).unwrap_or(&path);
+                stale.push(quote::path(name).into_owned());
                 continue;
             }
             let content = match proposal.then.hash() {
@@ -306,12 +303,19 @@ impl Application {
         let others = self.proposals.iter().filter(|one| !is_removal(one));
         removals
             .chain(others)
+            .filter(|(proposal, now, _)| !now.state.is_like(&proposal.then))
             .filter_map(|(proposal, now, content)| {
                 let path = beside(files, &proposal.path);
                 state::step_to(path, now, &proposal.then, content.as_deref())
             })
             .collect()
     }
+}
+
+/// Whether there is nothing left to do: somebody made that directory, or we did all of it and were stopped before we could say so.
+fn is_made(proposal: &Proposal, now: &FileState) -> bool {
+    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+    now.is_like(&proposal.then) || is_directory(now) && is_directory(&proposal.then)
 }
 
 /// New directories above the chosen paths belong to them.

@@ -16,7 +16,7 @@ use crate::names::{self, Identities, Object};
 use crate::state::{self, Seen};
 use crate::{
     Altered, CallId, Checkpoint, ContentHash, FileKind, FileState, Files, Fingerprint, History,
-    Query, RecordedChange, Resolved, To, ToolError,
+    Origin, Query, RecordedChange, Resolved, To, ToolError,
 };
 
 /// What an undo would do, or why it cannot.
@@ -130,6 +130,8 @@ impl UndoPlan {
             walked.take_back(checkpoint)?;
         }
         walked.settle_shared();
+        // Somebody has brought it back already: there is nothing left to do.
+        walked.conflicts.retain(|conflict| !conflict.now.is_like(&conflict.wanted));
         let ways = ways(machine, &walked.paths, &walked.identities, &checkpoints);
         Ok(Self { checkpoints, ways, conflicts: walked.conflicts })
     }
@@ -146,11 +148,16 @@ impl UndoPlan {
     }
 }
 
-/// The checkpoints that are meant and in effect, the newest first. Undos count only if nothing else is left, or if they are named.
+/// The checkpoints that are meant and in effect, the newest first.
 fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
     let mut all = history.checkpoints(query)?;
-    if let (Query::Call(call), true) = (query, all.is_empty()) {
-        return Err(ToolError::failed(format!("no change of the call {call} is known"))
+    let unknown = match query {
+        Query::Call(call) => Some(format!("no change of the call {call} is known")),
+        Query::Turn(turn) => Some(format!("no change of the turn {turn} is known")),
+        _ => None,
+    };
+    if let (Some(unknown), true) = (unknown, all.is_empty()) {
+        return Err(ToolError::failed(unknown)
             .hint("`windlass undo --list` shows the changes that can be undone"));
     }
     if let (Query::Call(call), Some(undo)) =
@@ -159,14 +166,17 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed(format!("the changes of {call} are undone already"))
             .hint(format!("undo {undo} to have them back")));
     }
-    all.retain(Checkpoint::can_be_undone);
-    if !matches!(query, Query::Call(_)) && all.iter().any(|one| !one.origin.is_undo()) {
-        all.retain(|one| !one.origin.is_undo());
-    }
+    let meant: HashSet<CallId> = all.iter().map(|one| one.origin.call.clone()).collect();
+    all.retain(|one| one.can_be_undone() && !is_among_itself(&one.origin, &meant));
     if all.is_empty() {
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+/// Whether it only takes back what is meant as well: both together changed nothing.
+fn is_among_itself(origin: &Origin, meant: &HashSet<CallId>) -> bool {
+    origin.is_undo() && origin.undoes.iter().all(|call| meant.contains(call))
 }
 
 /// A path in thought: what is really there, and what would be after the changes gone through so far.
@@ -176,7 +186,7 @@ struct Thought {
     then: FileState,
     /// Whether nothing was thought of it yet: `then` is what is there.
     is_fresh: bool,
-    /// A conflict was found: what is older cannot be judged.
+    /// A conflict was found.
     is_stuck: bool,
 }
 
@@ -223,9 +233,15 @@ impl Walked<'_> {
         change: &RecordedChange,
     ) -> Result<(), ToolError> {
         let at = self.find(&change.path)?;
-        let Some(thought) = self.paths.get_mut(at).filter(|thought| !thought.is_stuck) else {
+        let Some(thought) = self.paths.get_mut(at) else { return Ok(()) };
+        if thought.is_stuck {
+            // What is older cannot be judged; but it is known what was there before all of it.
+            let conflict = self.conflicts.iter_mut().find(|one| one.path == change.path);
+            if let Some(conflict) = conflict {
+                conflict.wanted = change.before.clone();
+            }
             return Ok(());
-        };
+        }
         shared::identify(&mut self.identities, &self.shared, thought, change);
         let shared = Shared::of(&self.shared, &self.identities, thought);
         let then = shared.unwrap_or(&thought.then);
@@ -500,7 +516,7 @@ impl<'a> Restoring<'a> {
 pub(crate) fn perform(
     files: &dyn Files,
     history: &dyn History,
-    origin: &crate::Origin,
+    origin: &Origin,
     plan: &UndoPlan,
 ) -> Result<Vec<(PathBuf, Altered)>, ToolError> {
     let restoring = Restoring::load(files, history, &plan.ways)?;

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use windlass_core::{Context, OpenFile, Stat, ToolError, quote};
+use windlass_core::{Context, FileErrorKind, OpenFile, Output, Stat, ToolError, quote};
 
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
 use crate::shown;
@@ -24,6 +24,7 @@ pub(crate) struct Document {
     encoding: TextEncoding,
     /// The text, where it is not the bytes themselves.
     decoded: Option<Decoded>,
+    is_text: bool,
 }
 
 /// The text of a file that is not UTF-8.
@@ -102,14 +103,26 @@ impl Document {
         let Some(encoding) = TextEncoding::detect(&bytes) else { return Err(bytes) };
         let body = bytes.get(encoding.mark().len()..).unwrap_or_default();
         let decoded = (!encoding.is_utf8()).then(|| Decoded::of(encoding, body));
-        Ok(Self { bytes, encoding, decoded })
+        Ok(Self { bytes, encoding, decoded, is_text: true })
+    }
+
+    /// The same, whatever the bytes are: what is no text is taken as it is, and what is in it that is UTF-8 can be found.
+    pub(crate) fn parse_any(bytes: Vec<u8>) -> Self {
+        let raw =
+            |bytes| Self { bytes, encoding: TextEncoding::UTF_8, decoded: None, is_text: false };
+        Self::parse(bytes).unwrap_or_else(raw)
+    }
+
+    /// Whether it is text, and not only some bytes.
+    pub(crate) fn is_text(&self) -> bool {
+        self.is_text
     }
 
     /// The same file with other bytes in the same encoding.
     pub(crate) fn with_bytes(&self, bytes: Vec<u8>) -> Self {
         let body = bytes.get(self.encoding.mark().len()..).unwrap_or_default();
         let decoded = self.decoded.as_ref().map(|_| Decoded::of(self.encoding, body));
-        Self { bytes, encoding: self.encoding, decoded }
+        Self { bytes, encoding: self.encoding, decoded, is_text: self.is_text }
     }
 
     /// How it is encoded.
@@ -213,6 +226,31 @@ impl Decoded {
         }
         decoded
     }
+}
+
+/// How often a change is made anew that somebody else came before.
+const TRIES: usize = 8;
+
+/// Makes a change of a file that depends on little of what is in it, and makes it anew if somebody else changed the file in the
+/// meantime: as if they had come first. If it cannot be made then, what they did is the reason.
+pub(crate) fn even_if_stale(
+    change: impl Fn() -> Result<Output, ToolError>,
+) -> Result<Output, ToolError> {
+    let mut made = change();
+    for _ in 1..TRIES {
+        if !made.as_ref().is_err_and(is_stale) {
+            break;
+        }
+        match change() {
+            Err(error) if !error.is_fault() && !is_stale(&error) => break,
+            again => made = again,
+        }
+    }
+    made
+}
+
+fn is_stale(error: &ToolError) -> bool {
+    error.message().text.ends_with(&FileErrorKind::Stale.to_string())
 }
 
 /// All bytes of a file that is to be changed.

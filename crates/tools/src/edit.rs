@@ -1,7 +1,8 @@
 //! `edit`: replaces text in a file, and leaves every other byte as it is.
 //!
 //! The file need not have been read before: what is looked for must be there, and that is proof enough. Several edits of one
-//! call see each other's results, in order, and are made all or none.
+//! call see each other's results, in order, and are made all or none. What is no text, such as a file with NUL bytes, is edited
+//! where exactly these bytes are.
 
 pub(crate) mod fold;
 pub(crate) mod indent;
@@ -74,7 +75,7 @@ impl Tool for Edit {
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
         let path = args.path.clone();
         let edits = args.edits()?;
-        cx.blocking(move |cx| edit(cx, &path, &edits)).await?
+        cx.blocking(move |cx| document::even_if_stale(|| edit(cx, &path, &edits))).await?
     }
 }
 
@@ -112,9 +113,7 @@ impl One {
 fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError> {
     let name = Root::of(cx, path)?.show(Path::new(""));
     let (bytes, stat) = document::load(cx, path)?;
-    let before = Document::parse(bytes).map_err(|_| {
-        ToolError::failed(format!("cannot edit {name}: it is binary, and edit works on text"))
-    })?;
+    let before = Document::parse_any(bytes);
     let (after, done) = apply(&before, edits, &name)?;
     let place = cx.files().resolve(path)?.path;
     let had_changed = has_changed(cx, &place, &stat, before.bytes());
@@ -159,7 +158,7 @@ fn apply(
     let mut current = Cow::Borrowed(before);
     let mut done = Vec::with_capacity(edits.len());
     for (at, edit) in edits.iter().enumerate() {
-        let Plan { strategy, replacements } = plan::plan(current.text(), edit)
+        let Plan { strategy, replacements } = plan_in(&current, edit)
             .map_err(|miss| refusal(&miss, current.text(), edit, name, (at, edits.len())))?;
         let bytes = current
             .splice(&replacements)
@@ -168,6 +167,14 @@ fn apply(
         done.push((strategy, replacements.len()));
     }
     Ok((current.into_owned(), done))
+}
+
+/// In what is no text every byte counts: nobody knows which of them are blanks.
+fn plan_in(document: &Document, edit: &Wanted) -> Result<Plan, Miss> {
+    match plan::plan(document.text(), edit) {
+        Ok(plan) if plan.strategy != Strategy::Exact && !document.is_text() => Err(Miss::NotFound),
+        planned => planned,
+    }
 }
 
 fn refusal(

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
     CallId, Conflict, Context, Effect, Effects, FileState, Kinds, Output, PathPattern, Query,
-    Reach, Scene, SessionId, Tool, ToolError, TurnId, UndoDoor, UndoPlan, Way,
+    Reach, Scene, SessionId, Tool, ToolError, TurnId, UndoDoor, UndoPlan, Way, quote,
 };
 
 use crate::diff::{self, Look, Names, Version};
@@ -320,6 +320,18 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
     Ok(Output::error(words.join("\n")).with("conflicts", paths))
 }
 
+/// What is there, where it has no content that could be shown.
+fn no_file(state: &FileState) -> Option<String> {
+    match state {
+        FileState::Directory { .. } => Some("a directory".into()),
+        FileState::Symlink { target } => {
+            Some(format!("a symbolic link to {}", quote::path(target)))
+        }
+        FileState::Other => Some("something that is no file".into()),
+        FileState::File { .. } | FileState::Absent => None,
+    }
+}
+
 /// What was changed since, beside what the undo would have changed.
 fn three_way(
     undo: UndoDoor<'_>,
@@ -328,6 +340,9 @@ fn three_way(
 ) -> Result<Option<String>, ToolError> {
     if undo.is_hidden(&conflict.path) {
         return Ok(None);
+    }
+    if let Some(what) = no_file(&conflict.now) {
+        return Ok(Some(format!("there is {what} now")));
     }
     let path = Path::new(name);
     let kept = |state: &FileState| state.hash().and_then(|hash| undo.content(&hash).ok());

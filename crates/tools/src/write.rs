@@ -92,7 +92,7 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
                     .hint("read it and write it with mode `overwrite`, or choose another name"))
             }
             Mode::Overwrite => overwrite(cx, args, &name),
-            Mode::Append => append(cx, args, &name),
+            Mode::Append => document::even_if_stale(|| append(cx, args, &name)),
         },
     }
 }
@@ -117,9 +117,14 @@ fn overwrite(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError>
     let (bytes, stat) = document::load(cx, &args.path)?;
     let place = cx.files().resolve(&args.path)?.path;
     let before = Existing::of(bytes);
-    cx.session()
-        .has_seen(&place, stat.fingerprint, Some(ContentHash::of(before.bytes())))
-        .map_err(|unseen| stale(&unseen, name, &before))?;
+    let hash = ContentHash::of(before.bytes());
+    if let Err(unseen) = cx.session().has_seen(&place, stat.fingerprint, Some(hash)) {
+        let error = stale(&unseen, name, &before);
+        return Ok(Output::error(error.to_string())
+            .with("path", name)
+            .with("stale", true)
+            .with("hash", hash.to_string()));
+    }
     let content = before.encode(&args.content, name)?;
     finish(cx, args, name, "replaced", &before, content, &stat)
 }

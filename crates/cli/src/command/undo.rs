@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use serde_json::{Value, json};
 use windlass::{Checkpoint, FileState, Query, RecordedChange, Undo};
-use windlass_core::{CallId, TurnId, quote};
+use windlass_core::{CallId, Outcome, TurnId, quote};
 use windlass_store::utc;
 
 use super::{block_on, call, until_interrupted};
@@ -29,7 +29,9 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
         (_, _, Some(session)) => Undo::Session(session.clone()),
         (None, None, None) => Undo::Last,
     };
+    let is_for_all = matches!(what, Undo::Session(_));
     let setup = Setup::for_person(global, Journal::On)?;
+    check_session(global, &setup)?;
     let result = block_on(until_interrupted(&setup.session, async {
         if options.dry_run {
             setup.windlass.undo_preview(&setup.session, what).await
@@ -37,6 +39,9 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
             setup.windlass.undo(&setup.session, what).await
         }
     }))??;
+    if result.outcome == Outcome::Error || is_for_all {
+        tell_dropped(global, &setup)?;
+    }
     let paint = Paint::of(global);
     if global.json || !paint.is_on() {
         return call::show(global, &result);
@@ -45,9 +50,35 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     Ok(ExitCode::from(result.outcome.exit_code()))
 }
 
+/// A session that is named must be one. What it changed is known also after its records were deleted.
+fn check_session(global: &Global, setup: &Setup) -> Result<()> {
+    let (Some(session), Some(store)) = (&global.session, setup.windlass.store()) else {
+        return Ok(());
+    };
+    let changes = setup.windlass.history().checkpoints(&Query::Session(session.clone()))?;
+    if changes.is_empty() {
+        store.session(session)?;
+    }
+    Ok(())
+}
+
+/// Whoever looks for what is not there, or takes back all there is, should know that there was more.
+fn tell_dropped(global: &Global, setup: &Setup) -> Result<()> {
+    let Some(history) = setup.windlass.lasting_history() else { return Ok(()) };
+    let dropped = history.status()?.dropped;
+    if dropped > 0 {
+        let message = format!(
+            "older changes are not kept any more and cannot be undone, {dropped} in all workspaces; undo_megabytes and undo_days in the configuration say how much is kept"
+        );
+        terminal::note(global, &message);
+    }
+    Ok(())
+}
+
 /// The changes of this workspace, or of a session, as a timeline: the newest first.
 fn list(global: &Global) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Journal::On)?;
+    check_session(global, &setup)?;
     let workspace = workspace(global)?;
     let query = match &global.session {
         Some(session) => Query::Session(session.clone()),
@@ -77,6 +108,7 @@ fn list(global: &Global) -> Result<ExitCode> {
     if checkpoints.is_empty() {
         terminal::note(global, "nothing was changed here that could be undone");
     }
+    tell_dropped(global, &setup)?;
     Ok(ExitCode::SUCCESS)
 }
 

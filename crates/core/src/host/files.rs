@@ -742,6 +742,10 @@ impl FileError {
 impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         let text = error.describe();
-        if error.is_normal() { Self::failed(text) } else { Self::host_failed(text) }
+        match error.kind {
+            FileErrorKind::Stale => Self::failed(text).hint("read it again"),
+            _ if error.is_normal() => Self::failed(text),
+            _ => Self::host_failed(text),
+        }
     }
 }

@@ -1,15 +1,17 @@
 //! The files of a machine as they would be with some proposals applied.
 
+mod walk;
+
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use self::walk::{New, Over};
 use super::{Proposal, Proposals, ProposedBy};
-use crate::commit::beside;
 use crate::state;
 use crate::{
-    Alteration, Altered, Attributes, ContentHash, Entry, Expect, FileError, FileErrorKind,
-    FileKind, FileState, Files, Fingerprint, Found, FoundBody, HistoryError, OpenFile, Opener,
-    Resolved, Stat, To, Visitor, Walk, WalkOptions, WalkReport,
+    Alteration, Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind,
+    FileState, Files, Fingerprint, Found, FoundBody, HistoryError, OpenFile, Resolved, Stat, To,
+    Visitor, WalkOptions, WalkReport,
 };
 
 /// The files of a machine with proposals over them. Changes become proposals.
@@ -143,12 +145,6 @@ impl Overlay<'_> {
         }
         Ok(seen.state)
     }
-
-    /// What is held below a directory, by absolute path.
-    fn below(&self, root: &Path) -> Vec<Proposal> {
-        let held = &self.proposals.held.lock().by_path;
-        held.values().filter(|one| one.path.starts_with(root)).cloned().collect()
-    }
 }
 
 impl Files for Overlay<'_> {
@@ -185,29 +181,22 @@ impl Files for Overlay<'_> {
         options: &WalkOptions<'a>,
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError> {
-        let below = self.below(&root.path);
-        let exists = self.held(&root.path) != Some(FileState::Absent);
-        if !exists {
+        if self.held(&root.path) == Some(FileState::Absent) {
             return Err(refused("list", root, FileErrorKind::NotFound));
         }
-        let over = || -> Box<dyn Visitor + '_> {
-            Box::new(Over { overlay: self, root: &root.path, inner: visitors() })
-        };
-        let walked = self.inner.walk(root, options, &over);
-        let mut report = match walked {
+        let new = New::below(self, root, options);
+        let over = || -> Box<dyn Visitor + '_> { Box::new(Over { new: &new, inner: visitors() }) };
+        let mut report = match self.inner.walk(root, options, &over) {
             // The root itself is only proposed.
-            Err(FileError { kind: FileErrorKind::NotFound, .. }) if !below.is_empty() => {
+            Err(FileError { kind: FileErrorKind::NotFound, .. })
+                if self.held(&root.path).is_some() =>
+            {
                 WalkReport::default()
             }
             walked => walked?,
         };
         report.observed = None;
-        let mut visitor = visitors();
-        for proposal in below.iter().filter(|one| one.base == FileState::Absent) {
-            if self.show(root, options, proposal, &mut *visitor) == Walk::Stop {
-                break;
-            }
-        }
+        new.show_rest(&mut *visitors());
         Ok(report)
     }
 
@@ -236,72 +225,6 @@ impl Files for Overlay<'_> {
 
     fn nearest(&self, path: &Path) -> Option<PathBuf> {
         self.inner.nearest(path)
-    }
-}
-
-impl Overlay<'_> {
-    /// Shows a visitor something that is not there yet.
-    fn show(
-        &self,
-        root: &Resolved,
-        options: &WalkOptions<'_>,
-        proposal: &Proposal,
-        visitor: &mut dyn Visitor,
-    ) -> Walk {
-        let Ok(path) = proposal.path.strip_prefix(&root.path) else { return Walk::Continue };
-        let depth = path.components().count();
-        let kind = match proposal.then {
-            FileState::File { .. } => FileKind::File,
-            FileState::Symlink { .. } => FileKind::Symlink,
-            FileState::Directory { .. } => FileKind::Directory,
-            _ => return Walk::Continue,
-        };
-        if depth > options.max_depth || (options.hidden)(&proposal.path) {
-            return Walk::Continue;
-        }
-        let opener = HeldOpener { overlay: self, path: beside(self.inner, &proposal.path) };
-        visitor.visit(&Entry { path, kind, depth, opener: &opener })
-    }
-}
-
-/// Shows a visitor what is proposed instead of what is there.
-struct Over<'o, 'v> {
-    overlay: &'o Overlay<'o>,
-    root: &'o Path,
-    inner: Box<dyn Visitor + 'v>,
-}
-
-impl Visitor for Over<'_, '_> {
-    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
-        let path = if entry.path.as_os_str().is_empty() {
-            self.root.to_owned()
-        } else {
-            self.root.join(entry.path)
-        };
-        let kind = match self.overlay.held(&path) {
-            None => return self.inner.visit(entry),
-            Some(FileState::Absent | FileState::Other) => return Walk::Skip,
-            Some(FileState::File { .. }) => FileKind::File,
-            Some(FileState::Symlink { .. }) => FileKind::Symlink,
-            Some(FileState::Directory { .. }) => FileKind::Directory,
-        };
-        let opener = HeldOpener { overlay: self.overlay, path: beside(self.overlay.inner, &path) };
-        self.inner.visit(&Entry { kind, opener: &opener, ..*entry })
-    }
-}
-
-struct HeldOpener<'o> {
-    overlay: &'o Overlay<'o>,
-    path: Resolved,
-}
-
-impl Opener for HeldOpener<'_> {
-    fn open(&self) -> Result<OpenFile, FileError> {
-        self.overlay.open(&self.path)
-    }
-
-    fn stat(&self) -> Result<Stat, FileError> {
-        self.overlay.stat(&self.path)
     }
 }
 

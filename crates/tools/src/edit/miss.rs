@@ -93,7 +93,10 @@ pub(crate) fn push_nearest(words: &mut String, text: &[u8], edit: &Edit, terms: 
         .map(trim_return)
         .collect();
     match closest(&lines, &old) {
-        Some(start) => push_place(words, &lines, &old, start, terms),
+        Some(start) => {
+            push_place(words, &lines, &old, start, terms);
+            push_line_ends(words, text, edit, (&lines, &old, start), terms);
+        }
         None => push(words, "nothing in the file is like it; read the file again"),
     }
 }
@@ -138,7 +141,66 @@ fn without_numbers(text: &str) -> Option<String> {
 
 /// The line, counted from 0, where the place begins that has most in common with what was looked for.
 fn closest(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
-    by_equal_lines(lines, old).or_else(|| by_likeness(lines, old))
+    by_looks(lines, old).or_else(|| by_equal_lines(lines, old)).or_else(|| by_likeness(lines, old))
+}
+
+/// The first place that a person would take for what was looked for: it differs in characters that nobody sees, or tells apart.
+fn by_looks(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
+    let old: Vec<String> = old.iter().map(|line| looks(line)).collect();
+    if old.iter().all(|line| line.trim().is_empty()) {
+        return None;
+    }
+    let lines: Vec<String> = lines.iter().take(MAX_COMPARED).map(|line| looks(line)).collect();
+    lines.windows(old.len()).position(|place| {
+        old.iter().zip(place).enumerate().all(|(nth, (old, line))| {
+            Part::of(nth, old.len()).is_in(line.as_bytes(), old.as_bytes())
+        })
+    })
+}
+
+/// A line as a person sees it: one kind of blank, of quote and of dash, and nothing invisible.
+fn looks(line: &[u8]) -> String {
+    let line = String::from_utf8_lossy(line);
+    line.chars()
+        .filter(|c| *c == '\t' || !quote::is_invisible(*c))
+        .map(|c| match c {
+            '\u{2018}' | '\u{2019}' => '\'',
+            '\u{201c}' | '\u{201d}' => '"',
+            '\u{2010}'..='\u{2015}' | '\u{2212}' => '-',
+            c if c.is_whitespace() => ' ',
+            c => c,
+        })
+        .collect()
+}
+
+/// Which part of a line of the file a line of what was looked for must be. It may begin and end in the middle of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Any,
+    End,
+    All,
+    Beginning,
+}
+
+impl Part {
+    /// For this one of so many lines.
+    fn of(nth: usize, count: usize) -> Self {
+        match (nth, count) {
+            (_, 1) => Self::Any,
+            (0, _) => Self::End,
+            _ if nth + 1 == count => Self::Beginning,
+            _ => Self::All,
+        }
+    }
+
+    fn is_in(self, line: &[u8], old: &[u8]) -> bool {
+        match self {
+            Self::Any => memchr::memmem::find(line, old).is_some(),
+            Self::End => line.ends_with(old),
+            Self::All => line == old,
+            Self::Beginning => line.starts_with(old),
+        }
+    }
 }
 
 /// Lines that are equal but for white space around them vote for where the place would begin; long lines count more.
@@ -241,13 +303,36 @@ fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, 
     let from = |line: &[u8]| if let [part] = old { beginning(line, part) } else { 0 };
     let difference =
         old.iter().enumerate().find_map(|(nth, old_line)| match lines.get(start + nth) {
-            Some(line) if line == old_line => None,
+            Some(line) if Part::of(nth, old.len()).is_in(line, old_line) => None,
             Some(line) => Some(describe(start + nth + 1, line, old_line, terms, from(line))),
             None => Some(format!("the file ends before line {} of {}", nth + 1, terms.old)),
         });
     if let Some(difference) = difference {
         push(words, &difference);
     }
+}
+
+/// Where all lines are there: what was looked for ends with more line ends than the file has in that place.
+fn push_line_ends(
+    words: &mut String,
+    text: &[u8],
+    edit: &Edit,
+    (lines, old, start): (&[&[u8]], &[&[u8]], usize),
+    terms: Terms,
+) {
+    let is_there = |(nth, old_line): (usize, &&[u8])| {
+        lines.get(start + nth).is_some_and(|line| Part::of(nth, old.len()).is_in(line, old_line))
+    };
+    if !edit.old.ends_with('\n') || !old.iter().enumerate().all(is_there) {
+        return;
+    }
+    let is_last = start + old.len() == lines.len();
+    let what = if is_last && !text.ends_with(b"\n") {
+        "the file ends there without a newline"
+    } else {
+        "other text follows there in the file"
+    };
+    push(words, &format!("{} ends with a newline; {what}", terms.old));
 }
 
 /// What differs between a line of the file, from this character on, and one that was looked for.
@@ -307,7 +392,20 @@ fn around(line: &str, at: usize) -> String {
         if start > 0 { "…" } else { "" },
         if line.chars().nth(start + MAX_CHARACTERS).is_some() { "…" } else { "" },
     );
-    format!("{before}{}{after}", quote::visible(&part).replace('\t', "\\t"))
+    format!("{before}{}{after}", spelled_out(&part))
+}
+
+/// A text in which every blank but the space, and all that is invisible, is spelled out.
+fn spelled_out(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in quote::visible(text).chars() {
+        match c {
+            '\t' => shown.push_str("\\t"),
+            c if c.is_whitespace() && c != ' ' => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 fn cut(line: &str) -> String {
@@ -380,6 +478,63 @@ mod tests {
         3	xx
         line 2 is indented by 1 tab in the file, by 4 spaces in old_string
         ");
+    }
+
+    #[test]
+    fn what_nobody_sees_is_spelled_out() {
+        for (text, old, differs) in [
+            ("x\na\u{a0}b\n", "a b", [r"  in the file:   a\u{a0}b", "  in old_string: a b"]),
+            (
+                "f\u{200b}oo(1)\nbar\n",
+                "foo(1)\nbar",
+                [r"  in the file:   f\u{200b}oo(1)", "  in old_string: foo(1)"],
+            ),
+            (
+                "say \u{201c}hi\u{201d}\n",
+                "\"hi\"",
+                ["  in the file:   say “hi”", "  in old_string: \"hi\""],
+            ),
+        ] {
+            let words = explained(text, old, "q");
+            for line in differs {
+                assert!(words.lines().any(|one| one == line), "{line}: {words}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_begins_in_the_middle_of_a_line_is_not_what_differs() {
+        let text = "a\n  let x = 1;\n  let y = 2;\nend\n";
+        insta::assert_snapshot!(explained(text, "let x = 1;\n  let z = 2;\nend", "q"), @"
+        old_string was not found in f
+        the closest place is lines 2-4:
+        2	  let x = 1;
+        3	  let y = 2;
+        4	end
+        line 3 differs from character 7 on
+          in the file:     let y = 2;
+          in old_string:   let z = 2;
+        ");
+    }
+
+    #[test]
+    fn line_ends_that_are_not_there_are_named() {
+        for (text, old, last) in [
+            (
+                "a\nb",
+                "b\n",
+                "old_string ends with a newline; the file ends there without a newline",
+            ),
+            (
+                "a\nb\nc\n",
+                "a\nb\n\n",
+                "old_string ends with a newline; other text follows there in the file",
+            ),
+            ("ab\n", "a\n", "old_string ends with a newline; other text follows there in the file"),
+        ] {
+            let words = explained(text, old, "q");
+            assert_eq!(words.lines().last(), Some(last), "{words}");
+        }
     }
 
     #[test]

@@ -332,12 +332,10 @@ fn arguments_that_do_not_fit() {
 #[test]
 fn what_cannot_be_edited() {
     let workspace = Workspace::new(&[("dir/", "")]);
-    workspace.write("binary", b"a\0\x01");
     workspace.write("latin", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\n");
     for (path, new, words) in [
         ("dir", "b", "it is a directory"),
         ("nowhere", "b", "no such file or directory"),
-        ("binary", "b", "cannot edit binary: it is binary, and edit works on text"),
         (
             "latin",
             "日",
@@ -352,6 +350,25 @@ fn what_cannot_be_edited() {
         assert_eq!(result.outcome, Outcome::Error, "{path}");
         assert!(text.contains(words), "{text}");
     }
+}
+
+#[test]
+fn wr_5_what_is_no_text_is_edited_to_the_byte() {
+    let workspace = Workspace::new(&[]);
+    for (before, old, new, after) in [
+        (&b"a\0\x01"[..], "a", "bc", &b"bc\0\x01"[..]),
+        (b"one\0\0two\r\n\xff\xfe\0three\n", "three", "3", b"one\0\0two\r\n\xff\xfe\x003\n"),
+        (b"\x7fELF\x02\0\0name\0\xc3", "name\0", "NAME\0", b"\x7fELF\x02\0\0NAME\0\xc3"),
+    ] {
+        workspace.write("f", before);
+        workspace.text("edit", json!({"path": "f", "old_string": old, "new_string": new}));
+        assert_eq!(workspace.read("f"), after, "{old:?}");
+    }
+    workspace.write("f", b"a  b\0");
+    let loose =
+        workspace.call("edit", json!({"path": "f", "old_string": "a b", "new_string": "c"}));
+    assert_eq!(loose.outcome, Outcome::Error, "white space may be anything there");
+    assert_eq!(workspace.read("f"), b"a  b\0");
 }
 
 #[test]
@@ -427,6 +444,37 @@ fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
             assert!(workspace.read("f").starts_with(b"their"), "{tool}, saved {how}");
             assert_eq!(names(&workspace), ["f"], "{tool}, saved {how}");
         }
+    }
+}
+
+/// What was saved in between is as if it had been there before, where the change can be made all the same.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "somebody else saves a file")]
+fn cc_2_a_change_is_made_to_what_is_there_by_then() {
+    for (tool, input, expected) in [
+        (
+            "edit",
+            json!({"path": "f", "old_string": "first", "new_string": "ours"}),
+            "theirs\nours\nb\n",
+        ),
+        (
+            "write",
+            json!({"path": "f", "content": "ours\n", "mode": "append"}),
+            "theirs\nfirst\nb\nours\n",
+        ),
+    ] {
+        let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
+            let saved = std::sync::Once::new();
+            Meddled::before_changes(local, move |_, path| {
+                saved.call_once(|| std::fs::write(path, "theirs\nfirst\nb\n").unwrap());
+                Ok(())
+            })
+        });
+        workspace.call("read", json!({"path": "f"}));
+        let text = workspace.text(tool, input);
+        assert_eq!(workspace.read("f"), expected.as_bytes(), "{text}");
+        let is_said = text.contains("note: the file had changed since this session read it");
+        assert_eq!(is_said, tool == "edit", "{text}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Makes the changes of a patch: all of them, or none.
 
-use windlass_core::{Context, Expect, Fingerprint, Resolved, Source, Step, To, ToolError};
+use windlass_core::{
+    Attributes, Context, Expect, Fingerprint, Resolved, Source, Step, To, ToolError,
+};
 
 use super::stage::{Fate, Stage, Staged};
 
@@ -30,7 +32,8 @@ fn step<'a>(
         Fate::Unchanged => None,
         Fate::Added | Fate::Changed => {
             let expect = file.seen().map_or(Expect::Absent, Expect::Same);
-            Some(Step { before: file.bytes(), ..Step::new(place.clone(), expect, content(file)) })
+            let to = content(file, file.attributes.as_ref());
+            Some(Step { before: file.bytes(), ..Step::new(place.clone(), expect, to) })
         }
         Fate::Deleted => {
             let seen = file.seen().ok_or_else(|| gone(file))?;
@@ -54,14 +57,14 @@ fn moved<'a>(
     let seen = old.seen().ok_or_else(|| gone(old))?;
     let is_rewritten = old.bytes() != file.after.as_deref();
     Ok(Step {
-        rewrite: is_rewritten.then(|| content(file)),
+        rewrite: is_rewritten.then(|| content(file, None)),
         ..Step::new(place.clone(), Expect::Absent, To::Moved { from, seen })
     })
 }
 
-fn content(file: &Staged) -> To<'_> {
+fn content<'a>(file: &'a Staged, attributes: Option<&'a Attributes>) -> To<'a> {
     let bytes = file.after.as_deref().unwrap_or_default();
-    To::File { content: Source::Bytes(bytes), attributes: None }
+    To::File { content: Source::Bytes(bytes), attributes }
 }
 
 impl Staged {

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Context, FileKind, Stat, ToolError};
+use windlass_core::{Attributes, Context, FileKind, Stat, ToolError};
 
 use super::apply::{Applied, apply};
 use super::explain;
@@ -36,6 +36,8 @@ pub(super) struct Staged {
     pub(super) after: Option<Vec<u8>>,
     /// The file that was moved here.
     pub(super) origin: Option<usize>,
+    /// What came along with it.
+    pub(super) attributes: Option<Attributes>,
     pub(super) hunks: usize,
     pub(super) strategy: Strategy,
     /// What else there is to say of it.
@@ -110,6 +112,7 @@ impl Stage {
             before,
             after,
             origin: None,
+            attributes: None,
             hunks: 0,
             strategy: Strategy::Exact,
             notes: Vec::new(),
@@ -208,9 +211,16 @@ impl Stage {
         let (after, hunks) = (file.after.take(), std::mem::take(&mut file.hunks));
         let strategy = std::mem::replace(&mut file.strategy, Strategy::Exact);
         let notes = std::mem::take(&mut file.notes);
-        let origin = if file.before.is_some() { Some(from) } else { file.origin };
+        let own = file
+            .before
+            .as_ref()
+            .map(|(_, stat)| Attributes { mode: Some(stat.mode), ..Attributes::default() });
+        let (origin, attributes) = match file.attributes.take() {
+            Some(attributes) => (file.origin, Some(attributes)),
+            None => (own.as_ref().map(|_| from), own),
+        };
         let target = self.file(to)?;
-        (target.after, target.origin) = (after, origin);
+        (target.after, target.origin, target.attributes) = (after, origin, attributes);
         (target.hunks, target.strategy, target.notes) = (hunks, strategy, notes);
         Ok(())
     }

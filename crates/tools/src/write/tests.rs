@@ -106,6 +106,20 @@ fn appending_keeps_what_is_there() {
 }
 
 #[test]
+fn cc_1_a_refusal_says_what_is_there_now() {
+    let workspace = Workspace::new(&[("f", "old\n")]);
+    workspace.call("read", json!({"path": "f"}));
+    workspace.write("f", "by somebody\n");
+    let result = workspace.call("write", json!({"path": "f", "content": "new\n"}));
+    let metadata = &result.output.metadata;
+    assert_eq!((result.outcome, &metadata["stale"]), (Outcome::Error, &json!(true)));
+    assert_eq!(
+        metadata["hash"],
+        json!(windlass_core::ContentHash::of(b"by somebody\n").to_string())
+    );
+}
+
+#[test]
 fn appending_is_not_a_look() {
     let workspace = Workspace::new(&[("f", "a\n")]);
     workspace.call("write", json!({"path": "f", "content": "b\n", "mode": "append"}));

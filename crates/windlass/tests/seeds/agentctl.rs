@@ -48,6 +48,56 @@ async fn agentctl_a_change_is_confirmed_or_not_made() {
     assert_eq!(*asked.lock().unwrap(), [json!("1"), json!("1")]);
 }
 
+/// Whoever is asked sees what would become of every file, and nothing has changed by then.
+#[tokio::test]
+async fn agentctl_a_diff_is_shown_before_it_is_confirmed() {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let heard = shown.clone();
+    let place = Place::built(&[("a.txt", "one\n"), ("b.txt", "b\n")], |builder| {
+        builder.mode(Mode::Ask).approver(move |request: &windlass::ApprovalRequest| {
+            let text = |bytes: &Option<Vec<u8>>| {
+                bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+            };
+            let changes = request.changes.iter().map(|change| {
+                let name = change.path.file_name().expect("a name").to_owned();
+                (name, text(&change.before), text(&change.after))
+            });
+            heard.lock().expect("nobody panicked").push(changes.collect::<Vec<_>>());
+            false
+        })
+    });
+    let before = place.tree();
+    let text = |text: &str| Some(text.to_owned());
+    let patch = "*** Begin Patch\n*** Update File: a.txt\n-one\n+1\n*** Delete File: b.txt\n*** Add File: c.txt\n+c\n*** End Patch";
+    for (tool, input, expected) in [
+        (
+            "edit",
+            json!({"path": "a.txt", "old_string": "one", "new_string": "1"}),
+            vec![("a.txt".into(), text("one\n"), text("1\n"))],
+        ),
+        (
+            "write",
+            json!({"path": "c.txt", "content": "c\n"}),
+            vec![("c.txt".into(), None, text("c\n"))],
+        ),
+        (
+            "patch",
+            json!({"patch": patch}),
+            vec![
+                ("a.txt".into(), text("one\n"), text("1\n")),
+                ("b.txt".into(), text("b\n"), None),
+                ("c.txt".into(), None, text("c\n")),
+            ],
+        ),
+    ] {
+        assert_eq!(place.call(tool, input).await.outcome, Outcome::Denied, "{tool}");
+        let mut shown = shown.lock().expect("nobody panicked").pop().expect("a question");
+        shown.sort();
+        assert_eq!(shown, expected, "{tool}");
+        before.assert_is(&place.tree(), "nobody agreed");
+    }
+}
+
 /// What an undo would do is shown before it is done.
 #[tokio::test]
 async fn agentctl_a_preview_changes_nothing() {
@@ -67,6 +117,31 @@ async fn agentctl_3a_2_a_link_stays_a_link() {
     place.ok("edit", json!({"path": "link", "old_string": "one", "new_string": "two"})).await;
     assert!(place.path("link").is_symlink());
     assert_eq!(place.text("real.txt"), "two\n");
+}
+
+/// 3A-2: of several files at once, one could be a link to anywhere.
+#[tokio::test]
+async fn agentctl_3a_2_several_files_stay_inside() {
+    let place = Place::built(&[("a", "a\n")], |builder| builder.mode(Mode::Auto));
+    let outside = place.outside().join("kept");
+    std::fs::write(&outside, "kept\n").expect("a file");
+    std::os::unix::fs::symlink(&outside, place.path("link")).expect("a link");
+    let patch = "*** Begin Patch\n*** Update File: a\n-a\n+1\n*** Update File: link\n-kept\n+lost\n*** End Patch\n";
+    let said = place.refused("patch", json!({"patch": patch})).await;
+    assert!(said.starts_with("not allowed"), "{said}");
+    assert_eq!(std::fs::read(&outside).expect("a file"), b"kept\n");
+}
+
+/// 3A-10: the first of several places was taken, and lines that end otherwise were not found.
+#[tokio::test]
+async fn agentctl_3a_10_an_edit_means_one_place_however_lines_end() {
+    let place = Place::with(&[("a", "x = 1\r\ny\r\nx = 1\r\n")]);
+    let edit = |old: &str| json!({"path": "a", "old_string": old, "new_string": "x = 2\nz\n"});
+    let said = place.refused("edit", edit("x = 1\n")).await;
+    assert!(said.starts_with("old_string is in a 2 times"), "{said}");
+    assert!(said.contains("lines 1, 3"), "{said}");
+    place.ok("edit", edit("y\nx = 1\n")).await;
+    assert_eq!(place.text("a"), "x = 1\r\nx = 2\r\nz\r\n");
 }
 
 /// 3A-11: one undo took back one file of several, and what had failed was still on the stack.

@@ -45,7 +45,7 @@ async fn errata_proposals_are_held_and_seen_by_the_session() {
     let names = text(&seen("glob", json!({"pattern": "*.txt"})).await);
     assert!(names.contains("new/n.txt") && !names.contains("gone.txt"), "{names}");
     let listed = text(&seen("list", json!({})).await);
-    assert!(listed.contains("n.txt") && !listed.contains("gone.txt"), "{listed}");
+    assert_eq!(listed, "a.txt (5 B)\nnew/\n  n.txt (9 B)");
     seen("edit", json!({"path": "new/n.txt", "old_string": "too", "new_string": "also"})).await;
 
     let proposals = place.windlass.proposals(session.id()).unwrap();
@@ -132,6 +132,40 @@ async fn errata_direct_writes_in_a_copy_are_told_apart() {
 }
 
 /// 3C-12: a second edit was made on the file as it is on the disk, and so took back the first.
+/// 3C-4: a link led a change out, and where a proposal belonged depended on where the program was.
+#[tokio::test]
+async fn errata_3c_4_a_proposal_belongs_to_one_place_inside() {
+    let place = Place::built(&[("sub/", "")], |builder| builder.mode(Mode::Auto));
+    let outside = place.outside().join("kept");
+    std::fs::write(&outside, "kept\n").unwrap();
+    std::os::unix::fs::symlink(&outside, place.path("link")).unwrap();
+    let session = proposing(&place);
+    let edit = json!({"path": "link", "old_string": "kept", "new_string": "lost"});
+    let denied = place.windlass.call(&session, ToolCall::new("edit", edit)).await;
+    assert_eq!(denied.outcome, Outcome::Denied, "{}", text(&denied));
+
+    let overrides = Overrides { work_dir: Some(place.path("sub")), ..Overrides::default() };
+    let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
+    let held = place.windlass.call(&session, write.with_overrides(overrides)).await;
+    assert_eq!(held.outcome, Outcome::Ok, "{}", text(&held));
+    // What leads out by the time that it is applied is not followed.
+    std::fs::remove_dir(place.path("sub")).unwrap();
+    let away = place.outside().join("away");
+    std::fs::create_dir(&away).unwrap();
+    std::os::unix::fs::symlink(&away, place.path("sub")).unwrap();
+    let proposals = place.windlass.proposals(session.id()).unwrap();
+    let person = place.windlass.new_session();
+    let refused = place.windlass.apply(&person, &proposals, None).await;
+    assert_ne!(refused.outcome, Outcome::Ok, "{}", text(&refused));
+    assert_eq!(std::fs::read_dir(&away).unwrap().count(), 0);
+    std::fs::remove_file(place.path("sub")).unwrap();
+    std::fs::create_dir(place.path("sub")).unwrap();
+    let applied = place.windlass.apply(&person, &proposals, None).await;
+    assert_eq!(applied.outcome, Outcome::Ok, "{}", text(&applied));
+    assert_eq!(place.text("sub/a.txt"), "a\n");
+    assert_eq!(std::fs::read(&outside).unwrap(), b"kept\n");
+}
+
 #[tokio::test]
 async fn errata_3c_12_what_is_proposed_is_what_later_calls_work_on() {
     let place = Place::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "b\n")]);
@@ -153,6 +187,49 @@ async fn errata_3c_12_what_is_proposed_is_what_later_calls_work_on() {
 }
 
 /// 3C-13: what one model wrote was in the others' tree.
+#[tokio::test]
+async fn errata_3c_12_what_is_proposed_is_listed_where_it_belongs() {
+    let place = Place::with(&[("a/1", "1"), ("c/1", "1"), ("c/2", "2"), ("e", "e")]);
+    let session = proposing(&place);
+    for path in ["a/0", "a/2/x", "b/x", "c/0", "d", "f/x"] {
+        call(&place, &session, "write", json!({"path": path, "content": "0"})).await;
+    }
+    let moved = "*** Begin Patch\n*** Update File: e\n*** Move to: c/e\n*** Delete File: c/1\n*** End Patch";
+    call(&place, &session, "patch", json!({"patch": moved})).await;
+    let all = "a/\n  0 (1 B)\n  1 (1 B)\n  2/\n    x (1 B)\nb/\n  x (1 B)\nc/\n  0 (1 B)\n  2 (1 B)\n  e (1 B)\n\
+               d (1 B)\nf/\n  x (1 B)";
+    for (input, expected) in [
+        (json!({"depth": 3}), all),
+        (json!({"depth": 1}), "a/\nb/\nc/\nd (1 B)\nf/"),
+        (json!({"path": "a"}), "0 (1 B)\n1 (1 B)\n2/\n  x (1 B)"),
+        (json!({"path": "b"}), "x (1 B)"),
+    ] {
+        assert_eq!(text(&call(&place, &session, "list", input).await), expected);
+    }
+    let found = text(&call(&place, &session, "glob", json!({"pattern": "x", "path": "b"})).await);
+    assert_eq!(found, "b/x");
+    let cut = text(&call(&place, &session, "list", json!({"depth": 3, "limit": 1})).await);
+    assert!(cut.starts_with("a/ …\n… 4 more\n"), "{cut}");
+}
+
+#[tokio::test]
+async fn errata_3c_14_what_was_applied_before_a_kill_is_not_stale() {
+    let place = Place::with(&[("a.txt", "a\n"), ("gone.txt", "g\n")]);
+    let session = proposing(&place);
+    call(&place, &session, "write", json!({"path": "new/b.txt", "content": "b\n"})).await;
+    let patch = "*** Begin Patch\n*** Delete File: gone.txt\n*** Update File: a.txt\n@@\n-a\n+A\n*** End Patch";
+    call(&place, &session, "patch", json!({"patch": patch})).await;
+    // All of it is made, and nobody came to say so.
+    place.put("new/b.txt", "b\n");
+    place.put("a.txt", "A\n");
+    std::fs::remove_file(place.path("gone.txt")).unwrap();
+    let proposals = place.windlass.proposals(session.id()).unwrap();
+    let applied = place.windlass.apply(&place.windlass.new_session(), &proposals, None).await;
+    assert_eq!(applied.outcome, Outcome::Ok, "{}", text(&applied));
+    assert!(place.windlass.proposals(session.id()).unwrap().list().is_empty());
+    assert_eq!(text(&place.undo(Undo::Last).await), "there is nothing to undo");
+}
+
 #[tokio::test]
 async fn errata_3c_13_sessions_do_not_see_each_others_proposals() {
     let place = Place::with(&[("a.txt", "one\n")]);

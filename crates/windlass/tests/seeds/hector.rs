@@ -1,4 +1,5 @@
-//! Hector's command tool: it tells its output as it comes, can be stopped, and has lists of what may run.
+//! Hector's command tool: it tells its output as it comes, can be stopped, and has lists of what may run. Its file tools: they stay
+//! where they belong, and leave nothing beside a file.
 
 use serde_json::json;
 use windlass::{Event, Mode, Outcome, ToolCall};
@@ -91,5 +92,70 @@ async fn hector_lists_bind_a_command_tool() {
         let result = place.call("lister", json!({})).await;
         assert_eq!(result.outcome, outcome, "{mode} {allowed:?} {denied:?}: {}", text(&result));
         assert_eq!(place.path("new").exists(), outcome == Outcome::Ok);
+    }
+}
+
+/// 3B-3, 3B-4: a path was looked at as text, or not at all.
+#[tokio::test]
+async fn hector_3b_3_3b_4_no_spelling_of_a_path_leads_out() {
+    let place =
+        Place::built(&[("sub/", ""), ("a..b", "one\n")], |builder| builder.mode(Mode::Auto));
+    let outside = place.outside().join("workother");
+    std::fs::create_dir(&outside).expect("a folder");
+    std::fs::write(outside.join("file"), "one\n").expect("a file");
+    std::os::unix::fs::symlink(&outside, place.path("link")).expect("a link");
+    std::os::unix::fs::symlink(outside.join("file"), place.path("sub/file")).expect("a link");
+    let absolute = outside.join("file");
+    let absolute = absolute.to_str().expect("UTF-8");
+    for path in ["../workother/file", "sub/../../workother/file", "link/file", "sub/file", absolute]
+    {
+        let patch = format!("*** Begin Patch\n*** Update File: {path}\n-one\n+two\n*** End Patch");
+        for (tool, input) in [
+            ("write", json!({"path": path, "content": "two\n"})),
+            ("write", json!({"path": path, "content": "two\n", "mode": "append"})),
+            ("edit", json!({"path": path, "old_string": "one", "new_string": "two"})),
+            ("patch", json!({"patch": patch})),
+        ] {
+            let said = place.refused(tool, input).await;
+            assert!(said.starts_with("not allowed"), "{tool} {path}: {said}");
+        }
+    }
+    place.refused("write", json!({"path": "link/new", "content": "x"})).await;
+    assert_eq!(std::fs::read_dir(&outside).expect("a folder").count(), 1);
+    assert_eq!(std::fs::read(outside.join("file")).expect("a file"), b"one\n");
+    // Two dots in a name lead nowhere.
+    place.ok("edit", json!({"path": "a..b", "old_string": "one", "new_string": "two"})).await;
+}
+
+/// 3B-13: unless it was asked for, a patch was not held against the lines around it.
+#[tokio::test]
+async fn hector_3b_13_a_patch_is_held_against_its_context() {
+    let place = Place::with(&[("a", "one\ntwo\nthree\n")]);
+    let patch = |context: &str| json!({"patch": format!("--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n {context}\n-two\n+2\n three\n")});
+    let said = place.refused("patch", patch("other")).await;
+    assert!(said.contains("does not apply"), "{said}");
+    place.ok("patch", patch("one")).await;
+    assert_eq!(place.text("a"), "one\n2\nthree\n");
+}
+
+/// 3B-15: every change left a `.bak` that others could read, over the one before.
+#[tokio::test]
+async fn hector_3b_15_nothing_is_left_beside_a_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::with(&[("a", "one\n")]);
+    let permissions = std::fs::Permissions::from_mode(0o600);
+    std::fs::set_permissions(place.path("a"), permissions).expect("permissions");
+    for (old, new) in [("one", "two"), ("two", "three")] {
+        place.ok("edit", json!({"path": "a", "old_string": old, "new_string": new})).await;
+    }
+    assert_eq!(place.tree().files(), [std::path::PathBuf::from("a")]);
+    for entry in std::fs::read_dir(place.state()).expect("the state") {
+        let path = entry.expect("an entry").path();
+        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o077, 0, "others could read {}", path.display());
+    }
+    for expected in ["two\n", "one\n"] {
+        place.ok("undo", json!({})).await;
+        assert_eq!(place.text("a"), expected, "each step is kept");
     }
 }

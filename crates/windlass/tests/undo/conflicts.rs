@@ -70,3 +70,64 @@ async fn un_5_an_undo_can_be_undone() {
         (Outcome::Error, "there is nothing to undo".into())
     );
 }
+
+#[tokio::test]
+async fn un_5_what_a_session_took_back_itself_stays_taken_back() {
+    let place = Place::with(&[("a.txt", "0\n")]);
+    let before = place.tree();
+    place.ok("edit", json!({"path": "a.txt", "old_string": "0", "new_string": "1"})).await;
+    place.ok("undo", json!({})).await;
+    let all = Undo::Session(place.session.id().clone());
+    let nothing = place.undo(all.clone()).await;
+    assert_eq!(text(&nothing), "there is nothing to undo");
+    before.assert_is(&place.tree(), "its changes were taken back already");
+    place.ok("write", json!({"path": "b.txt", "content": "b\n"})).await;
+    let own = place.ok("undo", json!({})).await;
+    place.ok("undo", json!({"call": own.call})).await;
+    assert_eq!(place.undo(all).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "one change was taken back, the other made again");
+}
+
+#[tokio::test]
+async fn un_5_an_undo_of_another_session_is_a_change() {
+    let place = Place::with(&[("a.txt", "0\n")]);
+    place.ok("edit", json!({"path": "a.txt", "old_string": "0", "new_string": "1"})).await;
+    let person = place.windlass.new_session();
+    let undone = place.windlass.undo(&person, Undo::Last).await;
+    let turn = windlass::TurnId::new(undone.output.metadata["turn"].as_str().expect("a turn"));
+    assert_eq!(place.undo(Undo::Session(person.id().clone())).await.outcome, Outcome::Ok);
+    assert_eq!(place.text("a.txt"), "1\n");
+    assert_eq!(place.undo(Undo::Turn(turn)).await.outcome, Outcome::Error, "it is undone");
+}
+
+#[tokio::test]
+async fn un_4_what_somebody_brought_back_already_is_no_conflict() {
+    let place = Place::with(&[("a.txt", "0\n"), ("b.txt", "0\n")]);
+    let before = place.tree();
+    place.ok("write", json!({"path": "made.txt", "content": "1\n"})).await;
+    for (old, new) in [("0", "1"), ("1", "2")] {
+        let patch = format!(
+            "*** Begin Patch\n*** Update File: a.txt\n-{old}\n+{new}\n*** Update File: b.txt\n-{old}\n+{new}\n*** End Patch"
+        );
+        place.ok("patch", json!({"patch": patch})).await;
+    }
+    std::fs::remove_file(place.path("made.txt")).expect("it was made");
+    place.put("a.txt", "0\n");
+    let undone = place.undo(Undo::Session(place.session.id().clone())).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+    assert_eq!(undone.output.metadata["paths"], json!(["b.txt"]));
+    let names = |tree: &crate::support::Tree| tree.files();
+    assert_eq!(names(&place.tree()), names(&before));
+    assert_eq!((place.text("a.txt"), place.text("b.txt")), ("0\n".into(), "0\n".into()));
+}
+
+#[tokio::test]
+async fn un_4_what_is_no_file_is_called_what_it_is() {
+    let place = Place::with(&[("a.txt", "0\n")]);
+    let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch";
+    place.ok("patch", json!({"patch": patch})).await;
+    std::fs::create_dir(place.path("a.txt")).expect("a folder");
+    let said = text(&place.undo(Undo::Last).await);
+    assert!(said.contains("somebody put something there since"), "{said}");
+    assert!(said.contains("there is a directory now"), "{said}");
+}

@@ -225,3 +225,23 @@ async fn a_turn_is_taken_back_as_one() {
     place.ok("undo", json!({})).await;
     before.assert_is(&place.tree(), "all of it");
 }
+
+#[tokio::test]
+async fn files_that_take_each_others_places_keep_their_permissions() {
+    let place = Place::with(&[("a", "a\n"), ("b", "b\n"), ("c", "c\n")]);
+    for (name, mode) in [("a", 0o755), ("b", 0o600), ("c", 0o640)] {
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let before = place.tree();
+    let patch = "*** Begin Patch\n*** Update File: a\n*** Move to: t\n*** Update File: b\n*** Move to: a\n\
+                 *** Update File: c\n*** Move to: b\n@@\n-c\n+C\n*** End Patch";
+    place.ok("patch", json!({"patch": patch})).await;
+    for (name, content, mode) in [("t", "a\n", 0o755), ("a", "b\n", 0o600), ("b", "C\n", 0o640)] {
+        let facts = fs::metadata(place.path(name)).unwrap();
+        let now = (place.text(name), facts.permissions().mode() & 0o7777);
+        assert_eq!(now, (content.to_owned(), mode), "{name}");
+    }
+    assert!(!place.path("c").exists());
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "every one is in its place again");
+}

@@ -11,9 +11,10 @@ use windlass::{Outcome, ToolCall, Undo};
 use super::player::Player;
 use crate::support::{Dice, Place, text};
 
-/// Workspaces, each with several sessions one after the other.
-const WORKSPACES: u64 = 125;
-const SESSIONS: usize = 8;
+/// How many sessions are played. `WINDLASS_SESSIONS` makes it more.
+const SESSIONS: u64 = 1_000;
+/// So many one after the other in each workspace.
+const IN_A_ROW: u64 = 8;
 const CALLS: usize = 12;
 const THREADS: usize = 4;
 const SEED: u64 = 0x0005_E551_0115;
@@ -24,9 +25,15 @@ fn seed() -> u64 {
     u64::from_str_radix(given.trim_start_matches("0x"), 16).expect("a hexadecimal number")
 }
 
+fn workspaces() -> u64 {
+    let given = std::env::var("WINDLASS_SESSIONS").ok();
+    let given = given.map(|given| given.parse::<u64>().expect("WINDLASS_SESSIONS is a number"));
+    given.map_or(SESSIONS, |given| given.max(SESSIONS)).div_ceil(IN_A_ROW)
+}
+
 #[test]
 fn un_1_un_5_full_undo_restores_the_exact_tree_in_1_000_sessions() {
-    let (seed, next) = (seed(), AtomicU64::new(0));
+    let (seed, next, workspaces) = (seed(), AtomicU64::new(0), workspaces());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
@@ -34,7 +41,7 @@ fn un_1_un_5_full_undo_restores_the_exact_tree_in_1_000_sessions() {
                 let runtime = runtime.expect("a runtime");
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= WORKSPACES {
+                    if number >= workspaces {
                         break;
                     }
                     let told = Told { seed: seed ^ number, next: &next };
@@ -57,7 +64,7 @@ impl Drop for Told<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the seed was {:#x}", self.seed);
-            self.next.store(WORKSPACES, Ordering::Relaxed);
+            self.next.store(u64::MAX / 2, Ordering::Relaxed);
         }
     }
 }
@@ -66,7 +73,7 @@ impl Drop for Told<'_> {
 async fn play_all(seed: u64) {
     let mut dice = Dice::new(seed);
     let mut place = lay_out(&mut dice);
-    for _ in 0..SESSIONS {
+    for _ in 0..IN_A_ROW {
         meddle(&place, &mut dice);
         let before = place.tree();
         let mut player = Player::new(&place, &mut dice);

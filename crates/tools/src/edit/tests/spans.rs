@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use super::super::apply;
-use super::super::plan::{Edit, Strategy, plan};
+use super::super::plan::{Edit, Strategy};
+use super::super::{apply, plan_in};
 use crate::document::{Document, Replacement, SpliceError};
 use crate::encoding::HEAD;
 
-/// How many edits are made, by all threads together. Those that are refused do not count.
+/// How many edits are made, by all threads together. Those that are refused do not count. `WINDLASS_EDITS` makes it more.
 const EDITS: usize = 100_000;
 const THREADS: u64 = 2;
 const SEED: u64 = 0x57A7_1C0D_E5EE_D001;
@@ -58,13 +58,15 @@ enum Coding {
     Broken,
     /// Zeros after a mark, which says that it is text all the same.
     Zeros,
+    /// Zeros from the beginning: no text, but bytes in which something can be found.
+    Raw,
     /// Zeros so far behind that nobody looks for them there.
     LateZeros,
     /// Any bytes.
     Noise,
 }
 
-const CODINGS: [Coding; 12] = [
+const CODINGS: [Coding; 13] = [
     Coding::Utf8,
     Coding::Utf8Bom,
     Coding::Utf16Le { mark: true },
@@ -75,6 +77,7 @@ const CODINGS: [Coding; 12] = [
     Coding::ShiftJis,
     Coding::Broken,
     Coding::Zeros,
+    Coding::Raw,
     Coding::LateZeros,
     Coding::Noise,
 ];
@@ -136,6 +139,10 @@ impl Coding {
     /// A file of a few lines, each with an ending of its own, the last perhaps without.
     fn file(self, dice: &mut Dice) -> Vec<Unit> {
         let mut units: Vec<Unit> = self.beginning().chars().map(|c| self.unit(c)).collect();
+        if self == Self::Raw {
+            // So many that it cannot be UTF-16.
+            units.extend((0..8).map(|_| Unit { text: vec![0], raw: vec![0] }));
+        }
         if self == Self::LateZeros {
             let head = vec![b'#'; HEAD];
             units.push(Unit { text: head.clone(), raw: head });
@@ -157,7 +164,7 @@ impl Coding {
     fn piece(self, dice: &mut Dice) -> Unit {
         let byte = match self {
             Self::Broken if dice.one_in(4) => dice.pick(&[0xff, 0xfe, 0x80, 0xc0]),
-            Self::Zeros if dice.one_in(4) => dice.pick(&[0, 0, 0xff]),
+            Self::Zeros | Self::Raw if dice.one_in(4) => dice.pick(&[0, 0, 0xff]),
             Self::LateZeros if dice.one_in(4) => 0,
             _ => return self.unit(dice.pick(self.letters())),
         };
@@ -231,7 +238,7 @@ impl Case {
         };
         let (bytes, units) = if coding == Coding::Noise {
             let bytes = noise(dice);
-            let document = Document::parse(bytes.clone()).ok()?;
+            let document = Document::parse_any(bytes.clone());
             (bytes, units(&document)?)
         } else {
             let units = coding.file(dice);
@@ -243,7 +250,7 @@ impl Case {
     }
 
     fn check(&self, dice: &mut Dice) -> Came {
-        let document = Document::parse(self.bytes.clone()).expect("it is text");
+        let document = Document::parse_any(self.bytes.clone());
         let text: Vec<u8> = self.units.iter().flat_map(|unit| unit.text.clone()).collect();
         if document.text() != text {
             // A guess that is wrong: these are told from others by what is in them alone.
@@ -253,7 +260,7 @@ impl Case {
             );
             return Came::Refused;
         }
-        let Ok(plan) = plan(document.text(), &self.edit) else { return Came::Refused };
+        let Ok(plan) = plan_in(&document, &self.edit) else { return Came::Refused };
         let after = match document.splice(&plan.replacements) {
             Ok(after) => after,
             Err(SpliceError::Unencodable(lacking)) => {
@@ -335,7 +342,7 @@ impl Case {
             new: "z".into(),
             all: dice.one_in(2),
         };
-        let one_by_one = plan(document_after.text(), &second)
+        let one_by_one = plan_in(&document_after, &second)
             .ok()
             .and_then(|plan| document_after.splice(&plan.replacements).ok());
         let together = apply(document, &[self.edit.clone(), second], "f").ok();
@@ -373,6 +380,12 @@ fn wanted(coding: Coding, units: &[Unit], dice: &mut Dice) -> Option<Edit> {
 /// How many edits were made, by how they were found and by how the file is written down.
 type Counts = ([usize; 3], [usize; CODINGS.len()]);
 
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests says how far they go")]
+fn edits() -> usize {
+    let Ok(given) = std::env::var("WINDLASS_EDITS") else { return EDITS };
+    given.parse::<usize>().expect("WINDLASS_EDITS is a number").max(EDITS)
+}
+
 fn run(thread: u64) -> Counts {
     let mut counts: Counts = Default::default();
     let mut made = 0;
@@ -390,7 +403,7 @@ fn run(thread: u64) -> Counts {
             counts.1[CODINGS.iter().position(|one| *one == case.coding).unwrap()] += 1;
         }
         drop(told);
-        if made * usize::try_from(THREADS).unwrap() >= EDITS {
+        if made * usize::try_from(THREADS).unwrap() >= edits() {
             break;
         }
     }
@@ -420,7 +433,7 @@ fn wr_5_no_byte_outside_of_the_span_changes_in_100_000_edits() {
         found.iter_mut().zip(strategies).for_each(|(all, more)| *all += more);
         written.iter_mut().zip(codings).for_each(|(all, more)| *all += more);
     }
-    assert!(found.iter().sum::<usize>() >= EDITS);
+    assert!(found.iter().sum::<usize>() >= edits());
     assert!(found.iter().all(|count| *count > 500), "exact, white space, indentation: {found:?}");
     let rare: Vec<_> = CODINGS.iter().zip(written).filter(|(_, count)| *count < 500).collect();
     assert!(rare.is_empty(), "too few to show anything: {rare:?}");

@@ -1,0 +1,147 @@
+//! A walk over files as they would be: what is there, and what is only proposed.
+//!
+//! A walk by one thread finds things in the order of their names, a directory before what is in it. What is not there yet is shown
+//! where it belongs in that order. Where several threads walk there is none, and it comes last.
+
+use std::path::Path;
+
+use super::{Overlay, is_directory};
+use crate::commit::beside;
+use crate::proposals::Proposal;
+use crate::sync::Lock;
+use crate::{
+    Entry, FileError, FileKind, FileState, Files as _, OpenFile, Opener, Resolved, Stat, Visitor,
+    Walk, WalkOptions,
+};
+
+/// What is proposed and not there yet, below the root of a walk.
+pub(super) struct New<'o> {
+    overlay: &'o Overlay<'o>,
+    root: &'o Resolved,
+    options: &'o WalkOptions<'o>,
+    /// What was not shown yet, the last first.
+    left: Lock<Vec<Proposal>>,
+}
+
+impl<'o> New<'o> {
+    pub(super) fn below(
+        overlay: &'o Overlay<'o>,
+        root: &'o Resolved,
+        options: &'o WalkOptions<'o>,
+    ) -> Self {
+        let held = &overlay.proposals.held.lock().by_path;
+        // A directory is shown as what is in it.
+        let is_itself = |one: &Proposal| one.path == root.path && is_directory(&one.then);
+        let is_new = |one: &&Proposal| {
+            one.base == FileState::Absent && one.path.starts_with(&root.path) && !is_itself(one)
+        };
+        let left = held.values().rev().filter(is_new).cloned().collect();
+        Self { overlay, root, options, left: Lock::new(left) }
+    }
+
+    /// Shows all that was not shown yet.
+    pub(super) fn show_rest(&self, visitor: &mut dyn Visitor) {
+        self.show_while(visitor, &|_| true);
+    }
+
+    /// Shows what comes before a path.
+    fn show_before(&self, path: &Path, visitor: &mut dyn Visitor) -> Walk {
+        self.show_while(visitor, &|next| next < path)
+    }
+
+    fn show_while(&self, visitor: &mut dyn Visitor, is_next: &dyn Fn(&Path) -> bool) -> Walk {
+        let next = || self.left.lock().pop_if(|next| is_next(&next.path));
+        while let Some(next) = next() {
+            let walk = self.show(&next, visitor);
+            self.heed(walk, &next.path);
+            if walk == Walk::Stop {
+                return Walk::Stop;
+            }
+        }
+        Walk::Continue
+    }
+
+    /// Leaves out what the visitor of a path does not want to see.
+    fn heed(&self, walk: Walk, path: &Path) {
+        match walk {
+            Walk::Continue => {}
+            Walk::Skip => self.left.lock().retain(|one| !one.path.starts_with(path)),
+            Walk::Stop => self.left.lock().clear(),
+        }
+    }
+
+    fn show(&self, proposal: &Proposal, visitor: &mut dyn Visitor) -> Walk {
+        let Ok(path) = proposal.path.strip_prefix(&self.root.path) else { return Walk::Continue };
+        let depth = path.components().count();
+        let kind = match proposal.then {
+            FileState::File { .. } => FileKind::File,
+            FileState::Symlink { .. } => FileKind::Symlink,
+            FileState::Directory { .. } => FileKind::Directory,
+            _ => return Walk::Continue,
+        };
+        if depth > self.options.max_depth || (self.options.hidden)(&proposal.path) {
+            return Walk::Continue;
+        }
+        let opener = HeldOpener::of(self.overlay, &proposal.path);
+        visitor.visit(&Entry { path, kind, depth, opener: &opener })
+    }
+}
+
+/// Shows a visitor what is proposed instead of what is there.
+pub(super) struct Over<'o, 'v> {
+    pub(super) new: &'o New<'o>,
+    pub(super) inner: Box<dyn Visitor + 'v>,
+}
+
+impl Visitor for Over<'_, '_> {
+    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+        let Self { new, inner } = self;
+        let root = &new.root.path;
+        let is_root = entry.path.as_os_str().is_empty();
+        let path = if is_root { root.clone() } else { root.join(entry.path) };
+        let is_in_order = new.options.threads == 1;
+        if is_in_order && new.show_before(&path, &mut **inner) == Walk::Stop {
+            return Walk::Stop;
+        }
+        let walk = Self::visit_one(new, &mut **inner, entry, &path);
+        if is_in_order {
+            new.heed(walk, &path);
+        }
+        walk
+    }
+}
+
+impl Over<'_, '_> {
+    fn visit_one(new: &New<'_>, inner: &mut dyn Visitor, entry: &Entry<'_>, path: &Path) -> Walk {
+        let kind = match new.overlay.held(path) {
+            None => return inner.visit(entry),
+            Some(FileState::Absent | FileState::Other) => return Walk::Skip,
+            Some(FileState::File { .. }) => FileKind::File,
+            Some(FileState::Symlink { .. }) => FileKind::Symlink,
+            Some(FileState::Directory { .. }) => FileKind::Directory,
+        };
+        let opener = HeldOpener::of(new.overlay, path);
+        inner.visit(&Entry { kind, opener: &opener, ..*entry })
+    }
+}
+
+struct HeldOpener<'o> {
+    overlay: &'o Overlay<'o>,
+    path: Resolved,
+}
+
+impl<'o> HeldOpener<'o> {
+    fn of(overlay: &'o Overlay<'o>, path: &Path) -> Self {
+        Self { overlay, path: beside(overlay.inner, path) }
+    }
+}
+
+impl Opener for HeldOpener<'_> {
+    fn open(&self) -> Result<OpenFile, FileError> {
+        self.overlay.open(&self.path)
+    }
+
+    fn stat(&self) -> Result<Stat, FileError> {
+        self.overlay.stat(&self.path)
+    }
+}
