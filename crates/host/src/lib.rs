@@ -42,7 +42,7 @@ pub use proxy::{Proxy, ProxyError, ProxySettings, Traffic};
 pub use random::RandomIds;
 pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta, move_passed, pass_through};
 use windlass_core::{Clock, FileError, Files, Host, Processes};
-pub use windlass_sandbox::landlock_version;
+pub use windlass_sandbox::{hide_memory, landlock_version};
 
 /// This machine, seen from one workspace.
 ///

@@ -18,7 +18,9 @@ mod launch;
 mod name;
 mod plan;
 mod process;
+mod raw;
 mod seccomp;
+mod stack;
 mod surroundings;
 mod sys;
 mod usage;
@@ -26,7 +28,7 @@ mod warden;
 
 pub use error::{LaunchError, Step};
 pub use launch::{Fence, LISTENER_PORT, Launch, Limits, Network, Protected, Stage, View};
-pub use process::{Confined, Ending, launch};
+pub use process::{Confined, Ending, hide_memory, launch};
 
 /// Which version of Landlock the kernel speaks; 0 if none.
 pub fn landlock_version() -> u32 {

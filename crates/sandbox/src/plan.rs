@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use libc::{c_char, c_int, sock_filter};
 
 use crate::launch::{Fence, Launch, Limits, Network, Stage, View};
+use crate::stack::Stack;
 use crate::sys::{self, Fd};
 use crate::{LaunchError, seccomp};
 
@@ -30,7 +31,14 @@ pub(crate) struct Plan {
     pub(crate) most_processes: CString,
     /// Bytes that can be shared as files.
     pub(crate) shared_memory: CString,
+    /// What the program's process begins on.
+    pub(crate) stack: Stack,
 }
+
+// SAFETY: the pointers are to texts of its own, which nobody changes.
+unsafe impl Send for Plan {}
+// SAFETY: the same.
+unsafe impl Sync for Plan {}
 
 pub(crate) struct PlannedView {
     pub(crate) workspace: Place,
@@ -96,7 +104,13 @@ impl Plan {
             groups: line(&format!("{group} {group} 1\n")),
             most_processes: line(&most_processes(&launch.limits)),
             shared_memory: line(&launch.limits.memory.clamp(1 << 20, 1 << 30).to_string()),
+            stack: Stack::new(64 << 10).map_err(LaunchError::Machine)?,
         })
+    }
+
+    /// Whether nothing is confined, and nobody may look into us: then nothing is gained by a copy of us that nobody may look into.
+    pub(crate) fn may_share_memory(&self) -> bool {
+        self.view.is_none() && self.fence.is_none() && sys::is_hidden()
     }
 
     /// The namespaces that the view needs.

@@ -1,13 +1,14 @@
 //! A program that was started, from the outside.
 
 use std::io;
+use std::mem::ManuallyDrop;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use crate::launch::Launch;
 use crate::plan::Plan;
-use crate::sys::{self, Side};
-use crate::warden::{self, Report};
+use crate::sys::{self, Fd, Side};
+use crate::warden::{self, Report, Shared};
 use crate::{LaunchError, Step};
 
 /// A program that was started, with its warden. Dropped, it is ended.
@@ -20,6 +21,8 @@ pub struct Confined {
     is_namespaced: bool,
     listener: Option<TcpListener>,
     stood_in: Vec<usize>,
+    /// What the warden lives on, if it shares our memory. It may go only after the warden.
+    shared: Option<Box<Shared>>,
 }
 
 /// How a program ended.
@@ -58,22 +61,40 @@ pub enum Ending {
 /// ```
 pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
     let plan = Plan::of(launch)?;
+    let is_namespaced = plan.view.is_some();
     let (ours, theirs) = socket_pair().map_err(LaunchError::Machine)?;
+    let Warden { pid, pidfd, shared } = if plan.may_share_memory() {
+        start_shared(plan, theirs.as_raw_fd())?
+    } else {
+        start_copy(&plan, theirs.as_raw_fd())?
+    };
+    drop(theirs);
+    let confined = Confined {
+        pidfd,
+        pid,
+        control: ours,
+        is_namespaced,
+        listener: None,
+        stood_in: Vec::new(),
+        shared,
+    };
+    confined.wait_for_start()
+}
+
+/// A warden that was started.
+struct Warden {
+    pid: libc::pid_t,
+    pidfd: OwnedFd,
+    shared: Option<Box<Shared>>,
+}
+
+/// A warden that is a copy of us.
+fn start_copy(plan: &Plan, control: Fd) -> Result<Warden, LaunchError> {
     match sys::fork(plan.namespaces()) {
-        Ok(Side::Child) => warden::run(&plan, theirs.as_raw_fd()),
+        Ok(Side::Child) => warden::run(plan, control),
         Ok(Side::Parent { pid, pidfd }) => {
-            drop(theirs);
             // SAFETY: the kernel has just made it for us.
-            let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-            let confined = Confined {
-                pidfd,
-                pid,
-                control: ours,
-                is_namespaced: plan.view.is_some(),
-                listener: None,
-                stood_in: Vec::new(),
-            };
-            confined.wait_for_start()
+            Ok(Warden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: None })
         }
         Err(errno) if plan.view.is_some() => {
             let source = io::Error::from_raw_os_error(errno);
@@ -81,6 +102,28 @@ pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
         }
         Err(errno) => Err(LaunchError::Machine(io::Error::from_raw_os_error(errno))),
     }
+}
+
+/// A warden that shares our memory.
+fn start_shared(plan: Plan, control: Fd) -> Result<Warden, LaunchError> {
+    let shared = Box::new(Shared::new(plan, control).map_err(LaunchError::Machine)?);
+    // SAFETY: it is kept until the warden is gone.
+    let (pid, pidfd) = unsafe { shared.start() }
+        .map_err(|errno| LaunchError::Machine(io::Error::from_raw_os_error(errno)))?;
+    // SAFETY: the kernel has just made it for us.
+    Ok(Warden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: Some(shared) })
+}
+
+/// Lets no other program of this person look into the memory and the environment of this process, nor the kernel write an image of
+/// it when it crashes. Programs that it starts are not concerned. With that, [`launch`] need not copy this process for those that
+/// are not confined.
+///
+/// ```
+/// windlass_sandbox::hide_memory()?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn hide_memory() -> io::Result<()> {
+    sys::prctl(libc::PR_SET_DUMPABLE, 0).map_err(io::Error::from_raw_os_error)
 }
 
 /// Keeps messages apart, and says when the other side is gone.
@@ -212,11 +255,14 @@ impl Drop for Confined {
         if is_readable(self.pidfd.as_fd()) {
             return reap(self.pidfd.as_fd());
         }
-        // Its end takes a moment, for which nobody need wait; but somebody must take it.
+        // Its end takes a moment, for which nobody need wait; but somebody must take it. Where nobody can, it stays, with what it
+        // lives on.
+        let shared = ManuallyDrop::new(self.shared.take());
         if let Ok(pidfd) = self.pidfd.try_clone() {
             let wait = move || {
-                wait_readable(pidfd.as_fd(), -1);
+                wait_until_gone(pidfd.as_fd());
                 reap(pidfd.as_fd());
+                drop(ManuallyDrop::into_inner(shared));
             };
             drop(std::thread::Builder::new().name("windlass-reaper".into()).spawn(wait));
         }
@@ -241,6 +287,11 @@ fn wait_readable(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which is ours.
     unsafe { libc::poll(&raw mut polled, 1, milliseconds) > 0 }
+}
+
+/// Also when a signal comes in between.
+fn wait_until_gone(pidfd: BorrowedFd<'_>) {
+    while !wait_readable(pidfd, -1) {}
 }
 
 /// Takes a process that has ended, so that it is no zombie.

@@ -65,6 +65,9 @@ const EMPTY_FILE: &CStr = c"/dev/.hidden/nothing";
 
 /// Takes our user and group into the new namespace.
 pub(crate) fn identify(plan: &Plan) -> Result {
+    // The files below are root's where nobody may look into the process. This one is a copy, and hidden again before anybody is in
+    // the namespace.
+    sys::prctl(libc::PR_SET_DUMPABLE, 1).at(Step::Identity)?;
     // Where it is missing there is nothing to forbid.
     match sys::put(c"/proc/self/setgroups", b"deny") {
         Ok(()) | Err(libc::ENOENT) => {}

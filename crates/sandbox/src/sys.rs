@@ -7,24 +7,34 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
+use crate::raw::{self, Entry};
+use crate::stack::Stack;
+
 /// What the kernel answered when it did not do as it was asked.
 pub(crate) type Errno = c_int;
 pub(crate) type Result<T = ()> = std::result::Result<T, Errno>;
 
 pub(crate) type Fd = c_int;
 
-pub(crate) fn last() -> Errno {
-    // SAFETY: the pointer is to this thread's own number and always valid.
-    unsafe { *libc::__errno_location() }
-}
-
 /// A system call by number.
 macro_rules! call {
     ($number:expr $(, $argument:expr)* $(,)?) => {{
+        let mut arguments = [0; 6];
+        let given = [$($crate::raw::Word::word($argument)),*];
+        for (place, argument) in arguments.iter_mut().zip::<&[usize]>(&given) {
+            *place = *argument;
+        }
         // SAFETY: the arguments are numbers, or pointers to memory that outlives the call and is of the size that it expects.
-        let answer: libc::c_long = unsafe { libc::syscall($number $(, $argument)*) };
-        if answer < 0 { Err($crate::sys::last()) } else { Ok(answer) }
+        $crate::sys::answer(unsafe { $crate::raw::ask($number, arguments) })
     }};
+}
+
+/// Tells answers and errors apart.
+fn answer(answer: isize) -> Result<c_long> {
+    match c_long::try_from(answer).unwrap_or(c_long::MAX) {
+        errno if errno < 0 => Err(fd(-errno)),
+        answer => Ok(answer),
+    }
 }
 
 /// Descriptors are small.
@@ -55,6 +65,22 @@ struct CloneArguments {
     tls: u64,
 }
 
+impl CloneArguments {
+    /// Whose parent hears of its end, and which has no handlers of signals.
+    fn new(flags: c_int) -> Self {
+        const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
+        Self {
+            flags: u64::from(flags.cast_unsigned()) | CLONE_CLEAR_SIGHAND,
+            exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
+            ..Self::default()
+        }
+    }
+
+    fn on(self, stack: &Stack) -> Self {
+        Self { stack: stack.base(), stack_size: stack.size(), ..self }
+    }
+}
+
 /// Which side of a fork this is.
 pub(crate) enum Side {
     Parent { pid: libc::pid_t, pidfd: Fd },
@@ -65,16 +91,9 @@ pub(crate) enum Side {
 ///
 /// The child has only this thread, and must not touch what another thread may have held.
 pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
-    const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
     let mut pidfd: c_int = -1;
-    let flags =
-        u64::from(namespaces.cast_unsigned()) | u64::from(libc::CLONE_PIDFD.cast_unsigned());
-    let mut arguments = CloneArguments {
-        flags: flags | CLONE_CLEAR_SIGHAND,
-        pidfd: std::ptr::from_mut(&mut pidfd) as u64,
-        exit_signal: u64::from(libc::SIGCHLD.cast_unsigned()),
-        ..CloneArguments::default()
-    };
+    let mut arguments = CloneArguments::new(namespaces | libc::CLONE_PIDFD);
+    arguments.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
     let pointer = std::ptr::from_mut(&mut arguments);
     match call!(libc::SYS_clone3, pointer, size::<CloneArguments>())? {
         0 => Ok(Side::Child),
@@ -82,9 +101,55 @@ pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
     }
 }
 
+/// A process in the memory of this one, which begins at `entry` with `given`. Nothing is copied, whatever there is. Its number, and
+/// its descriptor.
+///
+/// # Safety
+/// The child must keep to what may be done in memory that others use at the same time; the stack, and what `given` points to, must
+/// be there for as long as it is in that memory.
+pub(crate) unsafe fn spawn_shared(
+    stack: &Stack,
+    entry: Entry,
+    given: *const c_void,
+) -> Result<(libc::pid_t, Fd)> {
+    let mut pidfd: c_int = -1;
+    let mut arguments = CloneArguments::new(libc::CLONE_VM | libc::CLONE_PIDFD).on(stack);
+    arguments.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
+    // SAFETY: as above.
+    let pid = unsafe { clone(&mut arguments, entry, given) }?;
+    Ok((pid, pidfd))
+}
+
+/// The same for a process that soon becomes another program: this one goes on when it has, or when it has ended. Its number.
+///
+/// # Safety
+/// The child must do nothing that would surprise this process when it goes on.
+pub(crate) unsafe fn spawn_and_wait(
+    stack: &Stack,
+    entry: Entry,
+    given: *const c_void,
+) -> Result<libc::pid_t> {
+    let mut arguments = CloneArguments::new(libc::CLONE_VM | libc::CLONE_VFORK).on(stack);
+    // SAFETY: as above.
+    unsafe { clone(&mut arguments, entry, given) }
+}
+
+/// # Safety
+/// That of who calls.
+unsafe fn clone(
+    arguments: &mut CloneArguments,
+    entry: Entry,
+    given: *const c_void,
+) -> Result<libc::pid_t> {
+    let pointer = std::ptr::from_mut(arguments).cast();
+    // SAFETY: the arguments are of that size, and name a stack of the child's own.
+    let pid = unsafe { raw::clone(pointer, size::<CloneArguments>(), entry, given) };
+    answer(pid).map(fd)
+}
+
 pub(crate) fn close(fd: Fd) {
-    // SAFETY: a number. That it was closed already is no harm to this process, which is single-threaded or owns it.
-    unsafe { libc::close(fd) };
+    // That it was closed already is no harm to this process, which is single-threaded or owns it.
+    let _ = call!(libc::SYS_close, fd);
 }
 
 /// Closes everything from one number to another, both included.
@@ -178,6 +243,11 @@ pub(crate) fn set_session() -> Result {
 
 pub(crate) fn prctl(option: c_int, argument: c_ulong) -> Result {
     call!(libc::SYS_prctl, option, argument, 0, 0, 0).map(drop)
+}
+
+/// Whether other processes of the same person may not look into this one.
+pub(crate) fn is_hidden() -> bool {
+    call!(libc::SYS_prctl, libc::PR_GET_DUMPABLE).is_ok_and(|dumpable| dumpable != 1)
 }
 
 pub(crate) fn set_limit(resource: c_uint, soft: u64, hard: u64) -> Result {

@@ -3,16 +3,22 @@
 //! It is a copy of us that never becomes another program, so it must not allocate, lock or panic. In namespaces of its own it is the
 //! first process: when it ends, the kernel ends all others in there. Without them it is the one to whom orphans are given, and
 //! ends those that are there until none is left.
+//!
+//! A copy costs the more the more memory we have. Where nothing is confined, and nobody may look into us anyway, the warden shares
+//! our memory instead: it keeps to a stack of its own and asks the kernel without the C library.
 
-use std::ffi::CStr;
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_void};
+use std::io;
 
 use libc::{c_int, pid_t};
 
 use crate::Step;
 use crate::name::Name;
 use crate::plan::Plan;
+use crate::stack::Stack;
 use crate::surroundings::{self, Failure};
-use crate::sys::{self, Fd, Side};
+use crate::sys::{self, Fd};
 use crate::usage::Usage;
 
 /// What the warden tells us.
@@ -74,6 +80,37 @@ struct Kept {
     control: Fd,
     stdin: Fd,
     output: Fd,
+}
+
+/// What a warden that shares our memory lives on. It must be there for as long as the warden is.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    plan: Plan,
+    control: Fd,
+    stack: Stack,
+}
+
+impl Shared {
+    const ROOM: usize = 256 << 10;
+
+    pub(crate) fn new(plan: Plan, control: Fd) -> io::Result<Self> {
+        Ok(Self { plan, control, stack: Stack::new(Self::ROOM)? })
+    }
+
+    /// Starts the warden; its number and its descriptor.
+    ///
+    /// # Safety
+    /// This must stay where it is for as long as the warden is there.
+    pub(crate) unsafe fn start(&self) -> sys::Result<(pid_t, Fd)> {
+        // SAFETY: the warden only asks the kernel, without the C library, and keeps to its stack.
+        unsafe { sys::spawn_shared(&self.stack, run_shared, std::ptr::from_ref(self).cast()) }
+    }
+}
+
+extern "C" fn run_shared(given: *const c_void) -> ! {
+    // SAFETY: that is what it is started with.
+    let shared = unsafe { &*given.cast::<Shared>() };
+    run(&shared.plan, shared.control)
 }
 
 /// All of the warden's life.
@@ -141,42 +178,37 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
     program
 }
 
-/// Forks once more and waits until the program has taken over; its number.
+/// What the program's process is given while it still is a copy of us.
+struct Beginning<'a> {
+    plan: &'a Plan,
+    kept: Kept,
+    /// Why it could not become the program.
+    failure: UnsafeCell<Option<Failure>>,
+}
+
+/// Starts one more process and waits until the program has taken over; its number. It shares our memory until then: nothing need
+/// be copied, and it can tell us there why not.
 fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
     use surroundings::At as _;
-    let (told, tell) = pipe().at(Step::Start)?;
-    match sys::fork(0).at(Step::Start)? {
-        Side::Child => {
-            sys::close(told);
-            let failure = become_program(plan, kept);
-            let _ = sys::write(tell, &Report::failure(failure).to_bytes());
-            sys::exit(127)
-        }
-        Side::Parent { pid, pidfd } => {
-            sys::close(tell);
-            sys::close(pidfd);
-            let mut bytes = [0; Report::SIZE];
-            let read = sys::read(told, &mut bytes);
-            sys::close(told);
-            match read {
-                Ok(Report::SIZE) => {
-                    let Report { step, errno, .. } = Report::from_bytes(bytes);
-                    Err(Failure { step: Step::of(step), errno })
-                }
-                _ => Ok(pid),
-            }
-        }
+    let beginning = Beginning { plan, kept, failure: UnsafeCell::new(None) };
+    let given = std::ptr::from_ref(&beginning).cast();
+    // SAFETY: it only asks the kernel for things that are its own, and writes down why it could not go on.
+    let pid = unsafe { sys::spawn_and_wait(&plan.stack, begin_program, given) }.at(Step::Start)?;
+    // SAFETY: whoever could write there is another program by now, or has ended.
+    match unsafe { beginning.failure.get().read_volatile() } {
+        Some(failure) => Err(failure),
+        None => Ok(pid),
     }
 }
 
-fn pipe() -> sys::Result<(Fd, Fd)> {
-    let mut both = [-1; 2];
-    // SAFETY: there is room for two.
-    if unsafe { libc::pipe2(both.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
-        return Err(sys::last());
-    }
-    let [read, write] = both;
-    Ok((read, write))
+/// What the program's process does.
+extern "C" fn begin_program(given: *const c_void) -> ! {
+    // SAFETY: that is what it is started with; who started it waits.
+    let beginning = unsafe { &*given.cast::<Beginning<'_>>() };
+    let failure = become_program(beginning.plan, beginning.kept);
+    // SAFETY: nobody looks before we have ended.
+    unsafe { beginning.failure.get().write_volatile(Some(failure)) };
+    sys::exit(127)
 }
 
 /// Comes back only if that is not possible.

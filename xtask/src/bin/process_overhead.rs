@@ -26,6 +26,8 @@ const FILES: usize = 10_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
+    // As the command does.
+    windlass::hide_memory()?;
     let usage = "usage: process_overhead DIRECTORY COUNT [CODEX]";
     let mut arguments = std::env::args_os().skip(1);
     let directory = PathBuf::from(arguments.next().context(usage)?);

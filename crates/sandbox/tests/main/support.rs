@@ -10,11 +10,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_sandbox::{
-    Confined, Ending, Fence, Launch, LaunchError, Limits, Network, Protected, Stage, View, launch,
+    Confined, Ending, Fence, Launch, LaunchError, Limits, Network, Protected, Stage, View,
+    hide_memory, launch,
 };
 
 /// Where the places of tests are, if not where Cargo wants them.
 pub(crate) const BASE: &str = "WINDLASS_TEST_BASE";
+
+/// Set where programs are started by somebody into whom nobody may look.
+pub(crate) const HIDDEN: &str = "WINDLASS_TEST_HIDDEN";
 
 /// A workspace, something outside of it, and what a program would be started with.
 pub(crate) struct Place {
@@ -151,6 +155,9 @@ impl Place {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Result<(Confined, File), LaunchError> {
+        if std::env::var_os(HIDDEN).is_some() {
+            hide_memory().unwrap();
+        }
         let (read, write) = pipe();
         let more = variables.iter().map(|(name, value)| format!("{name}={value}").into());
         let started = launch(&Launch {

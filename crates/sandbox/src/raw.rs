@@ -1,0 +1,205 @@
+//! The kernel without the C library in between.
+//!
+//! The C library notes each error in memory of the thread that called. A warden that shares our memory would write over the note of
+//! one of our threads, so nothing that it calls may go through there. The same goes for a process that begins on a stack of its
+//! own: no function of Rust can return twice.
+
+use std::arch::asm;
+use std::ffi::c_void;
+
+use libc::c_long;
+
+/// What the kernel takes: a number or a pointer, as wide as a register.
+pub(crate) trait Word {
+    fn word(self) -> usize;
+}
+
+/// Signed numbers keep their sign: the kernel looks at as many bits as it likes.
+macro_rules! words {
+    ($($number:ty)*) => {
+        $(impl Word for $number {
+            #[expect(clippy::cast_sign_loss, reason = "registers have no sign")]
+            fn word(self) -> usize {
+                self as isize as usize
+            }
+        })*
+    };
+}
+
+words! { i32 isize }
+
+impl Word for u32 {
+    fn word(self) -> usize {
+        self as usize
+    }
+}
+
+impl Word for usize {
+    fn word(self) -> usize {
+        self
+    }
+}
+
+impl Word for u64 {
+    /// Both processors that we know have registers of this width.
+    fn word(self) -> usize {
+        usize::try_from(self).unwrap_or(usize::MAX)
+    }
+}
+
+impl<T> Word for *const T {
+    fn word(self) -> usize {
+        self as usize
+    }
+}
+
+impl<T> Word for *mut T {
+    fn word(self) -> usize {
+        self as usize
+    }
+}
+
+/// Asks the kernel. What is below zero is an error.
+///
+/// # Safety
+/// As the call is. What it is given pointers to must be there, and of the size that it expects.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
+    let [first, second, third, fourth, fifth, sixth] = arguments;
+    let answer: isize;
+    // SAFETY: the registers are those in which the kernel looks, and those that it changes are named.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => answer,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
+            in("r10") fourth,
+            in("r8") fifth,
+            in("r9") sixth,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// Asks the kernel. What is below zero is an error.
+///
+/// # Safety
+/// As the call is. What it is given pointers to must be there, and of the size that it expects.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
+    let [first, second, third, fourth, fifth, sixth] = arguments;
+    let answer: isize;
+    // SAFETY: the registers are those in which the kernel looks, and those that it changes are named.
+    unsafe {
+        asm!(
+            "svc 0",
+            in("x8") number,
+            inlateout("x0") first => answer,
+            in("x1") second,
+            in("x2") third,
+            in("x3") fourth,
+            in("x4") fifth,
+            in("x5") sixth,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// What a process begins with.
+pub(crate) type Entry = extern "C" fn(*const c_void) -> !;
+
+/// `clone3`, for a child that begins at `entry`, with `given`, on the stack that `arguments` name.
+///
+/// # Safety
+/// `arguments` are those of `clone3`, so many bytes, and name a stack that nobody else uses for as long as the child lives. What
+/// `entry` does with `given` must be sound in that child.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn clone(
+    arguments: *mut c_void,
+    size: usize,
+    entry: Entry,
+    given: *const c_void,
+) -> isize {
+    let answer: isize;
+    // SAFETY: the child has a stack of its own, and never leaves this; here, it is a call like any other.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone3 => answer,
+            in("rdi") arguments,
+            in("rsi") size,
+            in("r12") given,
+            in("r13") entry,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+/// `clone3`, for a child that begins at `entry`, with `given`, on the stack that `arguments` name.
+///
+/// # Safety
+/// `arguments` are those of `clone3`, so many bytes, and name a stack that nobody else uses for as long as the child lives. What
+/// `entry` does with `given` must be sound in that child.
+#[cfg(target_arch = "aarch64")]
+pub(crate) unsafe fn clone(
+    arguments: *mut c_void,
+    size: usize,
+    entry: Entry,
+    given: *const c_void,
+) -> isize {
+    let answer: isize;
+    // SAFETY: the child has a stack of its own, and never leaves this; here, it is a call like any other.
+    unsafe {
+        asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x20",
+            "blr x21",
+            "brk #1",
+            "2:",
+            in("x8") libc::SYS_clone3,
+            inlateout("x0") arguments => answer,
+            in("x1") size,
+            in("x20") given,
+            in("x21") entry,
+            options(nostack),
+        );
+    }
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_answers_and_the_c_library_does_not_hear_of_it() {
+        // SAFETY: the pointer is to this thread's own number.
+        unsafe { *libc::__errno_location() = 7 };
+        // SAFETY: asks who we are; then closes what cannot be open.
+        let (own, refused) = unsafe {
+            (ask(libc::SYS_getpid, [0; 6]), ask(libc::SYS_close, [(-1i32).word(), 0, 0, 0, 0, 0]))
+        };
+        assert_eq!(own.unsigned_abs(), std::process::id() as usize);
+        assert_eq!(refused, -isize::try_from(libc::EBADF).unwrap());
+        // SAFETY: the same.
+        assert_eq!(unsafe { *libc::__errno_location() }, 7);
+    }
+}
