@@ -13,6 +13,7 @@ mod effects;
 mod finish;
 mod hooks;
 mod lookup;
+mod moments;
 mod parse;
 mod record;
 mod redact;
@@ -31,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
-pub use hooks::{Hook, HookAnswer, HookCall};
 pub use redact::Secrets;
 pub(crate) use redact::Stream;
 
@@ -39,9 +39,9 @@ use crate::event::Bus;
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
-    Answer, ApprovalId, BoxFuture, CallId, CallResult, Effects, History, Host, IdSource, Journal,
-    JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Session,
-    SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Answer, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook, Host,
+    IdSource, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene,
+    Session, SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -105,6 +105,14 @@ impl Shared {
     fn policy(&self) -> Arc<Policy> {
         self.policy.lock().clone()
     }
+
+    /// Tells what is not the fault of a call.
+    fn warn(&self, message: String) {
+        if let Some(told) = &self.on_warning {
+            told(&message);
+        }
+        self.events.publish(&Event::Warning { message: message.into() });
+    }
 }
 
 /// One call on its way through the stages.
@@ -122,6 +130,8 @@ struct Call {
     begun: Lock<Option<BoxFuture<'static, Result<(), JournalError>>>>,
     /// Whether the beginning is on record.
     started: bool,
+    /// What hooks have said.
+    said: hooks::Said,
 }
 
 /// A call that is parsed, with its paths resolved.
@@ -258,6 +268,7 @@ impl Engine {
             began: Instant::now(),
             begun: Lock::default(),
             started: false,
+            said: hooks::Said::default(),
         }
     }
 
@@ -322,21 +333,32 @@ async fn pass(
     lookup::count(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
     let mut ready = prepare(engine, &slot, call)?;
-    if unless_stopped(&cancel, hooks::before(engine, call)).await? {
-        parse::weigh(call)?;
-        ready = prepare(engine, &slot, call)?;
+    if !engine.hooks.is_empty() {
+        ready = unless_stopped(&cancel, hooks::before(engine, call, &slot, ready)).await?;
     }
-    let verdict = approve::decide(engine, call, &ready);
+    let verdict = hooks::weigh(call, approve::decide(engine, call, &ready));
     ticket.declare(ready.effects.clone());
-    let grant = approve::settle(engine, call, &verdict).await?;
+    let asked = hooks::instead_of_person(engine, call, &verdict);
+    let grant = match unless_stopped(&cancel, asked).await? {
+        Some(grant) => grant,
+        None => approve::settle(engine, call, &verdict).await?,
+    };
     let _slot = schedule::wait(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
-    if let Some(output) = key.as_ref().and_then(|key| engine.cache.get(engine, key)) {
-        return Ok(output);
-    }
-    record::started(engine, call, &ready.effects, &grant).await?;
-    let mut output = run::run(engine, call, ready, grant, key).await?;
-    unless_stopped(&cancel, hooks::after(engine, call, &mut output)).await?;
+    let effects = ready.effects.clone();
+    let cached = key.as_ref().and_then(|key| engine.cache.get(engine, key));
+    let mut output = if let Some(output) = cached {
+        output
+    } else {
+        record::started(engine, call, &effects, &grant).await?;
+        match run::run(engine, call, ready, grant, key).await {
+            // A normal failure is an answer, and hooks hear of it like of any other.
+            Err(error @ ToolError::Failed(_)) => Output::error(error.to_string()),
+            ending => ending?,
+        }
+    };
+    unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
+    hooks::add_said(call, &mut output);
     Ok(output)
 }
 

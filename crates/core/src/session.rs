@@ -27,6 +27,7 @@ use crate::{ContentHash, Fingerprint, Overrides, Predicate, Proposals, SessionId
 pub struct Session {
     id: SessionId,
     parent: Option<SessionId>,
+    agent: Option<String>,
     predicate: Predicate,
     overrides: Overrides,
     calls: AtomicU64,
@@ -42,6 +43,7 @@ impl Session {
         Self {
             id,
             parent: None,
+            agent: None,
             predicate: Predicate::All,
             overrides: Overrides::default(),
             calls: AtomicU64::new(0),
@@ -64,6 +66,19 @@ impl Session {
         child.cancel = self.cancel.child_token();
         child.proposals.clone_from(&self.proposals);
         child
+    }
+
+    /// Of the agent of this name.
+    #[must_use]
+    pub fn with_agent(mut self, name: impl Into<String>) -> Self {
+        self.agent = Some(name.into());
+        self
+    }
+
+    /// The agent that it belongs to: `main` where nothing else was said, `subagent` below another session.
+    pub fn agent(&self) -> &str {
+        let usual = if self.parent.is_some() { "subagent" } else { "main" };
+        self.agent.as_deref().unwrap_or(usual)
     }
 
     /// With these tools only.
