@@ -11,6 +11,7 @@
 
 mod builder;
 mod command_tools;
+mod hooks;
 mod seeds;
 mod support;
 mod undo;
