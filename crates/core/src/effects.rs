@@ -405,6 +405,16 @@ impl Kinds {
             .collect()
     }
 
+    /// The kind of this name.
+    ///
+    /// ```
+    /// use windlass_core::Kinds;
+    /// assert_eq!((Kinds::named("exec"), Kinds::named("fly")), (Some(Kinds::EXEC), None));
+    /// ```
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMES.iter().position(|known| *known == name).map(|at| Self(1 << at))
+    }
+
     /// The name of a set of one.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.get(self.0.trailing_zeros() as usize).copied().unwrap_or("none")

@@ -14,6 +14,7 @@ mod effects;
 mod finish;
 mod hooks;
 mod lookup;
+mod moments;
 mod parse;
 mod provenance;
 mod record;
@@ -35,7 +36,6 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
-pub use hooks::{Hook, HookAnswer, HookCall};
 pub use redact::Secrets;
 pub(crate) use redact::Stream;
 
@@ -43,9 +43,10 @@ use crate::event::Bus;
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
-    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, History, Host, IdSource,
-    Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Session,
-    SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook,
+    Host, IdSource, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved,
+    Scene, Session, SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId,
+    Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -109,6 +110,14 @@ impl Shared {
     fn policy(&self) -> Arc<Policy> {
         self.policy.lock().clone()
     }
+
+    /// Tells what is not the fault of a call.
+    fn warn(&self, message: String) {
+        if let Some(told) = &self.on_warning {
+            told(&message);
+        }
+        self.events.publish(&Event::Warning { message: message.into() });
+    }
 }
 
 /// One call on its way through the stages.
@@ -128,6 +137,8 @@ struct Call {
     started: bool,
     /// Where the answer comes from, if not from the workspace.
     source: Option<String>,
+    /// What hooks have said.
+    said: hooks::Said,
 }
 
 /// A call that is parsed, with its paths resolved.
@@ -311,6 +322,7 @@ impl Engine {
             begun: Lock::default(),
             started: false,
             source: None,
+            said: hooks::Said::default(),
         }
     }
 
@@ -375,24 +387,33 @@ async fn pass(
     budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
     let mut ready = prepare(engine, &slot, call)?;
-    if unless_stopped(&cancel, hooks::before(engine, call)).await? {
-        parse::weigh(call)?;
-        ready = prepare(engine, &slot, call)?;
+    if !engine.hooks.is_empty() {
+        ready = unless_stopped(&cancel, hooks::before(engine, call, &slot, ready)).await?;
     }
-    let verdict = approve::decide(engine, call, &ready);
+    let verdict = hooks::weigh(call, approve::decide(engine, call, &ready));
     ticket.declare(ready.effects.clone());
-    let grant = approve::settle(engine, &slot, call, &ready.resolved, &verdict).await?;
+    let asked = hooks::instead_of_person(engine, call, &verdict);
+    let grant = match unless_stopped(&cancel, asked).await? {
+        Some(grant) => grant,
+        None => approve::settle(engine, &slot, call, &ready.resolved, &verdict).await?,
+    };
     let _slot = schedule::wait(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
     let effects = ready.effects.clone();
-    if let Some(output) = key.as_ref().and_then(|key| engine.cache.get(engine, key)) {
-        provenance::note(engine, call, &effects);
-        return Ok(output);
-    }
-    record::started(engine, call, &effects, &grant).await?;
-    let mut output = run::run(engine, call, ready, grant, key).await?;
+    let cached = key.as_ref().and_then(|key| engine.cache.get(engine, key));
+    let mut output = if let Some(output) = cached {
+        output
+    } else {
+        record::started(engine, call, &effects, &grant).await?;
+        match run::run(engine, call, ready, grant, key).await {
+            // A normal failure is an answer, and hooks hear of it like of any other.
+            Err(error @ ToolError::Failed(_)) => Output::error(error.to_string()),
+            ending => ending?,
+        }
+    };
     provenance::note(engine, call, &effects);
-    unless_stopped(&cancel, hooks::after(engine, call, &mut output)).await?;
+    unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
+    hooks::add_said(call, &mut output);
     Ok(output)
 }
 

@@ -15,8 +15,9 @@ pub use files::{
     Walk, WalkOptions, WalkReport,
 };
 pub use processes::{
-    Access, ChangedTo, Confinement, Level, NetworkAccess, Process, ProcessChange, ProcessChanges,
-    ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage, Stdin, TerminalSize, Tracking,
+    Access, ChangedTo, Confinement, Errors, Level, NetworkAccess, Process, ProcessChange,
+    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage, Stdin,
+    TerminalSize, Tracking,
 };
 use serde_json::Value;
 

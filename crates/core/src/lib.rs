@@ -15,6 +15,7 @@ mod error;
 mod event;
 mod function;
 mod history;
+mod hooks;
 mod host;
 mod id;
 mod jobs;
@@ -46,7 +47,7 @@ pub use budget::{Budget, Spent};
 pub use commit::Step;
 pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
 pub use effects::{CommandLine, Effect, Effects, Kinds, PathPattern, Reach, normalize};
-pub use engine::{CacheStats, Engine, EngineBuilder, Hook, HookAnswer, HookCall, Secrets};
+pub use engine::{CacheStats, Engine, EngineBuilder, Secrets};
 pub use error::{Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
@@ -54,9 +55,10 @@ pub use history::{
     Checkpoint, ContentHash, FileObject, FileState, History, HistoryError, MemoryHistory,
     NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
 };
+pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
     Access, Alteration, Altered, Attributes, BoxFuture, ChangedTo, Clock, Confinement, Entry,
-    Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Found, FoundBody, Host,
+    Errors, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Found, FoundBody, Host,
     HttpRequest, HttpResponse, Level, Network, NetworkAccess, Note, OpenFile, Opener, Person,
     Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program,
     Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk,

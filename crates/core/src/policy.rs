@@ -160,6 +160,23 @@ impl Verdict {
         self.rule.starts_with("always asked")
     }
 
+    /// The right to run where a hook of the person's own says that nobody needs to be asked. What is always asked stays asked, and
+    /// what is denied stays denied.
+    pub(crate) fn grant_by_hook(&self, hook: &str) -> Option<Grant> {
+        let may = self.decision == Decision::Ask && !self.is_asked_always();
+        let decided_by = format!("allowed by the hook {hook}, where {} asks", self.rule);
+        may.then(|| Grant::new(self.effects.clone(), decided_by))
+    }
+
+    /// The same, but a person is asked where nobody would have been: `by` says who wants that.
+    pub(crate) fn asked_by(mut self, by: &str) -> Self {
+        if self.decision == Decision::Allow {
+            self.decision = Decision::Ask;
+            by.clone_into(&mut self.rule);
+        }
+        self
+    }
+
     /// Why not, and what would allow it: the text that a model or a person reads.
     pub fn refusal(&self) -> String {
         let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
@@ -174,6 +191,9 @@ impl Verdict {
         }
         if self.is_asked_always() {
             return Some("a person has to say yes to this each time (or --yes)".to_owned());
+        }
+        if self.rule.starts_with("the hook ") {
+            return Some("a person has to say yes to this (or --yes)".to_owned());
         }
         if self.rule.starts_with("deny ") {
             return Some(format!("the rule `{}` would have to be removed", self.rule));

@@ -30,9 +30,9 @@ use crate::{
 pub struct Session {
     id: SessionId,
     parent: Option<SessionId>,
+    agent: Option<String>,
     predicate: Predicate,
     overrides: Overrides,
-    agent: Option<Arc<str>>,
     ledger: Arc<Ledger>,
     cancel: CancellationToken,
     seen: Lock<Tracker>,
@@ -49,9 +49,9 @@ impl Session {
         Self {
             id,
             parent: None,
+            agent: None,
             predicate: Predicate::All,
             overrides: Overrides::default(),
-            agent: None,
             ledger: Arc::default(),
             cancel: CancellationToken::new(),
             seen: Lock::default(),
@@ -90,7 +90,7 @@ impl Session {
 
     /// With the name of the agent whose calls these are, for the people who are asked about them.
     #[must_use]
-    pub fn with_agent(mut self, name: impl Into<Arc<str>>) -> Self {
+    pub fn with_agent(mut self, name: impl Into<String>) -> Self {
         self.agent = Some(name.into());
         self
     }
@@ -100,6 +100,12 @@ impl Session {
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.ledger = Arc::new(Ledger::new(budget, self.ledger.above()));
         self
+    }
+
+    /// The agent that it belongs to: `main` where nothing else was said, `subagent` below another session.
+    pub fn agent(&self) -> &str {
+        let usual = if self.parent.is_some() { "subagent" } else { "main" };
+        self.agent.as_deref().unwrap_or(usual)
     }
 
     /// With these tools only.
@@ -179,8 +185,8 @@ impl Session {
         &self.cancel
     }
 
-    /// The agent whose calls these are, if it has a name.
-    pub fn agent(&self) -> Option<&str> {
+    /// The name of the agent whose calls these are, if it was given one.
+    pub(crate) fn agent_name(&self) -> Option<&str> {
         self.agent.as_deref()
     }
 

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 
 use windlass_core::{
-    Access, Confinement, Level, NetworkAccess, Process, ProcessRequest, Processes, Stdin,
+    Access, Confinement, Errors, Level, NetworkAccess, Process, ProcessRequest, Processes, Stdin,
     ToolError, Tracking,
 };
 use windlass_sandbox::{Launch, LaunchError, Limits, Protected, Step};
@@ -155,6 +155,7 @@ impl LocalProcesses {
             directory: request.directory.path.clone(),
             stdin: channels.stdin.as_ref().map(OwnedFd::as_fd),
             output: channels.output.as_fd(),
+            errors: channels.errors.as_ref().map(OwnedFd::as_fd),
             terminal: request.terminal.is_some(),
             view,
             fence,
@@ -318,6 +319,7 @@ fn private(path: &Path) -> io::Result<()> {
 struct Channels {
     stdin: Option<OwnedFd>,
     output: OwnedFd,
+    errors: Option<OwnedFd>,
     ours: Output,
 }
 
@@ -330,7 +332,8 @@ impl Channels {
                 Stdin::Bytes(bytes) => bytes.clone(),
                 Stdin::Closed | Stdin::Open => Vec::new(),
             };
-            return Ok(Self { stdin, output: theirs, ours: Output::terminal(ours, typed) });
+            let ours = Output::terminal(ours, typed);
+            return Ok(Self { stdin, output: theirs, errors: None, ours });
         }
         let (read, write) = io::pipe()?;
         // Fewer wake-ups for those who print much. That it stays small is no harm.
@@ -343,12 +346,22 @@ impl Channels {
                 (Some(OwnedFd::from(theirs)), Some(OwnedFd::from(ours)))
             }
         };
-        Ok(Self { stdin, output: write.into(), ours: Output::pipe(read.into(), typing) })
+        let mut ours = Output::pipe(read.into(), typing);
+        let errors = match request.errors {
+            Errors::WithOutput => None,
+            Errors::Apart => {
+                let (read, write) = io::pipe()?;
+                ours.errors = Some(read.into());
+                Some(OwnedFd::from(write))
+            }
+        };
+        Ok(Self { stdin, output: write.into(), errors, ours })
     }
 
     /// What the program holds now must not be held by us, or its end would not be seen.
     fn close_theirs(&mut self) {
         self.stdin = None;
+        self.errors = None;
         if let Ok(nothing) = File::open("/dev/null") {
             self.output = nothing.into();
         }

@@ -17,8 +17,10 @@ pub struct Launch<'a> {
     pub directory: PathBuf,
     /// Its standard input; nothing if there is none.
     pub stdin: Option<BorrowedFd<'a>>,
-    /// Its standard output and its standard error.
+    /// Its standard output and, unless that is given apart, its standard error.
     pub output: BorrowedFd<'a>,
+    /// Its standard error.
+    pub errors: Option<BorrowedFd<'a>>,
     /// Whether these three are a terminal, and its own.
     pub terminal: bool,
     /// What it sees of the machine; all of it if not given.

@@ -51,6 +51,7 @@ pub enum Ending {
 ///     directory: "/".into(),
 ///     stdin: None,
 ///     output: output.as_fd(),
+///     errors: None,
 ///     terminal: false,
 ///     view: None,
 ///     fence: None,

@@ -483,10 +483,10 @@ fn restrict_files(fence: &PlannedFence) -> sys::Result {
     restricted
 }
 
-/// The program's own input and output, and its own session.
-pub(crate) fn connect(stdin: Fd, output: Fd, is_terminal: bool) -> Result {
+/// The program's own input, output and errors, and its own session.
+pub(crate) fn connect(own: [Fd; 3], is_terminal: bool) -> Result {
     sys::set_session().at(Step::Descriptors)?;
-    for (fd, to) in [(stdin, 0), (output, 1), (output, 2)] {
+    for (fd, to) in own.into_iter().zip(0..) {
         sys::dup_to(fd, to).at(Step::Descriptors)?;
     }
     if is_terminal {

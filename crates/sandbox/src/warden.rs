@@ -80,6 +80,7 @@ struct Kept {
     control: Fd,
     stdin: Fd,
     output: Fd,
+    errors: Fd,
 }
 
 /// What a warden that shares our memory lives on. It must be there for as long as the warden is.
@@ -135,15 +136,17 @@ fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
     let control = sys::dup_from(control, FIRST)?;
     let stdin = sys::dup_from(stdin, control + 1)?;
     let output = sys::dup_from(plan.output, stdin + 1)?;
+    let errors = sys::dup_from(plan.errors, output + 1)?;
     sys::close_range(0, control - 1);
     sys::close_range(control + 1, stdin - 1);
     sys::close_range(stdin + 1, output - 1);
-    sys::close_range(output + 1, Fd::MAX);
+    sys::close_range(output + 1, errors - 1);
+    sys::close_range(errors + 1, Fd::MAX);
     // What asks for the lowest number must not get one of the usual three.
     for _ in 0..3 {
         sys::open(c"/dev/null", libc::O_RDWR)?;
     }
-    Ok(Kept { control, stdin, output })
+    Ok(Kept { control, stdin, output, errors })
 }
 
 /// Makes the surroundings and the program in them; its number.
@@ -175,6 +178,7 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
     let program = begin(plan, kept);
     sys::close(kept.stdin);
     sys::close(kept.output);
+    sys::close(kept.errors);
     program
 }
 
@@ -215,7 +219,7 @@ extern "C" fn begin_program(given: *const c_void) -> ! {
 fn become_program(plan: &Plan, kept: Kept) -> Failure {
     let ready = || {
         use surroundings::At as _;
-        surroundings::connect(kept.stdin, kept.output, plan.terminal)?;
+        surroundings::connect([kept.stdin, kept.output, kept.errors], plan.terminal)?;
         sys::chdir(&plan.directory).at(Step::Directory)?;
         surroundings::set_limits(plan)?;
         if let Some(fence) = &plan.fence {

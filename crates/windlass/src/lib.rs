@@ -21,6 +21,7 @@
 //! Everything of the contract (tools, effects, policy, events …) is re-exported from `windlass_core`.
 
 mod command_tools;
+mod hooks;
 mod reversible;
 
 use std::ops::Deref;
@@ -41,6 +42,10 @@ pub use windlass_tools::{Author, BUILTIN, CommandDefinition, CommandTool, Defini
 
 pub use crate::command_tools::{CommandFile, command_files};
 use crate::command_tools::{CommandTools, Source as CommandSource};
+use crate::hooks::{CommandHook, Runner};
+pub use crate::hooks::{
+    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, Pin, named_files,
+};
 use crate::reversible::Reversible;
 pub use crate::reversible::Undo;
 
@@ -158,6 +163,7 @@ pub struct Builder {
     home: Option<PathBuf>,
     tools: Vec<Handle>,
     command_tools: Vec<CommandSource>,
+    hooks: Vec<HookDefinition>,
     configure: Vec<Configure>,
 }
 
@@ -185,6 +191,7 @@ impl Builder {
             home: None,
             tools: Vec::new(),
             command_tools: Vec::new(),
+            hooks: Vec::new(),
             configure: Vec::new(),
         }
     }
@@ -323,6 +330,29 @@ impl Builder {
         self
     }
 
+    /// Adds programs that are told what happens and may have a say in it. They run in this order, each confined as it says itself.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass::{Author, HookFile, HookShape, Mode, Outcome, ToolCall, Windlass};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let text = "[[hooks]]\nevent = \"pre_tool\"\nmatch = { effect = \"write\" }\ncommand = \"echo not today >&2; exit 2\"\n";
+    /// let file = HookFile { path: "hooks.toml".into(), text: text.into(), author: Author::Person, shape: HookShape::Windlass };
+    /// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).hooks(file.read().0).build()?;
+    /// let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a"}));
+    /// let result = windlass.call(&windlass.new_session(), write).await;
+    /// assert_eq!(result.outcome, Outcome::Denied);
+    /// assert!(result.output.to_text().ends_with("says no: not today"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hooks(mut self, hooks: Vec<HookDefinition>) -> Self {
+        self.hooks.extend(hooks);
+        self
+    }
+
     /// Who answers when the policy asks. Default: nobody, so that "ask" is a denial.
     pub fn approver(self, approver: impl Approver) -> Self {
         self.configure(|engine| engine.approver(approver))
@@ -348,7 +378,7 @@ impl Builder {
             .with_confined_programs(confinement.level != Level::Off)
             .with_connected_programs(confinement.network != NetworkAccess::None);
         let host = LocalHost::open_with(&self.workspace, self.durability)?;
-        let host: Arc<dyn Host> = Arc::new(host.with_processes(processes));
+        let host: Arc<dyn Host> = Arc::new(host.with_processes(processes.clone()));
         let settings = Settings { drain_at_close: self.drain_at_close, ..Settings::default() };
         let open = |state| Store::open_with(state, settings);
         let store = self.state.as_deref().map(open).transpose()?.map(Arc::new);
@@ -362,7 +392,7 @@ impl Builder {
             hard_denies = hard_denies.home(absolute(home));
         }
         let reversible = Reversible::open(host.clone(), self.state.as_deref(), self.history)?;
-        let mut builder = Engine::builder(host)
+        let mut builder = Engine::builder(host.clone())
             .ids(Arc::new(RandomIds::default()))
             .toolbox(tools)
             .history(reversible.history.clone())
@@ -370,6 +400,10 @@ impl Builder {
         if !self.command_tools.is_empty() {
             let tools = CommandTools { sources: self.command_tools, confinement };
             builder = builder.toolset(Arc::new(tools));
+        }
+        let runner = Arc::new(Runner::new(host, processes));
+        for hook in self.hooks {
+            builder = builder.hook(Arc::new(CommandHook::new(hook, runner.clone())));
         }
         if let Some(store) = &store {
             let book = Arc::new(ApprovalFile::in_state(store.state_dir()));

@@ -24,7 +24,7 @@ pub(crate) fn situation(host: &dyn Host, session: &Session) -> Situation {
 /// Who is behind the calls of a session.
 pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
     Asker {
-        agent: session.agent().map(str::to_owned),
+        agent: session.agent_name().map(str::to_owned),
         parent: session.parent().cloned(),
         depth: overrides.depth.unwrap_or(0),
     }

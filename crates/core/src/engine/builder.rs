@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Engine, Hook, OnWarning, Secrets, Shared, cache, lookup, schedule};
+use super::{Engine, OnWarning, Secrets, Shared, cache, lookup, schedule};
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
-    ApprovalBook, Approvals, Approver, History, Host, IdSource, Journal, MemoryHistory,
+    ApprovalBook, Approvals, Approver, History, Hook, Host, IdSource, Journal, MemoryHistory,
     MemoryOutputs, Outputs, Policy, SequentialIds, Toolbox, Toolset,
 };
 

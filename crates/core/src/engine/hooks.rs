@@ -1,148 +1,227 @@
-//! Stages 5 and 10: what a person has put before and after every call.
+//! Stages 5 and 10, and the moment before a person is asked: what hooks have to say about a call.
+//!
+//! A gate that fails, for whatever reason, has not agreed. Arguments that one hook has replaced are shown to all others, also to
+//! those that have seen the old ones: nothing gets past a gate by being changed behind it.
 
-use serde_json::Value;
+use super::{Call, Ready, Shared, parse, prepare};
+use crate::toolbox::Slot;
+use crate::{
+    Content, Decision, Effects, Grant, Happening, Hook, HookAnswer, HookCall, HookEvent,
+    HookVerdict, Output, Session, ToolError, Verdict,
+};
 
-use super::{Call, Shared};
-use crate::{BoxFuture, CallId, Output, SessionId, ToolError};
+/// How often each hook is asked about one call before it is clear that two of them will never agree on its arguments.
+const ROUNDS: usize = 4;
 
-/// Looks at every call before the policy decides, and at every output before anybody sees it.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use serde_json::json;
-/// use windlass_core::{BoxFuture, Hook, HookAnswer, HookCall, Outcome};
-/// # use windlass_core::{Engine, ToolCall, Toolbox, testing::{EmptyHost, MockTool}};
-///
-/// struct NoForce;
-///
-/// impl Hook for NoForce {
-///     fn name(&self) -> &str {
-///         "no-force"
-///     }
-///     fn before<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookAnswer> {
-///         let answer = match call.input["force"].as_bool() {
-///             Some(true) => HookAnswer::Deny("nothing is forced here".into()),
-///             _ => HookAnswer::Continue,
-///         };
-///         Box::pin(std::future::ready(answer))
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
-/// # let mut tools = Toolbox::new();
-/// # tools.add(MockTool::named("push"))?;
-/// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
-///
-/// let engine = builder.hook(Arc::new(NoForce)).build();
-/// let result = engine.call(&engine.new_session(), ToolCall::new("push", json!({"force": true}))).await;
-/// assert_eq!(result.outcome, Outcome::Denied);
-/// # Ok(())
-/// # }
-/// ```
-pub trait Hook: Send + Sync {
-    /// Its name, for messages.
-    fn name(&self) -> &str;
-
-    /// Before the decision: may change the arguments or deny the call.
-    fn before<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookAnswer> {
-        let _ = call;
-        Box::pin(std::future::ready(HookAnswer::Continue))
-    }
-
-    /// After the run: may change the output.
-    fn after<'a>(
-        &'a self,
-        call: HookCall<'a>,
-        output: &'a mut Output,
-    ) -> BoxFuture<'a, Result<(), ToolError>> {
-        let _ = (call, output);
-        Box::pin(std::future::ready(Ok(())))
-    }
+/// What hooks have said of a call so far.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// For the model.
+    context: Vec<String>,
+    /// For the record.
+    notes: Vec<String>,
+    /// Who needs nobody to be asked.
+    allowed_by: Option<String>,
+    /// Who wants a person to be asked, and why.
+    asked_by: Option<String>,
 }
 
-/// What a hook is told.
-///
-/// ```
-/// use serde_json::json;
-/// use windlass_core::{CallId, HookCall, SessionId};
-///
-/// fn line(told: HookCall<'_>) -> String {
-///     format!("{} {} {}", told.call, told.tool, told.input)
-/// }
-///
-/// let (call, session, input) = (CallId::new("c1"), SessionId::new("s1"), json!({"path": "a.md"}));
-/// let told = HookCall { call: &call, session: &session, tool: "read", input: &input };
-/// assert_eq!(line(told), r#"c1 read {"path":"a.md"}"#);
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub struct HookCall<'a> {
-    /// The call.
-    pub call: &'a CallId,
-    /// Its session.
-    pub session: &'a SessionId,
-    /// The tool.
-    pub tool: &'a str,
-    /// Its arguments.
-    pub input: &'a Value,
-}
-
-/// What a hook wants to happen.
-///
-/// ```
-/// use serde_json::{Value, json};
-/// use windlass_core::HookAnswer;
-///
-/// fn at_most_100(input: &Value) -> HookAnswer {
-///     match input["limit"].as_u64() {
-///         Some(limit) if limit > 100 => HookAnswer::Replace(json!({"limit": 100})),
-///         _ => HookAnswer::Continue,
-///     }
-/// }
-/// assert_eq!(at_most_100(&json!({"limit": 7})), HookAnswer::Continue);
-/// assert_eq!(at_most_100(&json!({"limit": 700})), HookAnswer::Replace(json!({"limit": 100})));
-/// ```
-#[derive(Debug, Clone, PartialEq)]
-pub enum HookAnswer {
-    /// Nothing special.
-    Continue,
-    /// The call goes on with these arguments, and is looked at from the beginning.
-    Replace(Value),
-    /// The call does not happen; the text says why.
-    Deny(String),
-}
-
-/// Asks every hook; whether one changed the arguments.
-pub(super) async fn before(engine: &Shared, call: &mut Call) -> Result<bool, ToolError> {
-    let mut changed = false;
-    for hook in &engine.hooks {
-        match hook.before(told(call)).await {
-            HookAnswer::Continue => {}
-            HookAnswer::Replace(input) => {
-                call.input = input;
-                changed = true;
-            }
-            HookAnswer::Deny(why) => {
-                return Err(ToolError::denied(format!(
-                    "not allowed: the hook {} says no: {why}",
-                    hook.name()
-                )));
-            }
+/// Asks the hooks before the decision, until all have seen the arguments that it will be about.
+pub(super) async fn before<'t>(
+    engine: &Shared,
+    call: &mut Call,
+    slot: &'t Slot,
+    mut ready: Ready<'t>,
+) -> Result<Ready<'t>, ToolError> {
+    let hooks = &engine.hooks;
+    let (mut agreed, mut asked) = (0, 0);
+    for hook in hooks.iter().cycle() {
+        if agreed == hooks.len() {
+            break;
+        }
+        if asked == hooks.len() * ROUNDS {
+            return Err(ToolError::denied(format!(
+                "not allowed: the hooks do not agree on the arguments; the last to change them is {}",
+                hook.name()
+            )));
+        }
+        asked += 1;
+        agreed += 1;
+        let effects = ready.effects.clone();
+        let event = event(engine, &call.session, Happening::PreTool(told(call, &effects)));
+        let Some(answer) = ask(engine, &**hook, event).await? else { continue };
+        let replaced = answer.input.clone().filter(|input| *input != call.input);
+        take(call, &**hook, answer)?;
+        if let Some(input) = replaced {
+            call.input = input;
+            call.said.allowed_by = None;
+            call.said.notes.push(format!("{} changed the arguments", hook.name()));
+            parse::weigh(call)?;
+            ready = prepare(engine, slot, call)?;
+            agreed = 1;
         }
     }
-    Ok(changed)
+    Ok(ready)
 }
 
+/// The verdict with what the hooks want: a person is asked where one of them says so.
+pub(super) fn weigh(call: &Call, verdict: Verdict) -> Verdict {
+    match &call.said.asked_by {
+        Some(by) => verdict.asked_by(by),
+        None => verdict,
+    }
+}
+
+/// Asks the hooks in place of a person: the right to run if one of them may give it.
+pub(super) async fn instead_of_person(
+    engine: &Shared,
+    call: &mut Call,
+    verdict: &Verdict,
+) -> Result<Option<Grant>, ToolError> {
+    if verdict.decision() != Decision::Ask {
+        return Ok(None);
+    }
+    for hook in &engine.hooks {
+        let (about, rule) = (told(call, verdict.effects()), verdict.rule());
+        let what = Happening::PermissionRequest { call: about, rule };
+        let event = event(engine, &call.session, what);
+        let Some(answer) = ask(engine, &**hook, event).await? else { continue };
+        if answer.input.is_some() {
+            engine.warn(format!(
+                "the hook {} wanted to change the arguments when a person was to be asked; it can do so before, at pre_tool",
+                hook.name()
+            ));
+        }
+        take(call, &**hook, answer)?;
+    }
+    // Of two hooks that disagree, the stricter one counts.
+    let allowed_by = call.said.allowed_by.as_ref().filter(|_| call.said.asked_by.is_none());
+    Ok(allowed_by.and_then(|by| verdict.grant_by_hook(by)))
+}
+
+/// Shows the hooks the output.
 pub(super) async fn after(
     engine: &Shared,
-    call: &Call,
+    call: &mut Call,
+    effects: &Effects,
     output: &mut Output,
 ) -> Result<(), ToolError> {
     for hook in &engine.hooks {
-        hook.after(told(call), output).await?;
+        let what = Happening::PostTool(told(call, effects), output);
+        let event = event(engine, &call.session, what);
+        let answer = match ask(engine, &**hook, event).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => continue,
+            Err(error) => {
+                let why = format!("{error}\nthe call has run; what it answered is held back");
+                return Err(ToolError::denied(why));
+            }
+        };
+        take_after(call, &**hook, answer, output);
     }
     Ok(())
 }
 
-fn told(call: &Call) -> HookCall<'_> {
-    HookCall { call: &call.id, session: call.session.id(), tool: &call.name, input: &call.input }
+/// Adds what the hooks want the model and the record to know.
+pub(super) fn add_said(call: &mut Call, output: &mut Output) {
+    let said = std::mem::take(&mut call.said);
+    output.content.extend(said.context.into_iter().map(Content::text));
+    if !said.notes.is_empty() {
+        output.metadata.insert("hooks".into(), said.notes.into());
+    }
+}
+
+/// One hook about one event, if it wants to hear of it. The error is that it must have agreed, and could not.
+pub(super) async fn ask(
+    engine: &Shared,
+    hook: &dyn Hook,
+    event: HookEvent<'_>,
+) -> Result<Option<HookAnswer>, ToolError> {
+    if !hook.hears(&event) {
+        return Ok(None);
+    }
+    let limit = hook.time_limit();
+    let failed = match tokio::time::timeout(limit, hook.on(event)).await {
+        Ok(Ok(answer)) => {
+            if let Some(message) = &answer.message {
+                engine.warn(format!("the hook {}: {message}", hook.name()));
+            }
+            return Ok(Some(answer));
+        }
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("it did not answer within {} s", limit.as_secs_f64()),
+    };
+    let moment = event.what.moment();
+    if hook.is_gate(moment) {
+        return Err(ToolError::denied(format!(
+            "not allowed: the hook {} must agree at {moment}, and failed: {failed}",
+            hook.name()
+        ))
+        .hint("whoever configured the hook has to mend or remove it"));
+    }
+    engine.warn(format!("the hook {} failed at {moment}: {failed}", hook.name()));
+    Ok(None)
+}
+
+pub(super) fn event<'a>(
+    engine: &'a Shared,
+    session: &'a Session,
+    what: Happening<'a>,
+) -> HookEvent<'a> {
+    let workspace = engine.host.files().workspace();
+    HookEvent { session, workspace, secrets: &engine.secrets, what }
+}
+
+/// What a hook says to a model, so that it cannot pass for anybody else's words.
+pub(super) fn marked(hook: &dyn Hook, context: &str) -> String {
+    format!("[the hook {} says: {context}]", hook.name())
+}
+
+fn told<'a>(call: &'a Call, effects: &'a Effects) -> HookCall<'a> {
+    HookCall { id: &call.id, tool: &call.name, input: &call.input, effects }
+}
+
+/// Takes over what a hook says before a call.
+fn take(call: &mut Call, hook: &dyn Hook, answer: HookAnswer) -> Result<(), ToolError> {
+    let name = hook.name();
+    if let Some(context) = &answer.context {
+        call.said.context.push(marked(hook, context));
+    }
+    match answer.verdict {
+        HookVerdict::Allow if hook.may_allow() => call.said.allowed_by = Some(name.to_owned()),
+        // The permission is not its to give.
+        HookVerdict::GoOn | HookVerdict::Allow => {}
+        HookVerdict::Ask(why) => call.said.asked_by = Some(format!("the hook {name} ({why})")),
+        HookVerdict::Deny(why) => {
+            return Err(ToolError::denied(format!("not allowed: the hook {name} says no: {why}")));
+        }
+        HookVerdict::Stop(why) => {
+            call.session.cancel();
+            return Err(ToolError::denied(format!(
+                "not allowed: the hook {name} has ended the session: {why}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Takes over what a hook says after a call. What was done is done: a no makes the answer an error that says why.
+fn take_after(call: &mut Call, hook: &dyn Hook, answer: HookAnswer, output: &mut Output) {
+    let name = hook.name();
+    if let Some(new) = answer.output {
+        let old = std::mem::replace(output, new);
+        for (key, value) in old.metadata {
+            output.metadata.entry(key).or_insert(value);
+        }
+        call.said.notes.push(format!("{name} changed the answer"));
+    }
+    if let Some(context) = &answer.context {
+        call.said.context.push(marked(hook, context));
+    }
+    let (HookVerdict::Deny(why) | HookVerdict::Stop(why)) = &answer.verdict else { return };
+    output.is_error = true;
+    call.said.context.push(marked(hook, why));
+    if matches!(answer.verdict, HookVerdict::Stop(_)) {
+        call.session.cancel();
+    }
 }

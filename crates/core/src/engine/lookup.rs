@@ -6,7 +6,7 @@ use tokio::sync::OnceCell;
 
 use super::{Call, Shared};
 use crate::toolbox::Slot;
-use crate::{Event, Loaded, ToolError, Toolset, quote};
+use crate::{Loaded, ToolError, Toolset, quote};
 
 /// A toolset that is fetched once, when it is first needed.
 pub(super) struct Lazy {
@@ -36,12 +36,7 @@ pub(super) async fn load_all(engine: &Shared) {
 }
 
 async fn load(engine: &Shared, toolset: &dyn Toolset) {
-    let warn = |message: String| {
-        if let Some(told) = &engine.on_warning {
-            told(&message);
-        }
-        engine.events.publish(&Event::Warning { message: message.into() });
-    };
+    let warn = |message| engine.warn(message);
     let Loaded { tools, warnings } = match toolset.load().await {
         Ok(loaded) => loaded,
         Err(error) => return warn(format!("the tools of {} are missing: {error}", toolset.name())),

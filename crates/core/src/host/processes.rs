@@ -173,6 +173,8 @@ pub struct ProcessRequest {
     pub stdin: Stdin,
     /// A terminal of this size instead of pipes.
     pub terminal: Option<TerminalSize>,
+    /// Where its standard error goes.
+    pub errors: Errors,
     /// What it needs of the workspace.
     pub access: Access,
 }
@@ -186,6 +188,7 @@ impl ProcessRequest {
             environment: Vec::new(),
             stdin: Stdin::Closed,
             terminal: None,
+            errors: Errors::WithOutput,
             access: Access::Staged,
         }
     }
@@ -240,6 +243,21 @@ pub enum Stdin {
     Bytes(Vec<u8>),
     /// What is [written](Process::write) while it runs.
     Open,
+}
+
+/// Where the standard error of a program goes.
+///
+/// ```
+/// use windlass_core::Errors;
+/// assert_eq!(Errors::default(), Errors::WithOutput);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Errors {
+    /// Into its output, in the order in which it was written.
+    #[default]
+    WithOutput,
+    /// Elsewhere, to be [read](Process::read_errors) on its own. A terminal has no such place.
+    Apart,
 }
 
 /// How large a terminal is.
@@ -298,6 +316,12 @@ pub enum Access {
 pub trait Process: Send + Sync {
     /// Waits for output and appends it; 0 when nobody is left who could write. May be dropped without loss.
     fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>>;
+
+    /// The same of its standard error, if that is [apart](Errors::Apart); 0 at once if not.
+    fn read_errors<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
+        let _ = into;
+        Box::pin(std::future::ready(Ok(0)))
+    }
 
     /// Writes to its standard input, which must be [open](Stdin::Open) or a terminal.
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;

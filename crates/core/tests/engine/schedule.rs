@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, CommandLine, Effect, Effects, Hook, HookAnswer, HookCall, Kinds, Mode, Outcome,
-    Output, PathPattern, Policy, ToolCall, ToolError,
+    BoxFuture, CommandLine, Effect, Effects, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode,
+    Outcome, Output, PathPattern, Policy, ToolCall, ToolError,
 };
 
 use crate::support::{Setup, call, path_of, says};
@@ -184,10 +184,12 @@ impl Hook for SlowHook {
         "slow"
     }
 
-    fn before<'a>(&'a self, call: HookCall<'a>) -> BoxFuture<'a, HookAnswer> {
-        Box::pin(async {
-            pause(&call.input["hook"]).await;
-            HookAnswer::Continue
+    fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+        Box::pin(async move {
+            if let Happening::PreTool(call) = event.what {
+                pause(&call.input["hook"]).await;
+            }
+            Ok(HookAnswer::go_on())
         })
     }
 }

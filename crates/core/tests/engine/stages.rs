@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    ApprovalRequest, BoxFuture, Effects, Hook, HookAnswer, HookCall, Journal, JournalError, Kinds,
-    Mode, Outcome, Output, Policy, Record, ToolError,
+    ApprovalRequest, BoxFuture, Effects, Happening, Hook, HookAnswer, HookEvent, Journal,
+    JournalError, Kinds, Mode, Outcome, Output, Policy, Record, ToolError,
 };
 
 use crate::support::{Log, MapHost, Setup};
@@ -19,18 +19,13 @@ impl Hook for Watcher {
         "watcher"
     }
 
-    fn before<'a>(&'a self, _: HookCall<'a>) -> BoxFuture<'a, HookAnswer> {
-        self.0.add("hook before");
-        Box::pin(async { HookAnswer::Continue })
-    }
-
-    fn after<'a>(
-        &'a self,
-        _: HookCall<'a>,
-        _: &'a mut Output,
-    ) -> BoxFuture<'a, Result<(), ToolError>> {
-        self.0.add("hook after");
-        Box::pin(async { Ok(()) })
+    fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+        match event.what {
+            Happening::PreTool(_) => self.0.add("hook before"),
+            Happening::PostTool(..) => self.0.add("hook after"),
+            _ => {}
+        }
+        Box::pin(async { Ok(HookAnswer::go_on()) })
     }
 }
 

@@ -21,6 +21,8 @@ const AT_ONCE: usize = 256 << 10;
 /// Our side of a program's input and output.
 pub(super) struct Output {
     read: OwnedFd,
+    /// Its standard error, if that is apart.
+    pub(super) errors: Option<OwnedFd>,
     write: Option<OwnedFd>,
     /// What is typed as soon as it runs.
     typed: Vec<u8>,
@@ -29,11 +31,11 @@ pub(super) struct Output {
 
 impl Output {
     pub(super) fn pipe(read: OwnedFd, write: Option<OwnedFd>) -> Self {
-        Self { read, write, typed: Vec::new(), is_terminal: false }
+        Self { read, errors: None, write, typed: Vec::new(), is_terminal: false }
     }
 
     pub(super) fn terminal(ours: OwnedFd, typed: Vec<u8>) -> Self {
-        Self { read: ours, write: None, typed, is_terminal: true }
+        Self { read: ours, errors: None, write: None, typed, is_terminal: true }
     }
 }
 
@@ -57,6 +59,7 @@ pub(super) struct Running {
     /// Readable when everything is gone. No pipe, but the runtime waits for it in the same way; nothing is read from it.
     ended: Receiver,
     output: Receiver,
+    errors: Option<Receiver>,
     input: Option<Sender>,
     is_terminal: bool,
     warden: i32,
@@ -77,7 +80,7 @@ impl Running {
         trail: Trail,
         proxy: Option<Proxy>,
     ) -> io::Result<Self> {
-        let Output { read, write, typed, is_terminal } = output;
+        let Output { read, errors, write, typed, is_terminal } = output;
         if !typed.is_empty() {
             // A terminal takes some thousand bytes before anybody reads.
             rustix::io::write(&read, &typed)?;
@@ -92,6 +95,9 @@ impl Running {
             warden: confined.warden(),
             confined: Mutex::new(Fate { confined, ending: None }),
             output: Receiver::from_owned_fd_unchecked(without_waiting(read)?)?,
+            errors: errors
+                .map(|errors| Receiver::from_owned_fd_unchecked(without_waiting(errors)?))
+                .transpose()?,
             input: input
                 .map(|input| Sender::from_owned_fd_unchecked(without_waiting(input)?))
                 .transpose()?,
@@ -136,6 +142,20 @@ impl Process for Running {
                 match self.output.try_read_buf(into) {
                     // Whoever had the other end of the terminal is gone.
                     Err(error) if self.is_terminal && is_hangup(&error) => return Ok(0),
+                    Err(error) if is_passing(&error) => {}
+                    read => return read,
+                }
+            }
+        })
+    }
+
+    fn read_errors<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
+        Box::pin(async move {
+            let Some(errors) = &self.errors else { return Ok(0) };
+            loop {
+                errors.readable().await?;
+                into.reserve(AT_ONCE);
+                match errors.try_read_buf(into) {
                     Err(error) if is_passing(&error) => {}
                     read => return read,
                 }

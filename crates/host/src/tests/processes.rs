@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use windlass_core::{
-    Access, ChangedTo, Confinement, Files as _, Level, NetworkAccess, ProcessEnd, ProcessRequest,
-    Processes as _, Program, Stdin, TerminalSize, ToolError,
+    Access, ChangedTo, Confinement, Errors, Files as _, Level, NetworkAccess, ProcessEnd,
+    ProcessRequest, Processes as _, Program, Stdin, TerminalSize, ToolError,
 };
 
 use crate::{LocalFiles, LocalProcesses, ProcessSettings};
@@ -213,4 +213,22 @@ fn hosts_that_are_named_are_reached_and_no_others() {
     let direct = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null || echo refused");
     assert_eq!(ground.shell(&direct).1, "refused\n");
     assert!(ground.shell("echo $https_proxy").1.contains(":3128"));
+}
+
+#[test]
+fn errors_can_be_kept_apart() {
+    let ground = Ground::new(Level::ReadOnly);
+    let script = "echo out; echo err >&2; head -c 200000 /dev/zero >&2; exit 2";
+    let request = ProcessRequest { errors: Errors::Apart, ..ground.request(script) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (printed, errors, end) = runtime.block_on(async {
+        let process = ground.processes.start(&request).unwrap();
+        let (mut printed, mut errors) = (Vec::new(), Vec::new());
+        let all_printed = async { while process.read(&mut printed).await.unwrap() > 0 {} };
+        let all_errors = async { while process.read_errors(&mut errors).await.unwrap() > 0 {} };
+        tokio::join!(all_printed, all_errors);
+        (printed, errors, process.ended().await)
+    });
+    assert_eq!((printed.as_slice(), end), (b"out\n".as_slice(), ProcessEnd::Exited(2)));
+    assert!(errors.starts_with(b"err\n") && errors.len() == 200_004, "{}", errors.len());
 }

@@ -167,6 +167,7 @@ impl Place {
             directory: self.workspace(),
             stdin: None,
             output: write.as_fd(),
+            errors: None,
             terminal: false,
             view: self.view.clone(),
             fence: self.fence.clone(),

@@ -70,6 +70,15 @@ impl Place {
         Self { folder, windlass, session }
     }
 
+    /// The same place with something else said to the builder, in a new session.
+    pub(crate) fn reopened(self, configure: impl FnOnce(Builder) -> Builder) -> Self {
+        let Self { folder, windlass, .. } = self;
+        drop(windlass);
+        let windlass = configure(builder(folder.path())).build().expect("a workspace");
+        let session = windlass.new_session();
+        Self { folder, windlass, session }
+    }
+
     pub(crate) fn workspace(&self) -> PathBuf {
         self.folder.path().join("work").canonicalize().expect("the workspace")
     }

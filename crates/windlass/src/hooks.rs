@@ -1,0 +1,94 @@
+//! Programs as hooks: JSON on their standard input, JSON or an exit code as their answer.
+//!
+//! Whatever file a hook was written in (ours, or that of Claude Code, Hex or Hygge), it becomes one [`HookDefinition`]. Its command
+//! line is what the file says and nothing else: what a model wrote reaches the program as data, never as part of a command. It runs
+//! in the sandbox, by default without a way to change anything, and is dead with all that it started when its time is over.
+
+mod answering;
+mod definition;
+mod file;
+mod matching;
+mod pins;
+mod running;
+mod telling;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::{BoxFuture, Hook, HookAnswer, HookEvent, HookVerdict, Moment, ToolError};
+use windlass_tools::Author;
+
+pub use definition::{HookCommand, HookDefinition, HookShape};
+pub use file::HookFile;
+pub use matching::HookMatcher;
+pub use pins::{Pin, named_files};
+pub(crate) use running::Runner;
+
+/// A hook that is a program.
+pub(crate) struct CommandHook {
+    definition: HookDefinition,
+    runner: Arc<Runner>,
+}
+
+impl CommandHook {
+    pub(crate) fn new(definition: HookDefinition, runner: Arc<Runner>) -> Self {
+        Self { definition, runner }
+    }
+
+    async fn ask(&self, event: HookEvent<'_>) -> Result<HookAnswer, ToolError> {
+        let mut all: Option<HookAnswer> = None;
+        let tellings = telling::tellings(&self.definition, &event).map_err(ToolError::failed)?;
+        let is_one = tellings.len() == 1;
+        for told in tellings {
+            let ran = self.runner.run(&self.definition, &told).await?;
+            let answer =
+                answering::answer(&self.definition, &event, &ran).map_err(ToolError::failed)?;
+            if !is_one && (answer.input.is_some() || answer.output.is_some()) {
+                return Err(ToolError::failed(
+                    "it wants to change a call that touches several files, of which it was told one at a time",
+                ));
+            }
+            let is_no = matches!(answer.verdict, HookVerdict::Deny(_) | HookVerdict::Stop(_));
+            all = Some(match all {
+                Some(others) => answering::stricter(others, answer),
+                None => answer,
+            });
+            if is_no {
+                break;
+            }
+        }
+        let mut all = all.unwrap_or_default();
+        all.input = all.input.map(|input| telling::restored(&self.definition, &event, input));
+        Ok(all)
+    }
+}
+
+impl Hook for CommandHook {
+    fn name(&self) -> &str {
+        &self.definition.name
+    }
+
+    fn hears(&self, event: &HookEvent<'_>) -> bool {
+        event.what.moment() == self.definition.moment && self.definition.matcher.matches(event)
+    }
+
+    fn is_gate(&self, moment: Moment) -> bool {
+        self.definition.gate.unwrap_or_else(|| moment.is_gate())
+    }
+
+    fn may_allow(&self) -> bool {
+        self.definition.author == Author::Person
+    }
+
+    fn time_limit(&self) -> Duration {
+        self.definition.timeout
+    }
+
+    fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+        Box::pin(async move {
+            let answer = self.ask(event).await?;
+            // What was said to run on its own has no say.
+            Ok(if self.definition.is_heard { answer } else { HookAnswer::go_on() })
+        })
+    }
+}

@@ -1,0 +1,247 @@
+//! What a hook's program answers: by its exit code, or by one JSON object in any of the forms that there are.
+//!
+//! An answer that is not understood is no answer: the error says why, and the engine knows what that means for a gate.
+
+use serde_json::{Map, Value};
+use windlass_core::{HookAnswer, HookEvent, HookVerdict, Moment, Output, ProcessEnd, plain, quote};
+
+use super::running::Ran;
+use super::{HookDefinition, HookShape};
+
+/// How much of what a program complains about is a reason.
+const LONGEST_REASON: usize = 1 << 10;
+
+type Fields = Map<String, Value>;
+
+/// What a program that has ended wants to happen.
+pub(super) fn answer(
+    hook: &HookDefinition,
+    event: &HookEvent<'_>,
+    ran: &Ran,
+) -> Result<HookAnswer, String> {
+    let moment = event.what.moment();
+    match ran.end {
+        ProcessEnd::Exited(0) => printed(hook, moment, &ran.printed),
+        ProcessEnd::Exited(2) => Ok(HookAnswer::deny(reason(&ran.errors, "exit code 2"))),
+        ProcessEnd::Exited(code) if hook.shape == HookShape::Hygge => {
+            Ok(HookAnswer::deny(reason(&ran.errors, &format!("exit code {code}"))))
+        }
+        end => Err(match reason(&ran.errors, "") {
+            said if said.is_empty() => end.to_string(),
+            said => format!("{end}: {said}"),
+        }),
+    }
+}
+
+/// What was complained about, as one may show it.
+fn reason(errors: &[u8], otherwise: &str) -> String {
+    let text = plain(errors);
+    let text = text.trim();
+    if text.is_empty() {
+        return otherwise.to_owned();
+    }
+    let end = text.floor_char_boundary(LONGEST_REASON);
+    text.get(..end).unwrap_or(text).to_owned()
+}
+
+fn printed(hook: &HookDefinition, moment: Moment, printed: &[u8]) -> Result<HookAnswer, String> {
+    let text =
+        std::str::from_utf8(printed).map_err(|_| "what it printed is not UTF-8".to_owned())?;
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(HookAnswer::go_on());
+    }
+    let takes_text = matches!(hook.shape, HookShape::Claude | HookShape::Hex);
+    if takes_text && !text.starts_with('{') {
+        // Others show such a text to the model at the beginning of something, and to nobody else.
+        return Ok(match moment {
+            Moment::SessionStart | Moment::PromptSubmit => HookAnswer::go_on().with_context(text),
+            _ => HookAnswer::go_on(),
+        });
+    }
+    match serde_json::from_str(text) {
+        Ok(Value::Object(mut fields)) => said(hook, moment, &mut fields),
+        Ok(_) => Err("what it printed is JSON, but not an object".to_owned()),
+        Err(error) => {
+            let begin: String = text.chars().take(80).collect();
+            Err(format!("what it printed is not JSON ({error}): {}", quote::visible(&begin)))
+        }
+    }
+}
+
+fn said(hook: &HookDefinition, moment: Moment, fields: &mut Fields) -> Result<HookAnswer, String> {
+    let mut more = match fields.remove("hookSpecificOutput") {
+        None => Fields::new(),
+        Some(Value::Object(more)) => more,
+        Some(_) => return Err("`hookSpecificOutput` is not an object".to_owned()),
+    };
+    more.remove("hookEventName");
+    fields.remove("suppressOutput");
+    let mut answer =
+        HookAnswer { verdict: verdict(hook, fields, &mut more)?, ..HookAnswer::go_on() };
+    answer.input = object(fields, &mut more, &["input", "modified_tool_input", "updatedInput"])?;
+    answer.context =
+        text_of(fields, &mut more, &["context", "additionalContext", "system_prompt_append"])?;
+    answer.text = text_of(fields, &mut more, &["text", "modified_message"])?;
+    answer.message = text_of(fields, &mut more, &["message", "systemMessage"])?;
+    answer.output = output(fields, &mut more)?;
+    let unknown: Vec<&str> = fields.keys().chain(more.keys()).map(String::as_str).collect();
+    if !unknown.is_empty() {
+        let unknown = unknown.join("`, `");
+        let note = format!("fields of its answer that are not known: `{unknown}`");
+        answer.message =
+            Some(answer.message.map_or_else(|| note.clone(), |said| format!("{said}; {note}")));
+    }
+    if answer.output.is_some() && moment != Moment::PostTool {
+        return Err(format!("it wants to change an output, and at {moment} there is none"));
+    }
+    if answer.input.is_some() && moment != Moment::PreTool {
+        return Err(format!(
+            "it wants to change arguments, which can be done at pre_tool, not at {moment}"
+        ));
+    }
+    Ok(answer)
+}
+
+/// What is said about whether it may happen. Where several things are said, the strictest counts.
+fn verdict(
+    hook: &HookDefinition,
+    fields: &mut Fields,
+    more: &mut Fields,
+) -> Result<HookVerdict, String> {
+    let why = text_of(fields, more, &["reason", "permissionDecisionReason"])?;
+    let stop_why = text_of(fields, more, &["stopReason"])?;
+    let mut strictest = HookVerdict::GoOn;
+    let mut said = |word: &str, why: Option<&String>| {
+        let why = || why.cloned().unwrap_or_else(|| "it gives no reason".to_owned());
+        let verdict = match word {
+            "continue" | "modify" => HookVerdict::GoOn,
+            // There it only means that the hook has nothing against it.
+            "allow" if hook.shape == HookShape::Hygge => HookVerdict::GoOn,
+            "allow" | "approve" => HookVerdict::Allow,
+            "ask" => HookVerdict::Ask(why()),
+            "deny" | "block" => HookVerdict::Deny(why()),
+            "stop" => HookVerdict::Stop(why()),
+            other => return Err(format!("there is no decision `{}`", quote::visible(other))),
+        };
+        if rank(&verdict) > rank(&strictest) {
+            strictest = verdict;
+        }
+        Ok(())
+    };
+    for value in
+        [fields.remove("decision"), more.remove("permissionDecision"), more.remove("decision")]
+    {
+        match value {
+            None | Some(Value::Null) => {}
+            Some(Value::String(word)) => said(&word, why.as_ref())?,
+            // That of a permission request.
+            Some(Value::Object(mut decision)) => {
+                let message = text_of(&mut decision, &mut Fields::new(), &["message"])?;
+                let ends = decision.remove("interrupt") == Some(Value::Bool(true));
+                match decision.remove("behavior") {
+                    Some(Value::String(word)) if ends && word == "deny" => {
+                        said("stop", message.as_ref())?;
+                    }
+                    Some(Value::String(word)) => said(&word, message.as_ref())?,
+                    _ => return Err("its decision has no `behavior`".to_owned()),
+                }
+                if let Some(input) = decision.remove("updatedInput") {
+                    more.insert("updatedInput".into(), input);
+                }
+            }
+            Some(_) => return Err("its decision is not a text".to_owned()),
+        }
+    }
+    match fields.remove("continue") {
+        None | Some(Value::Bool(true)) => {}
+        Some(Value::Bool(false)) => said("stop", stop_why.as_ref().or(why.as_ref()))?,
+        Some(_) => return Err("`continue` is neither true nor false".to_owned()),
+    }
+    Ok(strictest)
+}
+
+fn rank(verdict: &HookVerdict) -> u8 {
+    match verdict {
+        HookVerdict::GoOn => 0,
+        HookVerdict::Allow => 1,
+        HookVerdict::Ask(_) => 2,
+        HookVerdict::Deny(_) => 3,
+        HookVerdict::Stop(_) => 4,
+    }
+}
+
+/// Both answers as one: the stricter verdict, and all that is said.
+pub(super) fn stricter(one: HookAnswer, other: HookAnswer) -> HookAnswer {
+    let joined = |one: Option<String>, other: Option<String>| match (one, other) {
+        (Some(one), Some(other)) if one != other => Some(format!("{one}\n{other}")),
+        (one, other) => one.or(other),
+    };
+    let verdict = match (one.verdict, other.verdict) {
+        // A yes for one file is none for the next.
+        (HookVerdict::GoOn, HookVerdict::Allow) | (HookVerdict::Allow, HookVerdict::GoOn) => {
+            HookVerdict::GoOn
+        }
+        (one, other) if rank(&one) >= rank(&other) => one,
+        (_, other) => other,
+    };
+    HookAnswer {
+        verdict,
+        input: other.input.or(one.input),
+        text: other.text.or(one.text),
+        output: other.output.or(one.output),
+        context: joined(one.context, other.context),
+        message: joined(one.message, other.message),
+    }
+}
+
+/// The first of these fields, which must be a text.
+fn text_of(
+    fields: &mut Fields,
+    more: &mut Fields,
+    keys: &[&str],
+) -> Result<Option<String>, String> {
+    match take(fields, more, keys) {
+        None | Some((_, Value::Null)) => Ok(None),
+        Some((_, Value::String(text))) => Ok(Some(text).filter(|text| !text.is_empty())),
+        Some((key, _)) => Err(format!("`{key}` is not a text")),
+    }
+}
+
+/// The first of these fields, which must be an object.
+fn object(fields: &mut Fields, more: &mut Fields, keys: &[&str]) -> Result<Option<Value>, String> {
+    match take(fields, more, keys) {
+        None | Some((_, Value::Null)) => Ok(None),
+        Some((_, value @ Value::Object(_))) => Ok(Some(value)),
+        Some((key, _)) => Err(format!("`{key}` is not an object")),
+    }
+}
+
+/// Another output: a text, or an object as a hook is told of one.
+fn output(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>, String> {
+    let keys = ["output", "modified_tool_result", "updatedToolOutput", "updatedMCPToolOutput"];
+    match take(fields, more, &keys) {
+        None | Some((_, Value::Null)) => Ok(None),
+        Some((_, Value::String(text))) => Ok(Some(Output::text(text))),
+        Some((key, Value::Object(mut output))) => {
+            let is_error = output.remove("is_error") == Some(Value::Bool(true));
+            match output.remove("content") {
+                Some(Value::String(text)) => Ok(Some(Output { is_error, ..Output::text(text) })),
+                _ => Err(format!("`{key}` has no `content` that is a text")),
+            }
+        }
+        Some((key, _)) => Err(format!("`{key}` is neither a text nor an object")),
+    }
+}
+
+fn take<'k>(fields: &mut Fields, more: &mut Fields, keys: &[&'k str]) -> Option<(&'k str, Value)> {
+    let mut found = None;
+    for key in keys {
+        // All are taken out, so that none of them counts as unknown.
+        for place in [&mut *fields, &mut *more] {
+            let value = place.remove(*key);
+            found = found.or(value.map(|value| (*key, value)));
+        }
+    }
+    found
+}

@@ -1,0 +1,301 @@
+//! One hook of a file: its command, of what it hears, and what it may.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use windlass_core::{Kinds, Level, Moment, quote};
+use windlass_tools::Author;
+
+use super::{Fields, Reader};
+use crate::hooks::matching::{PathMatch, names, stars_of_regex};
+use crate::hooks::{HookCommand, HookDefinition, HookMatcher, HookShape};
+
+impl Reader<'_> {
+    /// One hook for one event.
+    pub(super) fn entry(
+        &mut self,
+        place: &str,
+        moment: Moment,
+        shape: HookShape,
+        mut entry: Fields,
+        matcher: Option<&str>,
+    ) {
+        for known in ["description", "statusMessage", "fail_closed"] {
+            entry.remove(known);
+        }
+        match entry.remove("type") {
+            None => {}
+            Some(kind) if kind == "command" => {}
+            Some(kind) => {
+                return self.warn(
+                    place,
+                    &format!("hooks of the type {kind} are not run; only commands are"),
+                );
+            }
+        }
+        let Some(command) = self.command(place, moment, &mut entry) else { return };
+        let matcher = self.matcher(place, moment, &mut entry, matcher);
+        let (gate, is_heard) = self.weight(place, moment, &mut entry);
+        let path = quote::path(&self.file.path);
+        let name = match entry.remove("name") {
+            Some(Value::String(name)) => format!("{} ({path})", quote::visible(&name)),
+            _ => format!("{} ({path})", quote::visible(&command.to_string())),
+        };
+        let hook = HookDefinition {
+            name,
+            path: self.file.path.clone(),
+            author: self.file.author,
+            shape,
+            moment,
+            matcher,
+            command,
+            environment: self.environment(place, &mut entry),
+            timeout: self.timeout(place, shape, &mut entry),
+            gate,
+            is_heard,
+            sandbox: self.sandbox(place, &mut entry),
+            pins: Vec::new(),
+        };
+        self.unknown(place, &entry);
+        self.hooks.push(hook);
+    }
+
+    fn command(&mut self, place: &str, moment: Moment, entry: &mut Fields) -> Option<HookCommand> {
+        let words = |values: &[Value]| -> Option<Vec<String>> {
+            values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
+        };
+        let command = match (entry.remove("command"), entry.remove("args")) {
+            (Some(Value::String(text)), None) if !text.trim().is_empty() => {
+                Some(HookCommand::Shell(text))
+            }
+            (Some(Value::String(program)), Some(Value::Array(arguments))) => {
+                words(&arguments).map(|mut all| {
+                    all.insert(0, program);
+                    HookCommand::Words(all)
+                })
+            }
+            (Some(Value::Array(all)), None) if !all.is_empty() => {
+                words(&all).map(HookCommand::Words)
+            }
+            _ => None,
+        };
+        if command.is_none() && moment.is_gate() {
+            self.warn(place, "its `command` is neither a text nor a list of words; it refuses everything that it is asked");
+            return Some(HookCommand::Words(Vec::new()));
+        }
+        if command.is_none() {
+            self.warn(place, "its `command` is neither a text nor a list of words; it is left out");
+        }
+        command
+    }
+
+    fn matcher(
+        &mut self,
+        place: &str,
+        moment: Moment,
+        entry: &mut Fields,
+        tools: Option<&str>,
+    ) -> HookMatcher {
+        let is_call =
+            matches!(moment, Moment::PreTool | Moment::PostTool | Moment::PermissionRequest);
+        let mut matcher = HookMatcher::default();
+        if let Some(tools) = tools {
+            if is_call {
+                matcher.tools = self.names(place, tools);
+            } else if !matches!(tools, "" | "*") {
+                self.warn(place, &format!("`matcher` says nothing about {moment}"));
+            }
+        }
+        let mut given = match entry.remove("match") {
+            None => return matcher,
+            Some(Value::Object(given)) => given,
+            Some(_) => {
+                self.warn(place, "`match` is not an object; the hook is told of everything");
+                return matcher;
+            }
+        };
+        for key in ["tool", "toolName"] {
+            if let Some(tool) = self.text(place, &mut given, key) {
+                matcher.tools = self.names(place, &tool);
+            }
+        }
+        if let Some(agent) = self.text(place, &mut given, "agent") {
+            matcher.agents = self.names(place, &agent);
+        }
+        if let Some(effect) = self.text(place, &mut given, "effect") {
+            matcher.effects = self.effects(place, &effect);
+        }
+        if let Some(path) = self.text(place, &mut given, "path") {
+            match PathMatch::rule(&path) {
+                Ok(path) => matcher.paths.push(path),
+                Err(why) => {
+                    self.warn(place, &format!("`path`: {why}; the hook is told of every path"));
+                }
+            }
+        }
+        if let Some(regex) = self.text(place, &mut given, "filePattern") {
+            match stars_of_regex(&regex) {
+                Some(stars) => matcher.paths.push(PathMatch::Stars(stars)),
+                None => self.warn(
+                    place,
+                    &format!("`filePattern`: `{regex}` is more than letters and `.*`; the hook is told of every path"),
+                ),
+            }
+        }
+        match given.remove("isSubagent") {
+            None => {}
+            Some(Value::Bool(is)) => matcher.subagent = Some(is),
+            Some(_) => self.warn(place, "`isSubagent` is neither true nor false"),
+        }
+        self.unknown(&format!("{place}.match"), &given);
+        matcher
+    }
+
+    /// Whether it must have agreed, and whether it has a say at all.
+    fn weight(&mut self, place: &str, moment: Moment, entry: &mut Fields) -> (Option<bool>, bool) {
+        let mut gate = self.flag(place, entry, "gate");
+        if self.flag(place, entry, "ignoreFailure") == Some(true) {
+            gate = Some(false);
+        }
+        let is_async = self.flag(place, entry, "async") == Some(true)
+            || entry.remove("mode").is_some_and(|mode| mode == "async");
+        if is_async && moment.is_gate() {
+            self.warn(place, &format!("at {moment} it is waited for, although it says `async`"));
+            return (gate, true);
+        }
+        (if is_async { Some(false) } else { gate }, !is_async)
+    }
+
+    fn timeout(&mut self, place: &str, shape: HookShape, entry: &mut Fields) -> Duration {
+        let given = match entry.remove("timeout") {
+            None => return HookDefinition::USUAL_TIMEOUT,
+            Some(Value::Number(number)) if shape == HookShape::Hex => {
+                number.as_f64().map(|milliseconds| milliseconds / 1000.0)
+            }
+            Some(Value::Number(number)) => number.as_f64(),
+            Some(Value::String(text)) => seconds(&text),
+            Some(_) => None,
+        };
+        let given = given
+            .filter(|seconds| *seconds > 0.0)
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        match given {
+            Some(given) if given <= HookDefinition::LONGEST_TIMEOUT => given,
+            Some(_) => {
+                self.warn(place, "`timeout` is more than 60 s, which is the most; it gets 60 s");
+                HookDefinition::LONGEST_TIMEOUT
+            }
+            None => {
+                self.warn(place, "`timeout` is not a number of seconds; it gets 5 s");
+                HookDefinition::USUAL_TIMEOUT
+            }
+        }
+    }
+
+    fn sandbox(&mut self, place: &str, entry: &mut Fields) -> Level {
+        let Some(text) = self.text(place, entry, "sandbox") else { return Level::ReadOnly };
+        match text.parse() {
+            Ok(Level::ReadOnly) => Level::ReadOnly,
+            Ok(_) if self.file.author == Author::Workspace => {
+                self.warn(
+                    place,
+                    "`sandbox`: a hook of a workspace cannot change anything; it is read-only",
+                );
+                Level::ReadOnly
+            }
+            Ok(Level::Staged) => {
+                self.warn(
+                    place,
+                    "`sandbox`: nobody is asked about what a hook changes; it is read-only",
+                );
+                Level::ReadOnly
+            }
+            Ok(level) => level,
+            Err(why) => {
+                self.warn(place, &format!("{why}; it is read-only"));
+                Level::ReadOnly
+            }
+        }
+    }
+
+    fn environment(&mut self, place: &str, entry: &mut Fields) -> Vec<(String, String)> {
+        let given = match entry.remove("env") {
+            None => return Vec::new(),
+            Some(Value::Object(given)) => given,
+            Some(_) => {
+                self.warn(place, "`env` is not an object");
+                return Vec::new();
+            }
+        };
+        let mut variables = Vec::new();
+        for (name, value) in given {
+            let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+            match value.as_str() {
+                Some(value) if is_name && !value.contains('\0') => {
+                    variables.push((name, value.to_owned()));
+                }
+                _ => self.warn(place, &format!("`env`: `{}` is left out", quote::visible(&name))),
+            }
+        }
+        variables
+    }
+
+    fn names(&mut self, place: &str, text: &str) -> Option<Vec<String>> {
+        names(text).unwrap_or_else(|why| {
+            self.warn(place, &format!("{why}; the hook is told of everything"));
+            None
+        })
+    }
+
+    fn effects(&mut self, place: &str, text: &str) -> Option<Kinds> {
+        let mut kinds = Kinds::NONE;
+        for name in text.split('|').map(str::trim) {
+            let Some(kind) = Kinds::named(name) else {
+                let known = Kinds::ALL.names().join(", ");
+                self.warn(
+                    place,
+                    &format!("there is no effect `{name}`: it is one of {known}; the hook is told of every effect"),
+                );
+                return None;
+            };
+            kinds = kinds | kind;
+        }
+        Some(kinds)
+    }
+
+    fn text(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<String> {
+        let value = fields.remove(key)?;
+        if !value.is_string() {
+            self.warn(place, &format!("`{key}` is not a text"));
+        }
+        value.as_str().map(str::to_owned)
+    }
+
+    fn flag(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<bool> {
+        let value = fields.remove(key)?;
+        if !value.is_boolean() {
+            self.warn(place, &format!("`{key}` is neither true nor false"));
+        }
+        value.as_bool()
+    }
+
+    pub(super) fn unknown(&mut self, place: &str, rest: &Fields) {
+        for key in rest.keys() {
+            self.warn(place, &format!("unknown field `{}`", quote::visible(key)));
+        }
+    }
+}
+
+/// `5`, `5s`, `500ms`, `1m`.
+fn seconds(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        _ => return None,
+    };
+    number.parse::<f64>().ok().map(|number| number * factor)
+}

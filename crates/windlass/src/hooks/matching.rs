@@ -1,0 +1,290 @@
+//! Of which events a hook wants to hear: by tool, by effect, by path, by agent.
+//!
+//! Without regular expressions: names and paths with stars. What cannot be understood is taken to match, since a gate that is asked
+//! too often does less harm than one that is not asked.
+
+use std::path::{Path, PathBuf};
+
+use windlass_core::{Effect, Effects, HookEvent, Kinds, PathPattern, Reach, Rule};
+
+/// Which events a hook hears of; everything that is given must fit.
+///
+/// ```
+/// use windlass::HookMatcher;
+/// assert!(HookMatcher::default().is_for_tool("bash"), "everything");
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct HookMatcher {
+    /// Names of tools, with stars.
+    pub(super) tools: Option<Vec<String>>,
+    pub(super) effects: Option<Kinds>,
+    pub(super) paths: Vec<PathMatch>,
+    /// Names of agents, with stars.
+    pub(super) agents: Option<Vec<String>>,
+    /// Whether it is about sub-agents only, or about none.
+    pub(super) subagent: Option<bool>,
+}
+
+/// A pattern for paths.
+#[derive(Debug, Clone)]
+pub(super) enum PathMatch {
+    /// As in a rule, with the part of it that has no stars.
+    Rule(Box<Rule>, PathBuf),
+    /// A text with stars that cross slashes.
+    Stars(String),
+}
+
+impl HookMatcher {
+    /// Whether it hears of calls of this tool.
+    pub fn is_for_tool(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|names| names.iter().any(|name| stars(name, tool)))
+    }
+
+    pub(super) fn matches(&self, event: &HookEvent<'_>) -> bool {
+        let agent = event.session.agent();
+        let is_agent =
+            self.agents.as_ref().is_none_or(|names| names.iter().any(|name| stars(name, agent)));
+        let is_below =
+            self.subagent.is_none_or(|wanted| wanted == event.session.parent().is_some());
+        let Some(call) = event.what.call() else { return is_agent && is_below };
+        is_agent
+            && is_below
+            && self.is_for_tool(call.tool)
+            && self.effects.is_none_or(|kinds| call.effects.kinds().intersects(kinds))
+            && self.is_for_paths(call.effects, event.workspace)
+    }
+
+    fn is_for_paths(&self, effects: &Effects, workspace: &Path) -> bool {
+        if self.paths.is_empty() {
+            return true;
+        }
+        touched(effects).any(|at| self.paths.iter().any(|path| path.matches(at, workspace)))
+    }
+}
+
+/// The files that a call touches, as far as it says so.
+pub(super) fn touched(effects: &Effects) -> impl Iterator<Item = &PathPattern> {
+    effects.iter().filter_map(|effect| match effect {
+        Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => Some(at),
+        _ => None,
+    })
+}
+
+impl PathMatch {
+    /// A pattern as rules have it.
+    pub(super) fn rule(pattern: &str) -> Result<Self, String> {
+        let rule: Rule = format!("read {pattern}")
+            .parse()
+            .map_err(|error: windlass_core::RuleError| error.why)?;
+        let plain = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
+        // The last part may go on with what the star stands for.
+        let fixed = if plain.len() == pattern.len() {
+            plain
+        } else {
+            plain.rsplit_once('/').map_or("", |(above, _)| above)
+        };
+        Ok(Self::Rule(Box::new(rule), PathBuf::from(fixed)))
+    }
+
+    fn matches(&self, at: &PathPattern, workspace: &Path) -> bool {
+        match self {
+            Self::Rule(rule, fixed) => {
+                // A tree may have in it what is meant.
+                let may_hold = || {
+                    at.overlaps(&PathPattern::tree(windlass_core::normalize(
+                        &workspace.join(fixed),
+                    )))
+                };
+                rule.matches(&Effect::Read(at.clone()), workspace)
+                    || (at.reach == Reach::Tree && may_hold())
+            }
+            Self::Stars(pattern) => {
+                let inside = at.path.strip_prefix(workspace).unwrap_or(&at.path);
+                at.reach == Reach::Tree
+                    || [&at.path, inside].iter().any(|path| stars(pattern, &path.to_string_lossy()))
+            }
+        }
+    }
+}
+
+/// Whether a text fits a pattern in which every star stands for anything.
+pub(super) fn stars(pattern: &str, text: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let parts: Vec<&str> = parts.collect();
+    let Some((last, between)) = parts.split_last() else { return rest.is_empty() };
+    for part in between {
+        match rest.find(part) {
+            Some(at) => rest = rest.get(at + part.len()..).unwrap_or_default(),
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+/// What other systems call our tools.
+const NAMES: &[(&str, &[&str])] = &[
+    ("Bash", &["bash"]),
+    ("Read", &["read"]),
+    ("Write", &["write", "patch"]),
+    ("Edit", &["edit", "patch"]),
+    ("MultiEdit", &["edit", "patch"]),
+    ("Grep", &["grep"]),
+    ("Glob", &["glob"]),
+    ("LS", &["list"]),
+    ("WebFetch", &["web_fetch"]),
+    ("WebSearch", &["web_search"]),
+    ("TodoWrite", &["todo"]),
+    ("Task", &["task"]),
+    ("read_file", &["read"]),
+    ("write_file", &["write", "patch"]),
+    ("edit_file", &["edit", "patch"]),
+    ("list_directory", &["list"]),
+    ("webfetch", &["web_fetch"]),
+];
+
+/// What Claude Code calls one of our tools.
+pub(super) fn claude_name(tool: &str) -> &str {
+    match tool {
+        // A change of several files is what comes nearest.
+        "patch" => "Edit",
+        _ => NAMES
+            .iter()
+            .find(|(name, ours)| {
+                ours.first() == Some(&tool) && name.starts_with(|first: char| first.is_uppercase())
+            })
+            .map_or(tool, |(name, _)| name),
+    }
+}
+
+/// The names of `a|b`, each as one of ours. `None` stands for all of them; the error says what is not understood.
+pub(super) fn names(text: &str) -> Result<Option<Vec<String>>, String> {
+    let text = text.trim();
+    let text = text.strip_prefix('^').unwrap_or(text);
+    let text = text.strip_suffix('$').unwrap_or(text);
+    let text = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
+    if matches!(text, "" | "*" | ".*") {
+        return Ok(None);
+    }
+    let mut names = Vec::new();
+    for name in text.split('|') {
+        let name = name.trim().replace(".*", "*");
+        if name.is_empty() || name.contains(|c: char| !(c.is_alphanumeric() || "_-*/:".contains(c)))
+        {
+            return Err(format!(
+                "`{text}` is not a list of names with stars, such as `Edit|Write` or `mcp__*`"
+            ));
+        }
+        let ours =
+            NAMES.iter().filter(|(known, _)| stars(&name, known)).flat_map(|(_, ours)| *ours);
+        names.extend(ours.map(ToString::to_string));
+        names.push(name);
+    }
+    Ok(Some(names))
+}
+
+/// A regular expression for paths as a text with stars, if it is one that can be written so.
+pub(super) fn stars_of_regex(regex: &str) -> Option<String> {
+    let (begins, rest) = regex.strip_prefix('^').map_or((false, regex), |rest| (true, rest));
+    let (ends, rest) = rest.strip_suffix('$').map_or((false, rest), |rest| (true, rest));
+    let mut stars = String::from(if begins { "" } else { "*" });
+    let mut letters = rest.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next()? {
+                escaped if escaped.is_alphanumeric() => return None,
+                '*' => return None,
+                escaped => stars.push(escaped),
+            },
+            '.' => match letters.peek() {
+                Some('*' | '+') => {
+                    letters.next();
+                    stars.push('*');
+                }
+                _ => return None,
+            },
+            '*' | '+' | '?' | '[' | ']' | '(' | ')' | '{' | '}' | '|' | '^' | '$' => return None,
+            other => stars.push(other),
+        }
+    }
+    stars.push_str(if ends { "" } else { "*" });
+    Some(stars)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_with_stars() {
+        for (pattern, text, fits) in [
+            ("bash", "bash", true),
+            ("bash", "bash2", false),
+            ("*", "", true),
+            ("web_*", "web_fetch", true),
+            ("*_fetch", "web_fetch", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-c", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(stars(pattern, text), fits, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn names_of_others_are_ours() {
+        let is_for = |text: &str, tool: &str| {
+            let tools = names(text).expect(text);
+            HookMatcher { tools, ..HookMatcher::default() }.is_for_tool(tool)
+        };
+        for (text, tool, is) in [
+            ("Bash", "bash", true),
+            ("Edit|Write", "write", true),
+            ("Edit|Write", "patch", true),
+            ("^(Edit|MultiEdit)$", "edit", true),
+            ("Write", "bash", false),
+            ("", "bash", true),
+            ("*", "bash", true),
+            ("mcp__.*", "mcp__github__search", true),
+            ("Web.*", "web_fetch", true),
+            ("read_file", "read", true),
+        ] {
+            assert_eq!(is_for(text, tool), is, "{text} {tool}");
+        }
+        assert!(names("Edit[").is_err());
+    }
+
+    #[test]
+    fn regular_expressions_that_are_only_stars() {
+        for (regex, stars) in [
+            (r"\.go$", Some("*.go")),
+            (r"^src/.*\.rs$", Some("src/*.rs")),
+            ("test", Some("*test*")),
+            (r"\d+", None),
+            ("a|b", None),
+            ("a.b", None),
+        ] {
+            assert_eq!(stars_of_regex(regex).as_deref(), stars, "{regex}");
+        }
+    }
+
+    #[test]
+    fn paths_of_calls() {
+        let workspace = Path::new("/w");
+        let file = |path: &str| PathPattern::file(path);
+        let tree = |path: &str| PathPattern::tree(path);
+        for (pattern, at, is) in [
+            ("src/**", file("/w/src/a/b.rs"), true),
+            ("src/**", file("/w/docs/a"), false),
+            ("src/*.rs", tree("/w"), true),
+            ("src/*.rs", tree("/w/docs"), false),
+            ("src", file("/w/src/a"), true),
+            ("/etc/**", file("/etc/hosts"), true),
+            ("**/*.pem", tree("/w/keys"), true),
+        ] {
+            let path = PathMatch::rule(pattern).expect(pattern);
+            assert_eq!(path.matches(&at, workspace), is, "{pattern} {at:?}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! The files that hooks are written in: what is understood, and what is said of the rest.
+
+use std::time::Duration;
+
+use windlass::{Author, HookCommand, HookFile, HookShape, Level, Moment};
+
+/// The hooks of a file in one line each, and the warnings.
+fn read(shape: HookShape, author: Author, name: &str, content: &str) -> (Vec<String>, Vec<String>) {
+    let (hooks, warnings) =
+        HookFile { path: name.into(), text: content.into(), author, shape }.read();
+    let line = |hook: &windlass::HookDefinition| {
+        let kind = match hook.command {
+            HookCommand::Words(_) => "words",
+            HookCommand::Shell(_) => "shell",
+        };
+        let gate = hook.gate.map_or("usual", |gate| if gate { "gate" } else { "open" });
+        format!("{} {kind} {} {gate} {:?}", hook.moment, hook.command, hook.timeout)
+    };
+    (hooks.iter().map(line).collect(), warnings)
+}
+
+#[test]
+fn our_own() {
+    let content = r#"
+mode = "ask"
+[[hooks]]
+event = "pre_tool"
+command = ["./check.sh", "--fast"]
+match = { tool = "bash", effect = "exec", path = "src/**", agent = "main" }
+timeout = 10
+gate = false
+[[hooks]]
+event = ["session_start", "session_end"]
+command = "date"
+[[hooks]]
+event = "pre_tol"
+command = "x"
+[[hooks]]
+event = "post_tool"
+command = "x"
+tiemout = 3
+timeout = 500
+match = { tool = "[", effect = "fly", pth = "x" }
+[[hooks]]
+event = "pre_tool"
+[[hooks]]
+event = "stop"
+"#;
+    let (hooks, warnings) = read(HookShape::Windlass, Author::Person, "config.toml", content);
+    assert_eq!(
+        hooks,
+        [
+            "pre_tool words ./check.sh --fast open 10s",
+            "session_start shell date usual 5s",
+            "session_end shell date usual 5s",
+            "post_tool shell x usual 60s",
+            "pre_tool words  usual 5s",
+        ]
+    );
+    for (warning, begin) in warnings.iter().zip([
+        "config.toml: hooks[2]: there is no event `pre_tol`; did you mean `pre_tool`?",
+        "config.toml: hooks[3]: `[` is not a list of names",
+        "config.toml: hooks[3]: there is no effect `fly`",
+        "config.toml: hooks[3].match: unknown field `pth`",
+        "config.toml: hooks[3]: `timeout` is more than 60 s",
+        "config.toml: hooks[3]: unknown field `tiemout`",
+        "config.toml: hooks[4]: its `command` is neither a text nor a list of words; it refuses",
+        "config.toml: hooks[5]: its `command` is neither a text nor a list of words; it is left out",
+    ]) {
+        assert!(warning.starts_with(begin), "{warning}");
+    }
+    assert_eq!(warnings.len(), 8, "{warnings:?}");
+}
+
+#[test]
+fn those_of_claude_code() {
+    let content = r#"{"permissions": {"deny": []}, "hooks": {
+        "PreToolUse": [{"matcher": "Bash|Write", "hooks": [
+            {"type": "command", "command": "./a.sh", "timeout": 7},
+            {"type": "prompt", "prompt": "is this fine?"}]}],
+        "UserPromptSubmit": [{"hooks": [{"type": "command", "command": "./b.sh"}]}],
+        "Notification": [{"matcher": "idle", "hooks": [{"type": "command", "command": "./c.sh", "once": true}]}],
+        "PostToolUseFailure": []}}"#;
+    let (hooks, warnings) =
+        read(HookShape::Claude, Author::Workspace, ".claude/settings.json", content);
+    assert_eq!(
+        hooks,
+        [
+            "pre_tool shell ./a.sh usual 7s",
+            "prompt_submit shell ./b.sh usual 5s",
+            "notification shell ./c.sh usual 5s",
+        ]
+    );
+    for (warning, what) in warnings.iter().zip([
+        "hooks.PreToolUse[0].hooks[1]: hooks of the type \"prompt\" are not run",
+        "hooks.Notification[0].hooks[0]: `matcher` says nothing about notification",
+        "hooks.Notification[0].hooks[0]: unknown field `once`",
+        "hooks.PostToolUseFailure: there is no event `PostToolUseFailure`",
+    ]) {
+        assert!(warning.contains(what), "{warning}");
+    }
+    assert_eq!(warnings.len(), 4, "{warnings:?}");
+}
+
+#[test]
+fn what_a_workspace_may_not() {
+    let content = r#"{"hooks": [{"event": "pre_tool", "command": "x", "sandbox": "workspace"}]}"#;
+    let file = |author| HookFile {
+        path: "hooks.json".into(),
+        text: content.into(),
+        author,
+        shape: HookShape::Windlass,
+    };
+    let (hooks, warnings) = file(Author::Workspace).read();
+    assert_eq!((hooks[0].sandbox, warnings.len()), (Level::ReadOnly, 1));
+    let (hooks, warnings) = file(Author::Person).read();
+    assert_eq!((hooks[0].sandbox, warnings.len()), (Level::Workspace, 0));
+    assert_eq!((hooks[0].moment, hooks[0].timeout), (Moment::PreTool, Duration::from_secs(5)));
+}
+
+#[test]
+fn nonsense_is_told_of_and_stops_nothing() {
+    for (name, content, why) in [
+        ("a.json", "{", "a.json: it is not JSON"),
+        ("a.toml", "= 3", "a.toml: it is not TOML"),
+        ("a.json", "[]", "a.json: it is not an object"),
+        ("a.json", r#"{"hooks": 3}"#, "hooks: it is neither a list nor an object"),
+        ("a.json", r#"{"hooks": [3]}"#, "hooks[0]: a hook is an object"),
+        ("a.json", r#"{"hooks": {"Stop": 3}}"#, "hooks.Stop[0]: a hook is an object"),
+        (
+            "a.json",
+            r#"{"hooks": {"Stop": [{"hooks": 3}]}}"#,
+            "hooks.Stop[0]: `hooks` is not a list",
+        ),
+        ("a.json", r#"{"disableAllHooks": true, "hooks": {}}"#, "`disableAllHooks` is set"),
+    ] {
+        let (hooks, warnings) = read(HookShape::Claude, Author::Person, name, content);
+        assert!(hooks.is_empty() && warnings.len() == 1, "{content}: {hooks:?} {warnings:?}");
+        assert!(warnings[0].contains(why), "{warnings:?}");
+    }
+    assert_eq!(read(HookShape::Claude, Author::Person, "a.json", "{}"), (vec![], vec![]));
+}

@@ -1,0 +1,289 @@
+//! Programs as hooks, run for real in the sandbox that is usual.
+
+mod answers;
+mod files;
+mod pinned;
+
+use serde_json::{Value, json};
+use windlass::{
+    Author, Builder, Event, HookDefinition, HookFile, HookShape, Mode, Outcome, Secrets, ToolCall,
+};
+
+use crate::support::{Place, text};
+
+/// The hooks of a file that is understood.
+pub(crate) fn hooks(shape: HookShape, author: Author, content: &str) -> Vec<HookDefinition> {
+    let name = if content.trim_start().starts_with('{') { "hooks.json" } else { "hooks.toml" };
+    let (hooks, warnings) =
+        HookFile { path: name.into(), text: content.into(), author, shape }.read();
+    assert_eq!(warnings, [""; 0]);
+    hooks
+}
+
+/// A hook of the person's own with this command, at this event.
+pub(crate) fn own(event: &str, command: &str) -> Vec<HookDefinition> {
+    let file = json!({"hooks": [{"event": event, "command": command, "name": "guard"}]});
+    hooks(HookShape::Windlass, Author::Person, &file.to_string())
+}
+
+/// A workspace with these hooks, in the mode `auto`.
+pub(crate) fn place(hooks: Vec<HookDefinition>) -> Place {
+    place_with(hooks, |builder| builder)
+}
+
+pub(crate) fn place_with(
+    hooks: Vec<HookDefinition>,
+    configure: impl FnOnce(Builder) -> Builder,
+) -> Place {
+    let files = [("a.txt", "alpha\n"), ("src/b.rs", "fn b() {}\n")];
+    Place::built(&files, |builder| configure(builder.mode(Mode::Auto).hooks(hooks)))
+}
+
+fn read(path: &str) -> Value {
+    json!({"path": path})
+}
+
+/// What comes of reading `a.txt` behind a `pre_tool` hook with this command.
+async fn check(command: &str, outcome: Outcome, said: &str) {
+    let place = place(own("pre_tool", command));
+    let result = place.call("read", read("a.txt")).await;
+    assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
+    assert!(text(&result).contains(said), "{command}: {}", text(&result));
+}
+
+#[tokio::test]
+async fn a_gate_says_no_by_its_exit_code_or_in_json() {
+    check("exit 0", Outcome::Ok, "alpha").await;
+    check("echo '{}'", Outcome::Ok, "alpha").await;
+    let no = "the hook guard (hooks.json) says no: not today";
+    check("echo not today >&2; exit 2", Outcome::Denied, no).await;
+    check(r#"echo '{"decision": "deny", "reason": "not today"}'"#, Outcome::Denied, no).await;
+    check("exit 2", Outcome::Denied, "says no: exit code 2").await;
+}
+
+/// AP-7: a gate that did not answer has not agreed, whatever the reason.
+#[tokio::test]
+async fn ap7_a_gate_that_fails_blocks_and_says_which_and_why() {
+    let failed = |why: &str| {
+        format!("the hook guard (hooks.json) must agree at pre_tool, and failed: {why}")
+    };
+    check("echo oh >&2; exit 1", Outcome::Denied, &failed("exit code 1: oh")).await;
+    check("kill -SEGV $$", Outcome::Denied, &failed("ended by signal 11 (SEGV)")).await;
+    check("echo '{\"decision\": '", Outcome::Denied, &failed("what it printed is not JSON")).await;
+    check("echo fine by me", Outcome::Denied, &failed("what it printed is not JSON")).await;
+    check("echo '[]'", Outcome::Denied, &failed("what it printed is JSON, but not an object"))
+        .await;
+    check(
+        r#"echo '{"decision": "perhaps"}'"#,
+        Outcome::Denied,
+        &failed("there is no decision `perhaps`"),
+    )
+    .await;
+    check(r#"echo '{"reason": 3}'"#, Outcome::Denied, &failed("`reason` is not a text")).await;
+    check(r"printf '\377'", Outcome::Denied, &failed("what it printed is not UTF-8")).await;
+    check("yes", Outcome::Denied, &failed("it printed more than 1 MiB")).await;
+    check("/no/such/program", Outcome::Denied, &failed("exit code 127")).await;
+    for command in [json!(["/no/such/program"]), json!(["no-such-program"]), json!(["./a.txt"])] {
+        let file = json!({"hooks": [{"event": "pre_tool", "command": command}]}).to_string();
+        let place = place(hooks(HookShape::Windlass, Author::Person, &file));
+        let result = place.call("read", read("a.txt")).await;
+        assert_eq!(result.outcome, Outcome::Denied, "{command}: {}", text(&result));
+    }
+}
+
+#[tokio::test]
+async fn ap7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
+    for command in ["exit 1", "kill -SEGV $$", "echo nonsense", "/no/such/program"] {
+        let place = place(own("post_tool", command));
+        let mut events = place.windlass.subscribe();
+        place.ok("read", read("a.txt")).await;
+        let warned = std::iter::from_fn(|| events.try_next()).any(|event| {
+            matches!(event, Event::Warning { message } if message.starts_with("the hook guard (hooks.json) failed at post_tool: "))
+        });
+        assert!(warned, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn a_hook_that_hangs_is_dead_at_its_limit_with_all_that_it_started() {
+    let file = |event: &str| {
+        json!({"hooks": [{"event": event, "timeout": 0.4, "name": "slow",
+            "command": "echo $$ > /tmp/x; (setsid sleep 98765 &) ; sleep 98765"}]})
+        .to_string()
+    };
+    let place_of = |event: &str| place(hooks(HookShape::Windlass, Author::Person, &file(event)));
+    let place = place_of("pre_tool");
+    let result = place.call("read", read("a.txt")).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(text(&result).contains("failed: it did not answer within 0.4 s"), "{}", text(&result));
+    place_of("post_tool").ok("read", read("a.txt")).await;
+    let is_left = || {
+        let mut processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        processes.any(|process| {
+            let command = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            command == b"sleep\x0098765\0"
+        })
+    };
+    // Ending takes the kernel a moment.
+    for _ in 0..200 {
+        if !is_left() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("something is left running");
+}
+
+#[tokio::test]
+async fn a_program_is_told_what_happens() {
+    let place = place(own(
+        "pre_tool",
+        r#"printf '{"context": %s}' "$(cat | tr '"' "'" | sed 's/.*/"&"/')""#,
+    ));
+    let said = text(&place.ok("write", json!({"path": "n.txt", "content": "x"})).await);
+    let begin = said.find('{').expect("an object");
+    let end = said.rfind('}').expect("its end");
+    let told: Value = serde_json::from_str(&said[begin..=end].replace('\'', "\"")).unwrap();
+    let path = place.path("n.txt").display().to_string();
+    let workspace = place.workspace().display().to_string();
+    for (key, value) in [
+        ("event", json!("pre_tool")),
+        ("hook_event_name", json!("PreToolUse")),
+        ("hook_name", json!("guard (hooks.json)")),
+        ("session_id", json!(place.session.id().as_str())),
+        ("agent", json!("main")),
+        ("cwd", json!(workspace)),
+        ("tool_name", json!("write")),
+        ("tool_input", json!({"path": "n.txt", "content": "x"})),
+        ("effects", json!([format!("read {path}"), format!("write {path}")])),
+    ] {
+        assert_eq!(told[key], value, "{key}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_model_says_is_data_and_never_a_part_of_the_command() {
+    let evil = "$(touch evil)`touch evil`'; touch evil #\"\n";
+    let command = r#"test "$WINDLASS_EVENT" = pre_tool && test -n "$WINDLASS_SESSION" && test "$CLAUDE_PROJECT_DIR" = "$PWD" && cat > /dev/null"#;
+    let file =
+        json!({"hooks": [{"event": "pre_tool", "command": command, "sandbox": "workspace"}]});
+    let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+    place.ok("grep", json!({"pattern": "alpha", "path": ".", "glob": "*.txt"})).await;
+    let result = place.call("read", read(evil)).await;
+    assert_eq!(result.outcome, Outcome::Error, "there is no such file: {}", text(&result));
+    assert!(!place.path("evil").exists());
+}
+
+#[tokio::test]
+async fn a_hook_runs_in_a_sandbox_of_its_own() {
+    // Whatever commands may do.
+    let off = |builder: Builder| {
+        builder.processes(windlass::ProcessSettings {
+            confinement: windlass::Confinement {
+                level: windlass::Level::Off,
+                network: windlass::NetworkAccess::Full,
+            },
+            ..windlass::ProcessSettings::default()
+        })
+    };
+    let tries = "! touch new 2> /dev/null && ! (echo > /dev/tcp/127.0.0.1/9) 2> /dev/null && touch /tmp/mine && test ! -s /proc/net/route || exit 2";
+    place_with(own("pre_tool", tries), off).ok("read", read("a.txt")).await;
+    let file =
+        json!({"hooks": [{"event": "pre_tool", "command": "touch new", "sandbox": "workspace"}]});
+    let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+    place.ok("read", read("a.txt")).await;
+    assert!(place.path("new").exists(), "the person has said so");
+}
+
+#[tokio::test]
+async fn secrets_stay_here_also_when_a_hook_changes_the_arguments() {
+    let command = r#"in=$(cat); case "$in" in *hunter2*) exit 2;; esac; printf '{"input": {"path": "n.txt", "content": "[secret KEY] and more"}}'"#;
+    let keep = r#"printf '{"input": {"path": "m.txt", "content": "[secret KEY]"}}'"#;
+    let with = |builder: Builder| {
+        builder.configure(|engine| engine.secrets(Secrets::new([("KEY", "hunter2hunter2")])))
+    };
+    let input = json!({"path": "x.txt", "content": "hunter2hunter2"});
+    let place = place_with(own("pre_tool", command), with);
+    place.ok("write", input.clone()).await;
+    assert_eq!(place.text("n.txt"), "[secret KEY] and more", "it was given as it was shown");
+    let place = place_with(own("pre_tool", keep), with);
+    place.ok("write", input).await;
+    assert_eq!(place.text("m.txt"), "hunter2hunter2", "what was left alone is what it was");
+}
+
+#[tokio::test]
+async fn a_hook_hears_only_of_what_it_wants_to() {
+    for (matcher, tool, input, hears) in [
+        (json!({"tool": "bash"}), "read", read("a.txt"), false),
+        (json!({"tool": "read|write"}), "read", read("a.txt"), true),
+        (json!({"tool": "r*"}), "read", read("a.txt"), true),
+        (json!({"effect": "write"}), "read", read("a.txt"), false),
+        (json!({"effect": "exec|read"}), "read", read("a.txt"), true),
+        (json!({"path": "src/**"}), "read", read("a.txt"), false),
+        (json!({"path": "src/**"}), "read", read("src/b.rs"), true),
+        (json!({"path": "src/**"}), "grep", json!({"pattern": "x"}), true),
+        (json!({"agent": "reviewer"}), "read", read("a.txt"), false),
+        (json!({"agent": "main"}), "read", read("a.txt"), true),
+        (json!({"tool": "read", "path": "src/**"}), "read", read("a.txt"), false),
+    ] {
+        let file = json!({"hooks": [{"event": "pre_tool", "command": "exit 2", "match": matcher}]});
+        let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+        let result = place.call(tool, input).await;
+        assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
+    }
+}
+
+#[tokio::test]
+async fn only_the_persons_own_hook_spares_a_question() {
+    for (author, outcome) in [(Author::Person, Outcome::Ok), (Author::Workspace, Outcome::Denied)] {
+        for event in ["pre_tool", "permission_request"] {
+            let file =
+                json!({"hooks": [{"event": event, "command": r#"echo '{"decision": "allow"}'"#}]});
+            let hooks = hooks(HookShape::Windlass, author, &file.to_string());
+            let place = place_with(hooks, |builder| builder.mode(Mode::Ask));
+            let result = place.call("write", json!({"path": "n.txt", "content": "x"})).await;
+            assert_eq!(result.outcome, outcome, "{event}: {}", text(&result));
+            let denied = place.call("read", read(".env")).await;
+            assert_eq!(denied.outcome, Outcome::Denied, "{event}: {}", text(&denied));
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_prompts_and_endings_are_told_too() {
+    let all = json!({"hooks": [
+        {"event": "session_start", "command": r#"echo '{"context": "tests first"}'"#},
+        {"event": "prompt_submit", "name": "words", "command": "grep -q password && { echo no passwords >&2; exit 2; }; exit 0"},
+        {"event": "stop", "command": r#"echo '{"decision": "block", "reason": "the tests fail"}'"#},
+        {"event": "pre_message", "command": r#"echo '{"text": "shorter"}'"#},
+    ]});
+    let place = place(hooks(HookShape::Windlass, Author::Person, &all.to_string()));
+    let (engine, session) = (&place.windlass, &place.session);
+    let heard = engine.session_started(session).await;
+    assert_eq!(heard.context.len(), 1);
+    assert!(heard.context[0].ends_with("says: tests first]"), "{heard:?}");
+    assert!(engine.prompt_submitted(session, "mend it").await.is_ok());
+    let refused = engine.prompt_submitted(session, "my password is x").await.unwrap_err();
+    assert!(refused.to_string().ends_with("says no: no passwords"), "{refused}");
+    let heard = engine.happened(session, windlass::Happening::Stop).await;
+    assert!(heard.refused.is_some_and(|why| why.ends_with("the tests fail")));
+    let heard = engine.happened(session, windlass::Happening::PreMessage { text: "long" }).await;
+    assert_eq!(heard.text.as_deref(), Some("shorter"));
+}
+
+#[tokio::test]
+async fn hooks_bind_every_call_of_a_turn_and_of_sub_sessions() {
+    let place = place(own("pre_tool", "exit 2"));
+    let calls = vec![ToolCall::new("read", read("a.txt")), ToolCall::new("list", json!({}))];
+    for result in place.windlass.turn(&place.session, calls).await {
+        assert_eq!(result.outcome, Outcome::Denied);
+    }
+    let child = place.session.child(
+        windlass::SessionId::new("child"),
+        windlass::Predicate::All,
+        &windlass::Overrides::default(),
+    );
+    let call = ToolCall::new("read", read("a.txt"));
+    let result = place.windlass.call(&std::sync::Arc::new(child), call).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+}

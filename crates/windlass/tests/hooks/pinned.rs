@@ -1,0 +1,99 @@
+//! Scripts of a workspace run only as they were when a person trusted them.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+use windlass::{
+    Author, HookDefinition, HookShape, Host as _, LocalHost, Outcome, Pin, named_files,
+};
+
+use super::hooks;
+use crate::support::{Place, text};
+
+/// A workspace whose hook at `event` is the script `check.sh`, trusted as it is now.
+fn place(event: &str, script: &str) -> Place {
+    let folder = Place::with(&[]);
+    let workspace = folder.workspace();
+    std::fs::write(workspace.join("check.sh"), script).unwrap();
+    executable(&workspace.join("check.sh"));
+    std::fs::write(workspace.join("a.txt"), "alpha\n").unwrap();
+    let file = json!({"hooks": [{"event": event, "command": ["./check.sh"], "name": "check"}]});
+    let mut hooks = hooks(HookShape::Windlass, Author::Workspace, &file.to_string());
+    pin(&mut hooks, &workspace);
+    folder.reopened(|builder| builder.hooks(hooks))
+}
+
+/// Trusts the files that they name as they are now.
+fn pin(hooks: &mut [HookDefinition], workspace: &std::path::Path) {
+    let host = LocalHost::open(workspace).unwrap();
+    for hook in hooks {
+        let named = named_files(&hook.command, workspace);
+        hook.pins = named.iter().map(|path| Pin::take(host.files(), path).unwrap().0).collect();
+    }
+}
+
+fn executable(path: &std::path::Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+const FINE: &str = "#!/bin/sh\nexit 0\n";
+
+#[tokio::test]
+async fn a_script_that_changed_since_is_not_run_and_a_gate_stays_closed() {
+    let place = place("pre_tool", FINE);
+    let read = || place.call("read", json!({"path": "a.txt"}));
+    assert_eq!(read().await.outcome, Outcome::Ok);
+    place.put("check.sh", "#!/bin/sh\necho '{\"context\": \"swapped\"}'\n");
+    let result = read().await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(text(&result).contains("check.sh is not what was trusted"), "{}", text(&result));
+    std::fs::remove_file(place.path("check.sh")).unwrap();
+    assert_eq!(read().await.outcome, Outcome::Denied, "gone");
+    let outside = place.outside().join("elsewhere.sh");
+    std::fs::write(&outside, FINE).unwrap();
+    executable(&outside);
+    std::os::unix::fs::symlink(&outside, place.path("check.sh")).unwrap();
+    let result = read().await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(text(&result).contains("leads out of the workspace"), "{}", text(&result));
+    std::fs::remove_file(place.path("check.sh")).unwrap();
+    place.put("check.sh", FINE);
+    executable(&place.path("check.sh"));
+    assert_eq!(read().await.outcome, Outcome::Ok, "as it was");
+}
+
+#[tokio::test]
+async fn a_model_cannot_put_a_script_where_none_was() {
+    let folder = Place::with(&[("a.txt", "alpha\n")]);
+    let workspace = folder.workspace();
+    let file = json!({"hooks": [{"event": "pre_tool", "command": "test -e late.sh && sh late.sh; exit 0"}]});
+    let mut hooks = hooks(HookShape::Windlass, Author::Workspace, &file.to_string());
+    pin(&mut hooks, &workspace);
+    let place = folder.reopened(|builder| builder.hooks(hooks));
+    place.ok("write", json!({"path": "late.sh", "content": "echo '{}'\n"})).await;
+    let said = place.refused("read", json!({"path": "a.txt"})).await;
+    assert!(said.contains("late.sh is not what was trusted"), "{said}");
+}
+
+#[tokio::test]
+async fn an_observer_that_changed_is_not_run_and_blocks_nothing() {
+    let place = place("post_tool", FINE);
+    place.put("check.sh", "#!/bin/sh\necho '{\"output\": \"swapped\"}'\n");
+    let result = place.ok("read", json!({"path": "a.txt"})).await;
+    assert!(text(&result).contains("alpha"), "{}", text(&result));
+}
+
+/// A script that is swapped while it runs has not answered for anybody.
+#[tokio::test]
+async fn what_changes_while_it_runs_does_not_count() {
+    let place = place("pre_tool", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.01; done\nexit 0\n");
+    let call = place.call("read", json!({"path": "a.txt"}));
+    let swap = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        place.put("other.sh", "#!/bin/sh\n");
+        std::fs::rename(place.path("other.sh"), place.path("check.sh")).unwrap();
+        place.put("go", "");
+    };
+    let (result, ()) = tokio::join!(call, swap);
+    assert_eq!(result.outcome, Outcome::Denied, "{}", text(&result));
+}
