@@ -43,7 +43,10 @@ pub mod wire;
 
 pub use commit::Step;
 pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
-pub use effects::{CommandLine, Effect, Effects, Kinds, PathPattern, Reach, normalize};
+pub use effects::{
+    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, SimpleCommand,
+    normalize, program_name,
+};
 pub use engine::{CacheStats, Engine, EngineBuilder, Hook, HookAnswer, HookCall, Secrets};
 pub use error::{Message, ToolError};
 pub use event::{Event, Started, Subscription};
