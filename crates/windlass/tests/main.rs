@@ -11,6 +11,7 @@
 
 mod builder;
 mod command_tools;
+mod commands;
 mod seeds;
 mod support;
 mod undo;

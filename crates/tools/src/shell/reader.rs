@@ -44,6 +44,10 @@ pub(super) fn read(text: &str) -> Script {
     if text.len() > LONGEST {
         reader.stop("it is too long");
     }
+    // Behind `bash -c` these would begin an option.
+    if text.starts_with(['-', '+']) {
+        reader.stop("it begins like an option of the shell");
+    }
     let list = reader.list(&[]);
     if reader.peek().is_some() {
         reader.stop("a word or an operator is where none can be");

@@ -84,6 +84,64 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { name: "doas", flags: &["-n"], values: &["-u"], ..PLAIN },
 ];
 
+/// Programs that run what their words say in ways that are not followed here: a rule has to spell out all of it.
+const RUNNERS: &[&str] = &[
+    "flock",
+    "prlimit",
+    "setpriv",
+    "unshare",
+    "nsenter",
+    "chroot",
+    "runuser",
+    "su",
+    "sg",
+    "pkexec",
+    "parallel",
+    "watch",
+    "entr",
+    "script",
+    "strace",
+    "ltrace",
+    "valgrind",
+    "perf",
+    "proot",
+    "fakeroot",
+    "faketime",
+    "systemd-run",
+    "dbus-run-session",
+    "xvfb-run",
+    "rlwrap",
+    "unbuffer",
+    "numactl",
+    "cpulimit",
+    "at",
+    "batch",
+    "start-stop-daemon",
+    "run-parts",
+    "busybox",
+    "toybox",
+    "sshpass",
+    "firejail",
+    "bwrap",
+    "direnv",
+    "nix-shell",
+    "mise",
+    "asdf",
+    "hyperfine",
+    "caffeinate",
+    "arch",
+    "linux32",
+    "linux64",
+    "setarch",
+    "choom",
+    "coproc",
+    "logrotate",
+    "capsh",
+    "dtach",
+    "tmux",
+    "screen",
+];
+
 /// What a command turns out to run.
 #[derive(Debug)]
 pub(super) enum Unwrapped {
@@ -107,6 +165,10 @@ pub(super) fn unwrap(words: &[Word], found: &mut Found) -> Unwrapped {
         && words.get(1).is_some_and(|word| matches!(word.text.as_str(), "-v" | "-V"))
     {
         found.reads(OnlyReads::Always);
+        return Unwrapped::Nothing;
+    }
+    if RUNNERS.contains(&program.text.as_str()) && words.len() > 1 {
+        found.risk(words.len() - 1, "is run by another program");
         return Unwrapped::Nothing;
     }
     let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == program.text) else {

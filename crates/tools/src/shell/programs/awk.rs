@@ -36,19 +36,12 @@ fn only_prints(program: &str) -> bool {
     let names = program.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let has_name = names.into_iter().any(|name| WORDS.contains(&name));
     let bare = program.replace("||", " ").replace(">=", " ");
-    // `print > "f"` writes; `$3 > 5` only compares, which can be told apart where nothing is printed before it.
-    let compares = |part: &str| !part.contains("print");
-    let before_greater = bare.split('>').rev().skip(1).all(|part| compares(last_statement(part)));
-    !has_name
-        && !bare.contains('|')
-        && !bare.contains('@')
-        && !bare.contains('\\')
-        && before_greater
-}
-
-/// What stands behind the last end of a statement.
-fn last_statement(text: &str) -> &str {
-    text.rsplit(['{', '}', ';', '\n']).next().unwrap_or(text)
+    // `print > "f"` writes; `$3 > 5` only compares, which is certain where nothing is printed before it.
+    let only_compares = match (bare.find("print"), bare.rfind('>')) {
+        (Some(print), Some(greater)) => greater < print,
+        _ => true,
+    };
+    !has_name && !bare.contains(['|', '@', '\\']) && only_compares
 }
 
 #[cfg(test)]
