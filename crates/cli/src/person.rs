@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use tokio::sync::Mutex;
 use windlass::diff::{Look, Version, render_file};
 use windlass_core::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Effect, FileChange, Risk, Scope, quote,
+    Answer, ApprovalRequest, Approver, BoxFuture, Effect, FileChange, RiskLevel, Scope, quote,
 };
 
 use crate::terminal::{Paint, add};
@@ -64,9 +64,9 @@ fn told(request: &ApprovalRequest, paint: Paint) -> String {
     let mut text = String::from("\n");
     let tool = paint.bold(&quote::visible(&request.tool));
     let risk = match request.risk {
-        Risk::Low => paint.green("low"),
-        Risk::Medium => paint.yellow("medium"),
-        Risk::High => paint.red("high"),
+        RiskLevel::Low => paint.green("low"),
+        RiskLevel::Medium => paint.yellow("medium"),
+        RiskLevel::High => paint.red("high"),
     };
     add(&mut text, format_args!("{tool} wants to (risk: {risk}):\n"));
     for effect in request.effects.iter() {

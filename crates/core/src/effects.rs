@@ -3,9 +3,12 @@
 //! Effects are not a promise but a ration: permission, scheduling, caching, undo, the sandbox profile and the audit record are
 //! all derived from them, and the doors of the [`Context`](crate::Context) open for nothing else.
 
+mod command;
+
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
+pub use command::{CommandLine, OnlyReads, Risk, SimpleCommand, program_name};
 use serde::{Deserialize, Serialize};
 
 /// One thing that a call wants to do.
@@ -117,39 +120,6 @@ impl PathPattern {
     }
 }
 
-/// A program and its words, parsed. Never a string to match a pattern against.
-///
-/// ```
-/// use windlass_core::CommandLine;
-/// assert_eq!(CommandLine::words(["git", "status"]).to_string(), "git status");
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommandLine {
-    /// The simple commands in it, each as literal words; `None` where the text could not be understood in full.
-    pub commands: Option<Vec<Vec<String>>>,
-    /// The text as it will be executed.
-    pub text: String,
-}
-
-impl CommandLine {
-    /// One program with literal arguments, run without a shell.
-    pub fn words<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Self {
-        let words: Vec<String> = words.into_iter().map(Into::into).collect();
-        Self { text: words.join(" "), commands: Some(vec![words]) }
-    }
-
-    /// A text that nobody has understood: every rule that could bind it asks.
-    pub fn opaque(text: impl Into<String>) -> Self {
-        Self { commands: None, text: text.into() }
-    }
-}
-
-impl fmt::Display for CommandLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
 /// All that one call wants to do.
 ///
 /// ```
@@ -233,8 +203,14 @@ impl Effects {
     ) -> Result<Self, E> {
         for effect in &mut self.0 {
             let kind = effect.kind();
-            if let Effect::Read(pattern) | Effect::Write(pattern) | Effect::Delete(pattern) = effect
-            {
+            let patterns: Vec<&mut PathPattern> = match effect {
+                Effect::Read(pattern) | Effect::Write(pattern) | Effect::Delete(pattern) => {
+                    vec![pattern]
+                }
+                Effect::Exec(command) => command.patterns_mut().collect(),
+                _ => continue,
+            };
+            for pattern in patterns {
                 let taken = std::mem::replace(pattern, PathPattern::file(PathBuf::new()));
                 *pattern = resolve(taken, kind)?;
             }
@@ -296,10 +272,13 @@ impl Effect {
     /// Whether the order of the two could matter.
     ///
     /// A process, a plugin or a remote tool may touch any file of the workspace, so it conflicts with every file effect and
-    /// with its own kind. Network requests do not conflict: the other side orders them.
+    /// with its own kind; commands that only read do so among themselves as all that reads. Network requests do not conflict:
+    /// the other side orders them.
     pub fn conflicts(&self, other: &Self) -> bool {
         use Effect::{Ask, Delete, Exec, Mcp, Plugin, Read, State, Write};
         match (self, other) {
+            (Exec(a), Exec(b)) => !(a.only_reads() && b.only_reads()),
+            (Exec(a), Read(_)) | (Read(_), Exec(a)) => !a.only_reads(),
             (Write(a) | Delete(a), Read(b) | Write(b) | Delete(b))
             | (Read(a), Write(b) | Delete(b)) => a.overlaps(b),
             (
@@ -462,6 +441,10 @@ mod tests {
         let read = |path: &str| Effects::read(path);
         let write = |path: &str| Effects::write(path);
         let exec = || Effects::from(Effect::Exec(CommandLine::words(["ls"])));
+        let looks = || {
+            let ls = SimpleCommand::new(["ls"]).reading(OnlyReads::Always);
+            Effects::from(Effect::Exec(CommandLine::understood("ls", [ls])))
+        };
         let net =
             || Effects::from(Effect::Net { origin: "https://a".into(), method: "GET".into() });
         for (a, b, conflict) in [
@@ -473,6 +456,10 @@ mod tests {
             (Effects::read_tree("/w"), write("/w2"), false),
             (exec(), read("/a"), true),
             (exec(), exec(), true),
+            (looks(), read("/a"), false),
+            (looks(), looks(), false),
+            (looks(), exec(), true),
+            (looks(), write("/a"), true),
             (net(), net(), false),
             (net(), write("/a"), false),
             (Effects::state("todo"), Effects::state("todo"), true),

@@ -46,7 +46,10 @@ pub mod wire;
 pub use budget::{Budget, Spent};
 pub use commit::Step;
 pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
-pub use effects::{CommandLine, Effect, Effects, Kinds, PathPattern, Reach, normalize};
+pub use effects::{
+    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, SimpleCommand,
+    normalize, program_name,
+};
 pub use engine::{CacheStats, Engine, EngineBuilder, Secrets};
 pub use error::{Message, ToolError};
 pub use event::{Event, Started, Subscription};
@@ -72,7 +75,7 @@ pub use output::{Content, Metadata, Outcome, Output};
 pub use plain::{Plain, plain};
 pub use policy::{
     Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decision,
-    FileChange, Grant, HardDenies, Layer, MemoryBook, Mode, Policy, Resource, Risk, Rule,
+    FileChange, Grant, HardDenies, Layer, MemoryBook, Mode, Policy, Resource, RiskLevel, Rule,
     RuleError, Ruling, Scope, Settled, Situation, Verdict,
 };
 pub use predicate::{Predicate, Role};

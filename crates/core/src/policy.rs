@@ -6,6 +6,7 @@
 mod approval;
 mod book;
 mod broker;
+mod command;
 mod grant;
 mod hard_denies;
 mod protected;
@@ -28,7 +29,7 @@ pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled};
 pub(crate) use broker::Broker;
 pub use grant::Grant;
 pub use hard_denies::HardDenies;
-pub use risk::Risk;
+pub use risk::RiskLevel;
 pub use rule::{Resource, Rule, RuleError};
 pub use ruling::{Layer, Ruling};
 pub use situation::Situation;
@@ -36,7 +37,7 @@ pub(crate) use situation::source;
 
 use situation::{Programs, suspicious};
 
-use crate::{CommandLine, Effect, Effects};
+use crate::{Effect, Effects, SimpleCommand};
 
 /// What happens where no rule decides.
 ///
@@ -121,9 +122,20 @@ pub struct Verdict {
     rule: String,
     effect: Option<Effect>,
     effects: Arc<Effects>,
+    /// What the mode alone decided on: each effect, and of a command the parts that no rule allows.
+    open: Vec<(Effect, Vec<usize>)>,
 }
 
 impl Verdict {
+    fn new(
+        decision: Decision,
+        rule: String,
+        effect: Option<Effect>,
+        effects: &Arc<Effects>,
+    ) -> Self {
+        Self { decision, rule, effect, effects: effects.clone(), open: Vec::new() }
+    }
+
     /// Allow, ask or deny.
     pub fn decision(&self) -> Decision {
         self.decision
@@ -180,7 +192,29 @@ impl Verdict {
     /// Why not, and what would allow it: the text that a model or a person reads.
     pub fn refusal(&self) -> String {
         let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
-        format!("not allowed: {what} (decided by {})", self.rule)
+        let because = self.because().map(|why| format!("; {why}")).unwrap_or_default();
+        format!("not allowed: {what} (decided by {}{because})", self.rule)
+    }
+
+    /// What it is about a command that a person has to look at: the part that no rule allows, the word that does more than the
+    /// rule says, or what could not be understood.
+    pub fn because(&self) -> Option<String> {
+        let Some(Effect::Exec(command)) = &self.effect else { return None };
+        if let Some(why) = &command.unclear {
+            return Some(format!("the command is not understood: {why}"));
+        }
+        let (_, parts) =
+            self.open.iter().find(|(effect, _)| Some(effect) == self.effect.as_ref())?;
+        let part = command.commands.get(*parts.first()?)?;
+        let spoken = crate::quote::visible(&part.words.join(" ")).into_owned();
+        let is_all = spoken == command.text;
+        match part.risks.first() {
+            Some(risk) => {
+                let word = part.words.get(risk.word).map_or("", String::as_str);
+                Some(format!("`{}` in `{spoken}` {}", crate::quote::visible(word), risk.why))
+            }
+            None => (!is_all).then(|| format!("no rule allows `{spoken}`")),
+        }
     }
 
     /// What a person could do so that it is allowed; `None` for hard denies.
@@ -201,10 +235,7 @@ impl Verdict {
         if self.rule.starts_with("ask ") {
             return Some(format!("a person has to say yes, or the rule `{}` to go", self.rule));
         }
-        Some(match remedy::rule_for(effect) {
-            Some(rule) => format!("to allow it: --allow '{}'", rule.replace('\'', r"'\''")),
-            None => "another --mode would allow it".to_owned(),
-        })
+        Some(remedy::remedy(effect, &self.open))
     }
 }
 
@@ -318,7 +349,7 @@ impl Policy {
     }
 
     /// How much harm a call with these effects could do.
-    pub fn risk(&self, effects: &Effects, workspace: &Path) -> Risk {
+    pub fn risk(&self, effects: &Effects, workspace: &Path) -> RiskLevel {
         risk::of(effects, workspace, self.programs)
     }
 
@@ -347,20 +378,21 @@ impl Policy {
     ) -> Verdict {
         let effects = effects.into();
         let mut verdict = self.decide_tool(tool, &effects, situation);
+        let mut open = Vec::new();
         for effect in effects.iter() {
-            let (decision, rule) = self.decide_effect(tool, effect, workspace, situation);
+            let (decision, rule) = self.decide_effect(tool, effect, &effects, workspace, situation);
+            let is_open = decision != Decision::Allow && rule == self.by_name();
+            if is_open {
+                open.push((effect.clone(), self.open_parts(effect, situation)));
+            }
             // Of two that are equally strict, a rule tells more than the mode.
             let tells_more = verdict.effect.is_none()
                 || (verdict.rule == self.by_name() && rule != self.by_name());
             if decision > verdict.decision || (decision == verdict.decision && tells_more) {
-                verdict = Verdict {
-                    decision,
-                    rule,
-                    effect: Some(effect.clone()),
-                    effects: effects.clone(),
-                };
+                verdict = Verdict::new(decision, rule, Some(effect.clone()), &effects);
             }
         }
+        verdict.open = open;
         verdict
     }
 
@@ -374,12 +406,8 @@ impl Policy {
         situation: &Situation,
     ) -> Verdict {
         let usual = if is_staged { Decision::Ask } else { Decision::Allow };
-        let mut verdict = Verdict {
-            decision: usual,
-            rule: if is_staged { "sandbox staged".to_owned() } else { "the command".to_owned() },
-            effect: None,
-            effects: effects.clone(),
-        };
+        let by = if is_staged { "sandbox staged" } else { "the command" };
+        let mut verdict = Verdict::new(usual, by.to_owned(), None, effects);
         for effect in effects.iter() {
             let ruled = self.ruled(situation, |rule| rule.matches(effect, workspace));
             let (decision, rule) = match (ruled, protected::protected(effect)) {
@@ -390,12 +418,7 @@ impl Policy {
             if decision > verdict.decision
                 || (decision == verdict.decision && verdict.effect.is_none())
             {
-                verdict = Verdict {
-                    decision,
-                    rule,
-                    effect: Some(effect.clone()),
-                    effects: effects.clone(),
-                };
+                verdict = Verdict::new(decision, rule, Some(effect.clone()), effects);
             }
         }
         verdict
@@ -417,24 +440,24 @@ impl Policy {
             }
             None => (Decision::Allow, self.by_name()),
         };
-        Verdict { decision, rule, effect: None, effects: effects.clone() }
+        Verdict::new(decision, rule, None, effects)
     }
 
     fn decide_effect(
         &self,
         tool: &str,
         effect: &Effect,
+        effects: &Effects,
         workspace: &Path,
         situation: &Situation,
     ) -> (Decision, String) {
         if let Some(reason) = self.hard_denies.denies(effect, workspace) {
             return (Decision::Deny, format!("hard deny: {reason}"));
         }
-        let ruled = self.ruled(situation, |rule| {
-            rule.matches(effect, workspace)
-                || matches!(rule.resource(), Resource::Tool(name) if name.matches(tool))
-        });
-        let decided = ruled.unwrap_or_else(|| (self.by_mode(effect, workspace), self.by_name()));
+        let by_rules = self.by_rules(tool, effect, workspace, situation);
+        let decided = by_rules
+            .or_else(|| self.by_command(effect, effects, workspace, situation))
+            .unwrap_or_else(|| (self.by_mode(effect, workspace), self.by_name()));
         if decided.0 == Decision::Deny {
             return decided;
         }
@@ -460,15 +483,63 @@ impl Policy {
         suspicious(effect, situation, self.programs)
     }
 
-    /// The first rule that may deny a command that nobody has understood.
+    /// What the rules about the effect and about the tool say.
+    fn by_rules(
+        &self,
+        tool: &str,
+        effect: &Effect,
+        workspace: &Path,
+        situation: &Situation,
+    ) -> Option<(Decision, String)> {
+        let names_tool =
+            |rule: &Rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool));
+        let Effect::Exec(command) = effect else {
+            let applies = |rule: &Rule| rule.matches(effect, workspace) || names_tool(rule);
+            return self.ruled(situation, applies);
+        };
+        let of_command =
+            command::strictest(self.in_force(situation), command, |part| self.lets_pass(part));
+        let of_tool = self.ruled(situation, names_tool);
+        of_tool.into_iter().chain(of_command).max_by_key(|(decision, _)| *decision)
+    }
+
+    /// A change that a command makes by its own words is allowed with the command, if it is made in the workspace.
+    fn by_command(
+        &self,
+        effect: &Effect,
+        effects: &Effects,
+        workspace: &Path,
+        situation: &Situation,
+    ) -> Option<(Decision, String)> {
+        let (Effect::Write(at) | Effect::Delete(at)) = effect else { return None };
+        let rule = command::allows_change(self.in_force(situation), effects, at)?;
+        at.path.starts_with(workspace).then_some((Decision::Allow, rule))
+    }
+
+    /// Whether a part of a command needs no rule in this mode.
+    fn lets_pass(&self, part: &SimpleCommand) -> bool {
+        self.mode != Mode::Deny && command::reads(part, self.programs.confined)
+    }
+
+    fn open_parts(&self, effect: &Effect, situation: &Situation) -> Vec<usize> {
+        let Effect::Exec(command) = effect else { return Vec::new() };
+        command::open_parts(self.in_force(situation), command, |part| self.lets_pass(part))
+    }
+
+    /// The first rule that may deny a command that is not understood.
     fn may_be_denied(&self, effect: &Effect, situation: &Situation) -> Option<String> {
-        let Effect::Exec(CommandLine { commands: None, .. }) = effect else { return None };
+        let Effect::Exec(command) = effect else { return None };
+        command.unclear.as_ref()?;
         let denies = |ruling: &&Ruling| {
             ruling.decision == Decision::Deny
-                && ruling.holds(situation.now)
                 && matches!(ruling.rule.resource(), Resource::Exec { .. })
         };
-        self.rules.iter().find(denies).map(ToString::to_string)
+        self.in_force(situation).find(denies).map(ToString::to_string)
+    }
+
+    fn in_force(&self, situation: &Situation) -> impl Iterator<Item = &Ruling> + Clone {
+        let now = situation.now;
+        self.rules.iter().filter(move |ruling| ruling.holds(now))
     }
 
     /// The rule that decides among those that apply: one that denies, wherever it stands; else one of the last layer, and there the
@@ -478,11 +549,8 @@ impl Policy {
         situation: &Situation,
         applies: impl Fn(&Rule) -> bool,
     ) -> Option<(Decision, String)> {
-        self.rules
-            .iter()
-            .filter(|ruling| applies(&ruling.rule) && ruling.holds(situation.now))
-            .max_by_key(|ruling| (ruling.decision == Decision::Deny, ruling.layer, ruling.decision))
-            .map(|ruling| (ruling.decision, ruling.told()))
+        let applying = self.in_force(situation).filter(|ruling| applies(&ruling.rule));
+        ruling::deciding(applying).map(|ruling| (ruling.decision, ruling.told()))
     }
 
     /// The mode as the one that decided.
@@ -502,6 +570,15 @@ impl Policy {
             // Outside the workspace.
             Effect::Read(_) | Effect::Write(_) | Effect::Delete(_) | Effect::Secret(_) => {
                 [Ask, Ask, Deny]
+            }
+            Effect::Exec(command)
+                if command.unclear.is_none()
+                    && command
+                        .commands
+                        .iter()
+                        .all(|part| command::reads(part, self.programs.confined)) =>
+            {
+                [Allow, Allow, Allow]
             }
             Effect::Exec(_) if !self.programs.confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
@@ -534,7 +611,7 @@ fn decision_word(decision: Decision) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PathPattern;
+    use crate::{CommandLine, PathPattern};
 
     fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
         let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
@@ -600,7 +677,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_may_be_what_is_denied() {
         let rule = |text: &str| text.parse::<Rule>().expect("a rule");
-        let opaque = Effect::Exec(CommandLine::opaque("ls; rm x"));
+        let opaque = Effect::Exec(CommandLine::opaque("ls; rm x", "?"));
         let asked = "always asked: the command is not understood, and `deny exec rm` may bind it";
         for (policy, decision, by) in [
             (Policy::new(Mode::Auto), Decision::Allow, "mode auto"),

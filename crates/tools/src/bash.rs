@@ -1,23 +1,28 @@
 //! `bash`: runs a command in a shell of its own, to its end or as a job.
 //!
 //! How the command is confined, ended and followed is the business of the door to programs; here is what it is asked, and what
-//! is said of it.
+//! is said of it. What it would do is found out by reading it (see [`shell`](crate::shell)): the effects are the command, part by part,
+//! and every file that it names. One that only reads is run where nothing can be changed, so that nothing which a repository
+//! configures can make it do more.
 
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Access, CommandLine, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern,
-    ProcessRequest, Program, Stdin, TerminalSize, Tool, ToolError, quote,
+    Access, Context, Effect, Effects, FileKind, Kinds, Level, Output, PathPattern, ProcessRequest,
+    Program, Scene, Stdin, TerminalSize, Tool, ToolError, quote,
 };
 
 use crate::defaults::here;
+use crate::git::environment;
 use crate::program::answer;
+use crate::shell::{self, Place, Understood};
 
 /// How long a command may take if nobody says.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(2);
@@ -56,15 +61,20 @@ pub(crate) struct Args {
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
-    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ);
+    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE);
     type Args = Args;
 
+    /// What is known without a look at the workspace.
     fn effects(&self, args: &Args) -> Effects {
-        let exec = Effects::from(Effect::Exec(CommandLine::opaque(args.command.as_str())));
-        match &args.cwd {
-            Some(cwd) => exec.and(Effect::Read(PathPattern::file(cwd))),
-            None => exec,
-        }
+        let directory = args.cwd.as_deref().unwrap_or(Path::new(""));
+        args.effects(&args.understood(Path::new(""), directory))
+    }
+
+    fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
+        let cwd = args.cwd.clone().unwrap_or_else(here);
+        // Where there is no such directory, the call will say so.
+        let directory = scene.resolve(&cwd).map_or(cwd, |resolved| resolved.path);
+        Ok(args.effects(&args.understood(scene.workspace(), &directory)))
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
@@ -84,6 +94,18 @@ impl Tool for Bash {
 }
 
 impl Args {
+    fn understood(&self, workspace: &Path, directory: &Path) -> Arc<Understood> {
+        shell::understand(&self.command, Place { workspace, directory })
+    }
+
+    fn effects(&self, understood: &Understood) -> Effects {
+        let effects = understood.effects();
+        match &self.cwd {
+            Some(cwd) => effects.and(Effect::Read(PathPattern::file(cwd))),
+            None => effects,
+        }
+    }
+
     fn limit(&self) -> Option<Duration> {
         self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }
@@ -101,10 +123,23 @@ fn request(cx: &Context, args: &Args) -> Result<ProcessRequest, ToolError> {
     let stdin = args.stdin.as_ref().map(|text| Stdin::Bytes(text.clone().into_bytes()));
     let program = Program::Shell(args.command.clone());
     let directory = directory(cx, args)?;
+    let understood = args.understood(cx.files().workspace(), &directory.path);
+    let is_confined = cx.processes()?.confinement().level != Level::Off;
+    // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
+    let only_reads = understood.line.only_reads() && is_confined;
     Ok(ProcessRequest {
         stdin: stdin.unwrap_or_default(),
         terminal: args.pty.then(TerminalSize::default),
-        access: if args.background { Access::Direct } else { Access::Staged },
+        access: match args.background {
+            _ if only_reads => Access::Read,
+            true => Access::Direct,
+            false => Access::Staged,
+        },
+        environment: if understood.runs("git") && understood.line.only_reads() {
+            environment::looking()
+        } else {
+            Vec::new()
+        },
         ..ProcessRequest::new(program, directory)
     })
 }

@@ -22,17 +22,19 @@ mod variables;
 mod yaml;
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use windlass_core::{
-    Access, AnyTool, BoxFuture, CommandLine, Confinement, Context, Effect, Effects, Kinds, Level,
-    NetworkAccess, Output, Prepared, ProcessRequest, Program, Scene, Spec, Stdin, ToolError,
+    Access, AnyTool, BoxFuture, Confinement, Context, Effect, Effects, Kinds, Level, NetworkAccess,
+    Output, Prepared, ProcessRequest, Program, Scene, Spec, Stdin, ToolError,
 };
 
 pub use self::definition::{CommandDefinition, DefinitionError};
 use crate::defaults::here;
 use crate::program::answer;
+use crate::shell::{self, Place};
 
 /// Who wrote a command file.
 ///
@@ -137,7 +139,10 @@ impl Prepared for CommandCall<'_> {
         if self.tool.only_looks {
             return Effects::read_tree(here());
         }
-        Effect::Exec(CommandLine::opaque(self.tool.definition.command())).into()
+        // Whoever wrote the file said by its `effects` what it does to the workspace; the command is for rules about programs.
+        let command = self.tool.definition.command();
+        let place = Place { workspace: Path::new(""), directory: Path::new("") };
+        Effect::Exec(shell::understand(command, place).line_that_may_change()).into()
     }
 
     /// It looks at the whole workspace, also where the call works in a part of it.

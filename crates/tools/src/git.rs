@@ -10,13 +10,13 @@
 //! `status` is short unless asked otherwise, and `log` ends after thirty commits.
 
 mod answer;
-mod environment;
+pub(crate) mod environment;
 mod hidden;
 mod plan;
 mod repository;
 #[cfg(test)]
 mod tests;
-mod verbs;
+pub(crate) mod verbs;
 mod words;
 
 use std::time::Duration;

@@ -21,6 +21,7 @@ mod pattern;
 mod people;
 mod program;
 mod read;
+mod shell;
 mod shown;
 mod syntax;
 mod test;

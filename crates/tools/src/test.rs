@@ -33,6 +33,7 @@ use windlass_core::{
 use self::answer::Run;
 use self::project::{Ground, LOOKED_AT, Project};
 use crate::defaults::here;
+use crate::shell::{self, Place};
 
 /// How long tests may take if nobody says.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(10);
@@ -60,19 +61,19 @@ pub(crate) struct Args {
 
 impl Tool for Test {
     const NAME: &'static str = "test";
-    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ);
+    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE);
     type Args = Args;
 
     fn effects(&self, args: &Args) -> Effects {
         let command = args.command.as_deref().unwrap_or("the tests of the project");
-        Effect::Exec(CommandLine::opaque(command)).into()
+        Effect::Exec(CommandLine::opaque(command, "the project has not been looked at")).into()
     }
 
     fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
         let read = Effects::read_tree(scene.workspace());
         let path = scene.resolve(&args.path)?.path;
         let plan = Plan::of(args, scene, scene.workspace(), &path, scene.kind(&args.path))?;
-        Ok(read.and(Effect::Exec(plan.command_line)))
+        Ok(plan.touches.into_iter().fold(read.and(Effect::Exec(plan.command_line)), Effects::and))
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
@@ -110,6 +111,8 @@ struct Plan {
     directory: PathBuf,
     program: Program,
     command_line: CommandLine,
+    /// The files that it names.
+    touches: Vec<Effect>,
     environment: Vec<(String, String)>,
     /// What else could have been run.
     others: Vec<String>,
@@ -149,10 +152,12 @@ impl Plan {
                 .hint("put the filter into the command"));
         }
         let directory = if is_file { path.parent().unwrap_or(path) } else { path };
+        let understood = shell::understand(command, Place { workspace, directory });
         Ok(Self {
             directory: directory.to_owned(),
             program: Program::Shell(command.clone()),
-            command_line: CommandLine::opaque(command.as_str()),
+            command_line: understood.line_that_may_change(),
+            touches: understood.files().collect(),
             environment: Vec::new(),
             others: Vec::new(),
         })
@@ -168,6 +173,7 @@ impl Plan {
             directory: project.directory,
             program: command.program(),
             command_line: command.command_line(),
+            touches: Vec::new(),
             environment: command.environment.iter().map(pair).collect(),
             others: project.others.iter().map(ToString::to_string).collect(),
         })

@@ -12,6 +12,7 @@
 mod approvals;
 mod builder;
 mod command_tools;
+mod commands;
 mod hooks;
 mod seeds;
 mod support;

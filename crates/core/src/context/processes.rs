@@ -157,7 +157,9 @@ impl ProcessDoor<'_> {
     fn check_proposals(self, request: &ProcessRequest) -> Result<(), ToolError> {
         let proposals = self.cx.0.session.proposals();
         let held = proposals.map_or(0, |proposals| proposals.list().len());
-        if held == 0 || request.access == Access::Read {
+        // Who only looks at the workspace says so; a command is asked for its own sake.
+        let is_look = request.access == Access::Read && !self.is_granted(request);
+        if held == 0 || is_look {
             return Ok(());
         }
         Err(ToolError::failed(format!(
@@ -168,19 +170,25 @@ impl ProcessDoor<'_> {
 
     /// Holds a program against the grant.
     fn check(self, request: &ProcessRequest) -> Result<(), ToolError> {
-        let grant = &self.cx.0.grant;
-        let text = request.program.to_string();
-        let is_granted = grant
-            .effects()
-            .iter()
-            .any(|effect| matches!(effect, Effect::Exec(command) if command.text == text));
         let workspace = self.cx.0.host.files().workspace();
-        if is_granted || (request.access == Access::Read && grant.may_read(workspace)) {
+        let is_look = request.access == Access::Read && self.cx.0.grant.may_read(workspace);
+        if is_look || self.is_granted(request) {
             return Ok(());
         }
+        let text = &request.program;
         Err(ToolError::undeclared_effect(format!(
             "the tool tried to run `{text}` without having declared it"
         )))
+    }
+
+    /// Whether this very command was granted: to run where it can change nothing, if that is what was decided on.
+    fn is_granted(self, request: &ProcessRequest) -> bool {
+        let text = request.program.to_string();
+        let is_held = request.access == Access::Read || self.confinement().level == Level::Off;
+        self.cx.0.grant.effects().iter().any(|effect| {
+            matches!(effect, Effect::Exec(command)
+                if command.text == text && (is_held || !command.only_reads()))
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{Call, Shared};
 use crate::toolbox::Slot;
-use crate::{Effects, PathPattern, Reach, Resolved, ToolError, context};
+use crate::{Effects, Kinds, PathPattern, Reach, Resolved, ToolError, context, normalize};
 
 pub(super) fn resolve(
     engine: &Shared,
@@ -19,6 +19,8 @@ pub(super) fn resolve(
             slot.tool.kinds().names().join(", ")
         )));
     }
+    // What a command names may be nonsense: then the command will say so itself, and there is nothing behind it to be protected.
+    let is_lenient = declared.kinds().contains(Kinds::EXEC);
     let mut resolved: Vec<(PathBuf, Resolved)> = Vec::new();
     let effects = declared.try_map_paths(|pattern: PathPattern, _| {
         let path = if let Some((_, known)) =
@@ -30,7 +32,14 @@ pub(super) fn resolve(
                 Reach::Entry => context::resolve_entry,
                 Reach::Exact | Reach::Tree => context::resolve,
             };
-            let found = resolve(engine.host.files(), &call.overrides, &pattern.path)?;
+            let found = match resolve(engine.host.files(), &call.overrides, &pattern.path) {
+                Ok(found) => found,
+                Err(_) if is_lenient => {
+                    let path = normalize(&engine.host.files().workspace().join(&pattern.path));
+                    return Ok(PathPattern { path, reach: pattern.reach });
+                }
+                Err(error) => return Err(error),
+            };
             let path = found.path.clone();
             resolved.push((pattern.path, found));
             path

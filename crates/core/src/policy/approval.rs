@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Risk, Scope};
+use super::{RiskLevel, Scope};
 use crate::{ApprovalId, BoxFuture, CallId, ContentHash, Effects, SessionId};
 
 /// What a person is asked.
@@ -52,7 +52,7 @@ pub struct ApprovalRequest {
     /// What exactly the answer is for: tool, arguments, real places, directory and confinement in one hash. Anything else asks again.
     pub subject: ContentHash,
     /// How much harm it could do.
-    pub risk: Risk,
+    pub risk: RiskLevel,
     /// Who wants it.
     pub asker: Asker,
     /// Where the session has read what somebody else may have written, if it has.

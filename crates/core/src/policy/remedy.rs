@@ -1,15 +1,64 @@
 //! What a person could write so that an effect is allowed. A rule is promised only if it really is about that effect: a name may
-//! hold characters that mean something else in a pattern, and some effects have no rule at all.
+//! hold characters that mean something else in a pattern, and some effects have no rule at all. A command needs a rule for each
+//! part that none allows, long enough to name every risk in it.
 
 use std::borrow::Cow;
 use std::path::Path;
 
 use super::Rule;
 use super::rule::host_of;
-use crate::{Effect, PathPattern, Reach, quote};
+use crate::{CommandLine, Effect, PathPattern, Reach, SimpleCommand, quote};
+
+/// What to write so that a call is allowed of which the mode has decided on these effects; `effect` is the one that is told of.
+pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
+    let alone = [(effect.clone(), Vec::new())];
+    let open = if open.iter().any(|(one, _)| one == effect) { open } else { &alone };
+    let mut rules = Vec::new();
+    for (effect, parts) in open {
+        match effect {
+            Effect::Exec(command) => match rules_for_command(command, parts) {
+                Ok(more) => rules.extend(more),
+                Err(why) => return format!("another --mode would allow it; no rule can: {why}"),
+            },
+            other => match rule_for(other) {
+                Some(rule) => rules.push(rule),
+                None => return "another --mode would allow it".to_owned(),
+            },
+        }
+    }
+    rules.dedup();
+    let options: Vec<String> =
+        rules.iter().map(|rule| format!("--allow '{}'", rule.replace('\'', r"'\''"))).collect();
+    format!("to allow it: {}", options.join(" "))
+}
+
+/// A rule for each of the parts, or for all if none is named; or why there is none.
+fn rules_for_command(command: &CommandLine, parts: &[usize]) -> Result<Vec<String>, String> {
+    if let Some(why) = &command.unclear {
+        return Err(why.clone());
+    }
+    let is_meant = |at: usize| parts.is_empty() || parts.contains(&at);
+    let meant = command.commands.iter().enumerate().filter(|(at, _)| is_meant(*at));
+    meant
+        .map(|(_, part)| {
+            rule_for_part(part).ok_or_else(|| format!("`{part}` cannot be written as one"))
+        })
+        .collect()
+}
+
+/// All its words if they can be spelled in a rule, or else as many as can, if these name every risk.
+fn rule_for_part(part: &SimpleCommand) -> Option<String> {
+    let is_plain = |word: &&String| {
+        !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || quote::is_invisible(c))
+    };
+    let plain: Vec<&str> = part.words.iter().take_while(is_plain).map(String::as_str).collect();
+    let text = format!("exec {}", plain.join(" "));
+    let rule: Rule = text.parse().ok()?;
+    rule.covers(part).then_some(text)
+}
 
 /// The rule that allows this effect and as little else as possible.
-pub(super) fn rule_for(effect: &Effect) -> Option<String> {
+fn rule_for(effect: &Effect) -> Option<String> {
     let text = match effect {
         Effect::Read(pattern) => format!("read {}", spelled(pattern)),
         // Creating, changing and removing are one thing to a rule.

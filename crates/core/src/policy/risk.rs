@@ -10,13 +10,13 @@ use crate::{Effect, Effects, Reach};
 /// How much harm a call could do.
 ///
 /// ```
-/// use windlass_core::Risk;
-/// assert!(Risk::High > Risk::Low);
-/// assert_eq!(Risk::Medium.to_string(), "medium");
+/// use windlass_core::RiskLevel;
+/// assert!(RiskLevel::High > RiskLevel::Low);
+/// assert_eq!(RiskLevel::Medium.to_string(), "medium");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Risk {
+pub enum RiskLevel {
     /// It looks, or changes what can be undone.
     Low,
     /// It runs something in the sandbox, removes files, or talks to somebody.
@@ -25,7 +25,7 @@ pub enum Risk {
     High,
 }
 
-impl fmt::Display for Risk {
+impl fmt::Display for RiskLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Low => "low",
@@ -36,21 +36,23 @@ impl fmt::Display for Risk {
 }
 
 /// The risk of the most dangerous effect.
-pub(super) fn of(effects: &Effects, workspace: &std::path::Path, programs: Programs) -> Risk {
-    effects.iter().map(|effect| of_one(effect, workspace, programs)).max().unwrap_or(Risk::Low)
+pub(super) fn of(effects: &Effects, workspace: &std::path::Path, programs: Programs) -> RiskLevel {
+    effects.iter().map(|effect| of_one(effect, workspace, programs)).max().unwrap_or(RiskLevel::Low)
 }
 
-fn of_one(effect: &Effect, workspace: &std::path::Path, programs: Programs) -> Risk {
+fn of_one(effect: &Effect, workspace: &std::path::Path, programs: Programs) -> RiskLevel {
     match effect {
-        Effect::Read(_) | Effect::State(_) | Effect::Ask => Risk::Low,
-        Effect::Write(at) | Effect::Delete(at) if !at.path.starts_with(workspace) => Risk::High,
-        _ if super::protected::protected(effect).is_some() => Risk::High,
-        Effect::Delete(at) if at.reach == Reach::Tree => Risk::Medium,
-        Effect::Write(_) | Effect::Delete(_) => Risk::Low,
-        Effect::Exec(_) if !programs.confined || programs.connected => Risk::High,
-        Effect::Secret(_) | Effect::Plugin(_) => Risk::High,
+        Effect::Read(_) | Effect::State(_) | Effect::Ask => RiskLevel::Low,
+        Effect::Write(at) | Effect::Delete(at) if !at.path.starts_with(workspace) => {
+            RiskLevel::High
+        }
+        _ if super::protected::protected(effect).is_some() => RiskLevel::High,
+        Effect::Delete(at) if at.reach == Reach::Tree => RiskLevel::Medium,
+        Effect::Write(_) | Effect::Delete(_) => RiskLevel::Low,
+        Effect::Exec(_) if !programs.confined || programs.connected => RiskLevel::High,
+        Effect::Secret(_) | Effect::Plugin(_) => RiskLevel::High,
         Effect::Exec(_) | Effect::Net { .. } | Effect::Mcp { .. } | Effect::Agent(_) => {
-            Risk::Medium
+            RiskLevel::Medium
         }
     }
 }
@@ -66,14 +68,14 @@ mod tests {
         let confined = Programs { confined: true, connected: false };
         let loose = Programs { confined: false, ..confined };
         for (effects, programs, expected) in [
-            (Effects::read("/etc/passwd"), confined, Risk::Low),
-            (Effects::write("/w/a"), confined, Risk::Low),
-            (Effects::write("/w/.git/hooks/x"), confined, Risk::High),
-            (Effects::write("/etc/a"), confined, Risk::High),
-            (exec(), confined, Risk::Medium),
-            (exec(), loose, Risk::High),
-            (Effects::read("/w/a").and(Effect::Secret("KEY".into())), confined, Risk::High),
-            (Effects::none(), confined, Risk::Low),
+            (Effects::read("/etc/passwd"), confined, RiskLevel::Low),
+            (Effects::write("/w/a"), confined, RiskLevel::Low),
+            (Effects::write("/w/.git/hooks/x"), confined, RiskLevel::High),
+            (Effects::write("/etc/a"), confined, RiskLevel::High),
+            (exec(), confined, RiskLevel::Medium),
+            (exec(), loose, RiskLevel::High),
+            (Effects::read("/w/a").and(Effect::Secret("KEY".into())), confined, RiskLevel::High),
+            (Effects::none(), confined, RiskLevel::Low),
         ] {
             assert_eq!(of(&effects, "/w".as_ref(), programs), expected, "{effects}");
         }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::{CommandLine, Effect, PathPattern, Reach};
+use crate::{Effect, PathPattern, Reach, SimpleCommand, program_name};
 
 /// One rule, without the word that says whether it allows or denies.
 ///
@@ -42,7 +42,7 @@ pub enum Resource {
     Write(PathGlob),
     /// `exec WORDS`: commands that begin with these words; `exec =WORDS`: exactly these.
     Exec {
-        /// The words.
+        /// The words; the first is a program by its [name](program_name).
         words: Vec<String>,
         /// Whether nothing may follow.
         exact: bool,
@@ -171,8 +171,11 @@ impl Rule {
             | (Resource::Write(glob), Effect::Write(at) | Effect::Delete(at)) => {
                 glob.covers(at, workspace)
             }
-            (Resource::Exec { words, exact }, Effect::Exec(command)) => {
-                runs_only(command, words, *exact)
+            // What was not understood is never meant as a whole.
+            (Resource::Exec { .. }, Effect::Exec(command)) => {
+                command.unclear.is_none()
+                    && !command.commands.is_empty()
+                    && command.commands.iter().all(|simple| self.covers(simple))
             }
             (Resource::Net(host), Effect::Net { origin, .. }) => {
                 host_matches(host, host_of(origin))
@@ -184,16 +187,25 @@ impl Rule {
             _ => false,
         }
     }
-}
 
-/// Whether every simple command of the line begins with these words. What was not understood is never meant.
-fn runs_only(command: &CommandLine, words: &[String], exact: bool) -> bool {
-    let fits =
-        |simple: &Vec<String>| simple.starts_with(words) && (!exact || simple.len() == words.len());
-    command
-        .commands
-        .as_ref()
-        .is_some_and(|commands| !commands.is_empty() && commands.iter().all(fits))
+    /// Whether it is about commands, and this one begins with its words (or is just them).
+    pub fn binds(&self, simple: &SimpleCommand) -> bool {
+        let Resource::Exec { words, exact } = &self.resource else { return false };
+        simple.words.starts_with(words) && (!exact || simple.words.len() == words.len())
+    }
+
+    /// Whether it says all that this command does: it [binds](Rule::binds) it, and its words reach past every risk.
+    ///
+    /// ```
+    /// use windlass_core::{Rule, SimpleCommand};
+    /// let find = SimpleCommand::new(["find", ".", "-delete"]).risk(2, "removes files");
+    /// let covers = |rule: &str| rule.parse::<Rule>().is_ok_and(|rule| rule.covers(&find));
+    /// assert!(!covers("exec find") && covers("exec find . -delete"));
+    /// ```
+    pub fn covers(&self, simple: &SimpleCommand) -> bool {
+        let Resource::Exec { words, .. } = &self.resource else { return false };
+        self.binds(simple) && simple.is_within(words.len())
+    }
 }
 
 /// The host of `scheme://host:port`, brackets and all.
@@ -234,8 +246,12 @@ impl FromStr for Rule {
             "write" => Resource::Write(glob()?),
             "exec" => {
                 let exact = rest.starts_with('=');
-                let words =
-                    rest.trim_start_matches('=').split_whitespace().map(str::to_owned).collect();
+                let rest = rest.strip_prefix('=').unwrap_or(rest);
+                let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+                match words.first_mut() {
+                    Some(program) => *program = program_name(program).into_owned(),
+                    None => return Err(error("it names no program".into())),
+                }
                 Resource::Exec { words, exact }
             }
             "net" => Resource::Net(rest.to_ascii_lowercase()),
@@ -264,6 +280,7 @@ impl fmt::Display for Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::CommandLine;
 
     #[test]
     fn rules_and_what_they_are_about() {
@@ -291,7 +308,10 @@ mod tests {
             ("exec git status", exec("git stash"), false),
             ("exec =make", exec("make"), true),
             ("exec =make", exec("make all"), false),
-            ("exec git", Effect::Exec(CommandLine::opaque("git status; x")), false),
+            ("exec git", Effect::Exec(CommandLine::opaque("git status; x", "?")), false),
+            ("exec /bin/git", exec("git"), true),
+            ("exec scripts/t.sh", exec("./scripts/t.sh -v"), true),
+            ("exec git", exec("./git"), false),
             ("net docs.rs", net("https://docs.rs:443"), true),
             ("net docs.rs", net("https://evil-docs.rs"), false),
             ("net *.docs.rs", net("https://a.docs.rs"), true),
@@ -312,6 +332,7 @@ mod tests {
         for (text, why) in [
             ("", "EFFECT RESOURCE"),
             ("read", "EFFECT RESOURCE"),
+            ("exec =", "names no program"),
             ("raed src", "did you mean `read`?"),
             ("read [a", "does not parse"),
         ] {

@@ -118,6 +118,12 @@ impl Ruling {
     }
 }
 
+/// The one that decides among rules that all apply: one that denies, wherever it stands; else one of the last layer, and there the
+/// strictest.
+pub(super) fn deciding<'r>(rulings: impl Iterator<Item = &'r Ruling>) -> Option<&'r Ruling> {
+    rulings.max_by_key(|ruling| (ruling.decision == Decision::Deny, ruling.layer, ruling.decision))
+}
+
 impl fmt::Display for Ruling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", decision_word(self.decision), self.rule)

@@ -48,6 +48,7 @@ pub(super) fn suspicious(
     let source = situation.untrusted.as_deref()?;
     let could = match effect {
         Effect::Net { .. } | Effect::Mcp { .. } | Effect::Plugin(_) => "carry data out",
+        Effect::Exec(command) if command.only_reads() => return None,
         Effect::Exec(_) if programs.connected => "carry data out",
         Effect::Exec(_) if !programs.confined => "run what came from there",
         _ => return None,
@@ -77,7 +78,7 @@ mod tests {
     fn what_could_carry_data_out_is_suspicious() {
         let net = Effect::Net { origin: "https://a".into(), method: "GET".into() };
         let mcp = Effect::Mcp { server: "a".into(), tool: "b".into() };
-        let exec = Effect::Exec(CommandLine::opaque("make"));
+        let exec = Effect::Exec(CommandLine::opaque("make", "nobody has looked"));
         let write = Effect::Write(PathPattern::file("/w/a"));
         let read = Effect::Read(PathPattern::file("/w/a"));
         let shut = Programs { confined: true, connected: false };

@@ -53,7 +53,7 @@ fn effects() -> Vec<Effect> {
     let mut effects = vec![
         Effect::Exec(CommandLine::words(["git", "push", "origin"])),
         Effect::Exec(CommandLine::words(["echo", "two words"])),
-        Effect::Exec(CommandLine::opaque("a; b $(c)")),
+        Effect::Exec(CommandLine::opaque("a; b $(c)", "?")),
         Effect::Net { origin: "https://docs.rs:443".into(), method: "GET".into() },
         Effect::Net { origin: "http://[::1]:80".into(), method: "POST".into() },
         Effect::Mcp { server: "github".into(), tool: "search".into() },

@@ -146,7 +146,7 @@ fn tools(disk: &Disk) -> Vec<MockTool> {
         ),
         tool(
             "run",
-            |_| Effect::Exec(CommandLine::opaque("touch everything")).into(),
+            |_| Effect::Exec(CommandLine::opaque("touch everything", "?")).into(),
             |disk, input| {
                 let (all, mark) = (disk.all(), input["mark"].to_string());
                 Box::new(move |disk| {

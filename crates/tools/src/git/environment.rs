@@ -64,11 +64,29 @@ pub(super) fn variables(top: &Path, looks: bool) -> Vec<(String, String)> {
         ("GIT_OPTIONAL_LOCKS", if looks { "0" } else { "1" }.into()),
         ("GIT_CONFIG_COUNT", CONFIG.len().to_string()),
     ];
-    let numbered = CONFIG.iter().enumerate().flat_map(|(at, (key, value))| {
+    fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(numbered()).collect()
+}
+
+/// The same for a git that is run by a command which only looks: wherever the repository is, and in whatever language.
+pub(crate) fn looking() -> Vec<(String, String)> {
+    let fixed = [
+        ("GIT_TERMINAL_PROMPT", "0"),
+        ("GIT_PAGER", "cat"),
+        ("GIT_ALLOW_PROTOCOL", ""),
+        ("GIT_NO_LAZY_FETCH", "1"),
+        ("GIT_OPTIONAL_LOCKS", "0"),
+    ];
+    let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let count = ("GIT_CONFIG_COUNT".to_owned(), CONFIG.len().to_string());
+    fixed.chain([count]).chain(numbered()).collect()
+}
+
+/// The configuration, one variable for each name and each value.
+fn numbered() -> impl Iterator<Item = (String, String)> {
+    CONFIG.iter().enumerate().flat_map(|(at, (key, value))| {
         [
             (format!("GIT_CONFIG_KEY_{at}"), (*key).to_owned()),
             (format!("GIT_CONFIG_VALUE_{at}"), (*value).to_owned()),
         ]
-    });
-    fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(numbered).collect()
+    })
 }

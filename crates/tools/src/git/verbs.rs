@@ -51,7 +51,7 @@ pub(super) enum Words {
 /// In a table: a number is an option too, `-20`.
 pub(super) const NUMBER: &str = "NUMBER";
 
-const DIFF: &str = "\
+pub(crate) const DIFF: &str = "\
     p,u,patch s,no-patch U,unified= W,function-context raw stat? numstat shortstat summary dirstat? \
     compact-summary patch-with-stat name-only name-status minimal patience histogram diff-algorithm= \
     anchored= indent-heuristic no-indent-heuristic word-diff? word-diff-regex= no-color no-renames \
@@ -62,7 +62,7 @@ const DIFF: &str = "\
     no-prefix default-prefix src-prefix= dst-prefix= stat-width= stat-count= m cc no-ext-diff \
     no-textconv";
 
-const HISTORY: &str = "\
+pub(crate) const HISTORY: &str = "\
     NUMBER n,max-count= skip= since= after= until= before= author= committer= grep= all-match \
     invert-grep i,regexp-ignore-case E,extended-regexp F,fixed-strings P,perl-regexp merges no-merges \
     min-parents= max-parents= first-parent all branches? tags? remotes? glob= exclude= g,walk-reflogs \
@@ -71,7 +71,7 @@ const HISTORY: &str = "\
     right-only cherry cherry-pick cherry-mark boundary ancestry-path? simplify-by-decoration \
     full-history no-walk? notes? no-notes source parents children";
 
-const STATUS: &str = "\
+pub(crate) const STATUS: &str = "\
     s,short b,branch porcelain? long u,untracked-files? ignored? ahead-behind no-ahead-behind renames \
     no-renames find-renames? show-stash";
 
@@ -84,7 +84,7 @@ const COMMIT: &str = "\
     reset-author q,quiet dry-run short fixup= squash= C,reuse-message= n,no-verify i,include o,only \
     cleanup= no-gpg-sign";
 
-const BRANCH: &str = "\
+pub(crate) const BRANCH: &str = "\
     a,all r,remotes l,list v,verbose contains~ no-contains~ merged~ no-merged~ points-at= sort= format= \
     show-current i,ignore-case abbrev= no-abbrev no-color d,delete D m,move M c,copy C f,force no-track \
     q,quiet";
@@ -101,7 +101,7 @@ const RESTORE: &str = "\
     s,source= S,staged W,worktree q,quiet ours theirs m,merge conflict= ignore-unmerged overlay \
     no-overlay";
 
-const BLAME: &str = "\
+pub(crate) const BLAME: &str = "\
     L= l t s e,show-email w f,show-name n,show-number p,porcelain line-porcelain root M? C? reverse \
     date= since= ignore-rev= abbrev= first-parent b c";
 

@@ -1,6 +1,6 @@
 //! A command that runs tests: its words, and where a filter goes among them.
 
-use windlass_core::{CommandLine, Program, ToolError};
+use windlass_core::{CommandLine, Program, SimpleCommand, ToolError};
 
 /// A command that runs tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +102,8 @@ impl TestCommand {
 
     /// The same as an effect.
     pub(super) fn command_line(&self) -> CommandLine {
-        CommandLine { commands: Some(self.steps.clone()), text: self.program().to_string() }
+        let steps = self.steps.iter().map(SimpleCommand::new);
+        CommandLine::understood(self.program().to_string(), steps)
     }
 }
 

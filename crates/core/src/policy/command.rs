@@ -1,0 +1,91 @@
+//! What rules say about a command: each part of it is held against them by itself, and the strictest part decides for all.
+//!
+//! A rule that denies or asks binds a command if any part begins with its words, also one that is certain in a text that is not
+//! understood in full. Rules that allow must together cover every part: one by one rule, another by another, or by being known to
+//! do nothing but read where the mode lets that pass. A rule covers a part only if its own words reach past every word with which
+//! the program does more than its name says.
+
+use super::ruling::deciding;
+use super::{Decision, Ruling};
+use crate::{CommandLine, Effect, Effects, OnlyReads, PathPattern, SimpleCommand};
+
+/// The strictest that rules say about a command, and which one; `None` where they leave a part of it open.
+pub(super) fn strictest<'r>(
+    rules: impl Iterator<Item = &'r Ruling> + Clone,
+    command: &CommandLine,
+    passes: impl Fn(&SimpleCommand) -> bool,
+) -> Option<(Decision, String)> {
+    let mut allowed = None;
+    let mut strict = None;
+    let mut open = command.unclear.is_some() || command.commands.is_empty();
+    for part in &command.commands {
+        match of_part(rules.clone(), part) {
+            Some((Decision::Allow, rule)) => {
+                allowed.get_or_insert((Decision::Allow, rule));
+            }
+            Some(stricter) => {
+                strict = strict
+                    .filter(|known: &(Decision, String)| known.0 >= stricter.0)
+                    .or(Some(stricter));
+            }
+            None => open |= !passes(part),
+        }
+    }
+    match strict {
+        Some((Decision::Deny, _)) => strict,
+        // Where a part is open, the mode may be stricter than a rule that asks.
+        Some(_) if !open => strict,
+        _ => allowed.filter(|_| !open),
+    }
+}
+
+/// The strictest that rules say about one part of a command.
+fn of_part<'r>(
+    rules: impl Iterator<Item = &'r Ruling>,
+    part: &SimpleCommand,
+) -> Option<(Decision, String)> {
+    let applies = |ruling: &&Ruling| match ruling.decision {
+        Decision::Allow => ruling.rule.covers(part),
+        Decision::Ask | Decision::Deny => ruling.rule.binds(part),
+    };
+    deciding(rules.filter(applies)).map(|ruling| (ruling.decision, ruling.told()))
+}
+
+/// The parts that no rule allows and that do not pass by themselves.
+pub(super) fn open_parts<'r>(
+    rules: impl Iterator<Item = &'r Ruling> + Clone,
+    command: &CommandLine,
+    passes: impl Fn(&SimpleCommand) -> bool,
+) -> Vec<usize> {
+    let is_open = |part: &SimpleCommand| of_part(rules.clone(), part).is_none() && !passes(part);
+    let parts = command.commands.iter().enumerate();
+    parts.filter(|(_, part)| is_open(part)).map(|(at, _)| at).collect()
+}
+
+/// The rule that allows a command which by its own words makes this very change; what the shell writes is no part of that.
+pub(super) fn allows_change<'r>(
+    rules: impl Iterator<Item = &'r Ruling> + Clone,
+    effects: &Effects,
+    change: &PathPattern,
+) -> Option<String> {
+    effects.iter().find_map(|effect| {
+        let Effect::Exec(command) = effect else { return None };
+        if command.unclear.is_some() || command.redirected.contains(change) {
+            return None;
+        }
+        let mut makers = command.commands.iter().filter(|part| part.changes.contains(change));
+        let first = of_part(rules.clone(), makers.next()?)?;
+        let all =
+            makers.all(|part| matches!(of_part(rules.clone(), part), Some((Decision::Allow, _))));
+        (first.0 == Decision::Allow && all).then_some(first.1)
+    })
+}
+
+/// Whether a part does nothing but read, as far as the sandbox must see to it.
+pub(super) fn reads(part: &SimpleCommand, is_confined: bool) -> bool {
+    match part.only_reads {
+        OnlyReads::No => false,
+        OnlyReads::InSandbox => is_confined,
+        OnlyReads::Always => true,
+    }
+}

@@ -1,0 +1,71 @@
+//! What is found out about one simple command by its words.
+
+use std::borrow::Cow;
+
+use windlass_core::{OnlyReads, PathPattern, Risk};
+
+use super::syntax::Word;
+
+/// What is known about one command. Paths are as the command has them, not joined to where it runs.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// As what it is known, if there were no risks.
+    pub(super) only_reads: OnlyReads,
+    pub(super) risks: Vec<Risk>,
+    pub(super) touches: Vec<(Touch, PathPattern)>,
+    /// What it runs itself.
+    pub(super) runs: Vec<Run>,
+    /// What makes the whole line hard to understand.
+    pub(super) unclear: Option<String>,
+}
+
+/// What is done to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touch {
+    Read,
+    Write,
+    Delete,
+}
+
+/// A command that another one runs.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) words: Vec<Word>,
+    /// Whether it is given words that are not known here.
+    pub(super) more: bool,
+}
+
+impl Found {
+    /// Known to do nothing but read, unless there is a risk.
+    pub(super) fn reads(&mut self, how: OnlyReads) {
+        self.only_reads = how;
+    }
+
+    pub(super) fn risk(&mut self, word: usize, why: impl Into<Cow<'static, str>>) {
+        self.risks.push(Risk { word, why: why.into() });
+    }
+
+    pub(super) fn unclear(&mut self, why: impl Into<String>) {
+        self.unclear.get_or_insert(why.into());
+    }
+
+    pub(super) fn touch(&mut self, touch: Touch, path: PathPattern) {
+        self.touches.push((touch, path));
+    }
+
+    pub(super) fn read(&mut self, word: &Word) {
+        self.touch(Touch::Read, PathPattern::file(&word.text));
+    }
+
+    pub(super) fn read_tree(&mut self, word: &Word) {
+        self.touch(Touch::Read, PathPattern::tree(&word.text));
+    }
+
+    pub(super) fn write(&mut self, word: &Word) {
+        self.touch(Touch::Write, PathPattern::file(&word.text));
+    }
+
+    pub(super) fn delete(&mut self, word: &Word) {
+        self.touch(Touch::Delete, PathPattern::tree(&word.text));
+    }
+}

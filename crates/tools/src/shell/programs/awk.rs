@@ -1,0 +1,88 @@
+//! `awk`: a program of its own, read only as far as to see that nothing in it writes, runs or fetches.
+
+use windlass_core::OnlyReads;
+
+use super::options;
+use crate::shell::found::Found;
+use crate::shell::syntax::Word;
+
+const OPTIONS: &str =
+    "F,field-separator= v,assign= f,file=! e,source=! i,include=! l,load=! E,exec=!";
+
+pub(super) fn awk(words: &[Word], found: &mut Found) {
+    found.reads(OnlyReads::Always);
+    let sorted = options::sort(&[OPTIONS], words, 1, found);
+    let mut operands = sorted.operands.iter();
+    if let Some(at) = operands.next()
+        && words
+            .get(*at)
+            .is_none_or(|program| program.pattern.is_some() || !only_prints(&program.text))
+    {
+        found.risk(*at, "is a program that may do more than print");
+    }
+    for word in operands.filter_map(|at| words.get(*at)) {
+        // `name=value` among the files sets a variable; as a path it is nonsense, and does no harm.
+        found.read(word);
+    }
+}
+
+/// Whether nothing in a program can do more than print. What is in strings and patterns is looked at too: it costs a question
+/// now and then, and needs no second reader of a language with a difficult grammar.
+fn only_prints(program: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "system", "getline", "close", "fflush", "include", "load", "ARGV", "ARGC", "ENVIRON",
+        "PROCINFO", "function", "func",
+    ];
+    let names = program.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    let has_name = names.into_iter().any(|name| WORDS.contains(&name));
+    let bare = program.replace("||", " ").replace(">=", " ");
+    // `print > "f"` writes; `$3 > 5` only compares, which is certain where nothing is printed before it.
+    let only_compares = match (bare.find("print"), bare.rfind('>')) {
+        (Some(print), Some(greater)) => greater < print,
+        _ => true,
+    };
+    !has_name && !bare.contains(['|', '@', '\\']) && only_compares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_that_only_print() {
+        for program in [
+            "{print $1}",
+            "{print}",
+            "NR==1",
+            "NR>=2 && NR<=5",
+            "$3 > 5",
+            "$3 > 5 {print $1}",
+            "/foo/{c++} END{print c}",
+            "{s+=$1} END {print s}",
+            "BEGIN{FS=\":\"} $1==\"a\" || $2==\"b\"",
+            "{if ($1 > 3) print $2}",
+            "length($0) > 80",
+            "!seen[$0]++",
+        ] {
+            assert!(only_prints(program), "{program}");
+        }
+        for program in [
+            "BEGIN{system(\"x\")}",
+            "{print > \"f\"}",
+            "{print >> \"f\"}",
+            "{print $1 > $2}",
+            "{print | \"sh\"}",
+            "BEGIN{\"x\" | getline}",
+            "{printf \"a\" > \"f\"}",
+            "BEGIN{getline x < \"f\"}",
+            "@load \"x\"",
+            "{print |& \"x\"}",
+            "{if (1) print 2 > \"f\"}",
+            "{print \"a;b\" > \"f\"}",
+            "{print($1)>\"f\"}",
+            "BEGIN{print ENVIRON[\"X\"]}",
+        ] {
+            assert!(!only_prints(program), "{program}");
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What the shell does itself, and small programs with a rule of their own.
+
+use windlass_core::OnlyReads;
+
+use crate::shell::found::Found;
+use crate::shell::syntax::Word;
+
+/// Commands after which the words of the others no longer mean what they say, or that read words as code.
+const CHANGE_THE_SHELL: &[&str] = &[
+    "alias",
+    "unalias",
+    "shopt",
+    "eval",
+    "source",
+    ".",
+    "trap",
+    "enable",
+    "hash",
+    "declare",
+    "typeset",
+    "local",
+    "export",
+    "readonly",
+    "unset",
+    "let",
+    "read",
+    "mapfile",
+    "readarray",
+    "getopts",
+    "complete",
+    "compgen",
+    "compopt",
+    "bind",
+    "fc",
+    "history",
+    "pushd",
+    "popd",
+    "shift",
+    "logout",
+    "suspend",
+    "caller",
+    "disown",
+    "umask",
+    "ulimit",
+    "wait",
+];
+
+pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
+    let Some((program, arguments)) = words.split_first() else { return false };
+    match program.text.as_str() {
+        name if CHANGE_THE_SHELL.contains(&name) => {
+            found.unclear(format!("`{name}` changes the shell itself"))
+        }
+        "set" => set(arguments, found),
+        "test" | "[" => test(words, found),
+        "printf" => printf(words, found),
+        "date" => date(words, found),
+        "env" if arguments.is_empty() => found.reads(OnlyReads::Always),
+        "command" | "builtin" | "exec" if arguments.is_empty() => {
+            found.unclear("it changes the shell itself")
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// `set -e`, `set -euo pipefail`: how the shell ends, not what it runs.
+fn set(arguments: &[Word], found: &mut Found) {
+    let is_known = |word: &Word| {
+        matches!(word.text.as_str(), "pipefail" | "errexit" | "nounset" | "xtrace")
+            || word.text.strip_prefix(['-', '+']).is_some_and(|letters| {
+                !letters.is_empty() && letters.chars().all(|c| matches!(c, 'e' | 'u' | 'x' | 'o'))
+            })
+    };
+    if arguments.is_empty() || !arguments.iter().all(is_known) {
+        return found.unclear("`set` changes the shell itself");
+    }
+    found.reads(OnlyReads::Always);
+}
+
+/// `-v` and `-R` read the name of a variable, and calculate what is in its brackets.
+fn test(words: &[Word], found: &mut Found) {
+    found.reads(OnlyReads::Always);
+    for (at, word) in words.iter().enumerate().skip(1) {
+        if matches!(word.text.as_str(), "-v" | "-R") || word.could_be_option() {
+            found.risk(at, "reads a word as code");
+        }
+    }
+}
+
+/// `-v` and `%n` set variables.
+fn printf(words: &[Word], found: &mut Found) {
+    found.reads(OnlyReads::Always);
+    let Some(first) = words.get(1) else { return };
+    let format = if first.text == "--" { words.get(2).unwrap_or(first) } else { first };
+    let sets = |directive: &str| directive.chars().find(char::is_ascii_alphabetic) == Some('n');
+    let is_option = first.text.starts_with('-') && first.text != "--";
+    if is_option || format.could_be_option() || format.text.split('%').skip(1).any(sets) {
+        found.risk(1, "may set a variable");
+    }
+}
+
+fn date(words: &[Word], found: &mut Found) {
+    found.reads(OnlyReads::Always);
+    let mut at = 1;
+    while let Some(word) = words.get(at) {
+        let text = word.text.as_str();
+        let is_known = text.starts_with('+')
+            || matches!(text, "-u" | "--utc" | "--universal" | "-R" | "--rfc-email")
+            || ["-I", "--iso-8601", "--rfc-3339=", "--date=", "-d"]
+                .iter()
+                .any(|option| text.starts_with(option));
+        if !is_known || word.could_be_option() {
+            found.risk(at, "may set the clock, or read a file");
+        }
+        at += if matches!(text, "-d" | "--date") { 2 } else { 1 };
+    }
+}

@@ -1,0 +1,254 @@
+//! `sed`: its script is read, since a script can write files (`w`), run programs (`e`) and read any file (`r`).
+
+use windlass_core::OnlyReads;
+
+use super::options;
+use crate::shell::found::Found;
+use crate::shell::syntax::Word;
+
+const OPTIONS: &str = "\
+    n,quiet,silent e,expression= E,r,regexp-extended l,line-length= posix s,separate u,unbuffered z,null-data sandbox debug \
+    f,file=! i? in-place? follow-symlinks";
+
+const DOES_MORE: &str = "is a script that does more than print";
+
+pub(super) fn sed(words: &[Word], found: &mut Found) {
+    found.reads(OnlyReads::Always);
+    let sorted = options::sort(&[OPTIONS], words, 1, found);
+    let in_place = sorted.has(&["i", "in-place"]);
+    if in_place {
+        let is_it = |word: &Word| {
+            word.text.starts_with("--in-place")
+                || (word.text.starts_with('-')
+                    && !word.text.starts_with("--")
+                    && word.text.contains('i'))
+        };
+        let at = words.iter().skip(1).position(is_it).map_or(0, |at| at + 1);
+        found.risk(at, "changes the files themselves");
+    }
+    let has_script = sorted.has(&["e", "expression", "f", "file"]);
+    let scripts: Vec<usize> = if has_script {
+        sorted.values("e").collect()
+    } else {
+        sorted.operands.first().copied().into_iter().collect()
+    };
+    for at in scripts {
+        if words.get(at).is_none_or(|script| script.pattern.is_some() || !only_prints(&script.text))
+        {
+            found.risk(at, DOES_MORE);
+        }
+    }
+    check_joined(words, found);
+    for word in
+        sorted.operands.iter().skip(usize::from(!has_script)).filter_map(|at| words.get(*at))
+    {
+        found.read(word);
+        if in_place {
+            found.write(word);
+        }
+    }
+}
+
+/// Scripts that are joined to their option: `-es/a/b/`, `--expression=p`.
+fn check_joined(words: &[Word], found: &mut Found) {
+    for (at, word) in words.iter().enumerate().skip(1) {
+        let text = word.text.as_str();
+        if text == "--" {
+            return;
+        }
+        let script = match text.strip_prefix("--expression=") {
+            Some(script) => Some(script),
+            None if text.starts_with('-') && !text.starts_with("--") => {
+                text.split_once('e').map(|(_, script)| script).filter(|script| !script.is_empty())
+            }
+            None => None,
+        };
+        if script.is_some_and(|script| !only_prints(script)) {
+            found.risk(at, DOES_MORE);
+        }
+    }
+}
+
+/// Whether a script does nothing but choose, change and print lines.
+pub(super) fn only_prints(script: &str) -> bool {
+    let mut rest = script;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', '\n', ';', '}']);
+        if rest.is_empty() {
+            return true;
+        }
+        match command(rest) {
+            Some(behind) => rest = behind,
+            None => return false,
+        }
+    }
+}
+
+/// Passes over one command, if it is known to be harmless.
+fn command(text: &str) -> Option<&str> {
+    let text = addresses(text)?.trim_start_matches([' ', '\t', '!']);
+    let mut characters = text.chars();
+    let letter = characters.next()?;
+    let rest = characters.as_str();
+    match letter {
+        '{' => Some(rest),
+        'p' | 'd' | 'D' | 'P' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'l' => ends(rest),
+        'q' | 'Q' => ends(rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')),
+        's' => substitution(rest),
+        'y' => {
+            let (delimiter, rest) = delimiter(rest)?;
+            ends(behind(behind(rest, delimiter)?, delimiter)?)
+        }
+        _ => None,
+    }
+}
+
+/// A command ends at a separator.
+fn ends(rest: &str) -> Option<&str> {
+    let rest = rest.trim_start_matches([' ', '\t']);
+    (rest.is_empty() || rest.starts_with(['\n', ';', '}'])).then_some(rest)
+}
+
+/// None, one or two addresses: numbers, `$`, `/…/`, steps.
+fn addresses(text: &str) -> Option<&str> {
+    let Some(mut rest) = address(text)? else { return Some(text) };
+    rest = rest.trim_start_matches([' ', '\t']);
+    let Some(second) = rest.strip_prefix(',') else { return Some(rest) };
+    let second = second.trim_start_matches([' ', '\t']);
+    match second.strip_prefix(['+', '~']) {
+        Some(number) => Some(number.trim_start_matches(|c: char| c.is_ascii_digit())),
+        None => address(second)?,
+    }
+}
+
+/// Passes over an address: `None` if it is not understood, `Some(None)` if there is none.
+fn address(text: &str) -> Option<Option<&str>> {
+    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    if digits.len() < text.len() {
+        let step = digits.strip_prefix('~');
+        return Some(Some(
+            step.map_or(digits, |step| step.trim_start_matches(|c: char| c.is_ascii_digit())),
+        ));
+    }
+    if let Some(rest) = text.strip_prefix('$') {
+        return Some(Some(rest));
+    }
+    match text.strip_prefix('/') {
+        Some(pattern) => {
+            let rest = behind(pattern, '/')?;
+            Some(Some(rest.trim_start_matches(['I', 'M'])))
+        }
+        // `\cREGEXc` is left to people.
+        None if text.starts_with('\\') => None,
+        None => Some(None),
+    }
+}
+
+fn substitution(text: &str) -> Option<&str> {
+    let (delimiter, rest) = delimiter(text)?;
+    let rest = behind(behind(rest, delimiter)?, delimiter)?;
+    ends(
+        rest.trim_start_matches(|c: char| matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit()),
+    )
+}
+
+fn delimiter(text: &str) -> Option<(char, &str)> {
+    let mut characters = text.chars();
+    let delimiter = characters.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')?;
+    Some((delimiter, characters.as_str()))
+}
+
+/// What stands behind the next delimiter. A class that holds it, or that holds a backslash, is read in more than one way: such a
+/// text is not understood.
+fn behind(text: &str, delimiter: char) -> Option<&str> {
+    let mut characters = text.char_indices();
+    while let Some((at, c)) = characters.next() {
+        match c {
+            '\\' => drop(characters.next()?),
+            '\n' => return None,
+            '[' => {
+                // A class: it must end before the delimiter comes again.
+                let class = text.get(at..)?;
+                let end = class.find(']')?;
+                let inside = class.get(..end)?;
+                if inside.contains(delimiter) || inside.contains('\\') {
+                    return None;
+                }
+            }
+            c if c == delimiter => return text.get(at + c.len_utf8()..),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_that_only_print() {
+        for script in [
+            "1,20p",
+            "p",
+            "$p",
+            "$=",
+            "/foo/p",
+            "/a/,/b/p",
+            "s/a/b/",
+            "s/a/b/g;s/c/d/2",
+            "1d;$d",
+            "10q",
+            "/x/I!d",
+            "s|/a|/b|g",
+            "y/abc/xyz/",
+            "1~2p",
+            "5,+3p",
+            "/^$/d",
+            "s/[^a]b//",
+            "1{p;q}",
+            "/a/{s/x/y/;p}",
+            "n;d",
+            "",
+            "s/a\\/b/c/",
+        ] {
+            assert!(only_prints(script), "{script}");
+        }
+        for script in [
+            "w f",
+            "1w f",
+            "s/a/b/w f",
+            "s/a/b/e",
+            "e",
+            "1e date",
+            "e date",
+            "r f",
+            "R f",
+            "W f",
+            "F",
+            "a text",
+            "i\\\ntext",
+            "c x",
+            "s/a/b/gw f",
+            "/x/e",
+            "$!w f",
+            "1,2w f",
+            "p;w f",
+            "{w f",
+            "s/[/]/x/;w f",
+            "s/a/b",
+            "s\nanbn",
+            "\\cxcw f",
+            "T",
+            "b",
+            ":a",
+            "v",
+            "z",
+            "p w f",
+            "s/[\\]/]/e/",
+            "s/[[:a]/]/b/e",
+        ] {
+            assert!(!only_prints(script), "{script}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! What a text for the shell is made of, as far as it is read here.
+
+/// A word after the quotes are taken away.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) text: String,
+    /// Where in the text the first character stands that makes it a pattern for names of files.
+    pub(super) pattern: Option<usize>,
+    /// Whether it expands something, so that the text is not all of it.
+    pub(super) is_open: bool,
+    /// Whether any of it was quoted: then it is no reserved word.
+    pub(super) is_quoted: bool,
+}
+
+impl Word {
+    /// A word that means itself.
+    pub(super) fn literal(text: &str) -> Self {
+        Self { text: text.to_owned(), ..Self::default() }
+    }
+
+    /// Whether it is this word, unquoted: what the shell would take for one of its own.
+    pub(super) fn is_bare(&self, text: &str) -> bool {
+        !self.is_quoted && !self.is_open && self.text == text
+    }
+
+    /// Whether it could become something that begins with a dash.
+    pub(super) fn could_be_option(&self) -> bool {
+        self.is_open || self.pattern == Some(0)
+    }
+}
+
+/// Commands one after the other.
+pub(super) type List = Vec<AndOr>;
+
+/// Pipelines that depend on how the one before ended.
+#[derive(Debug, Default)]
+pub(super) struct AndOr {
+    pub(super) first: Pipeline,
+    pub(super) rest: Vec<(Connector, Pipeline)>,
+    /// Whether it runs beside what follows, in a shell of its own.
+    pub(super) in_background: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connector {
+    And,
+    Or,
+}
+
+/// Commands that hand on what they print.
+#[derive(Debug, Default)]
+pub(super) struct Pipeline {
+    pub(super) is_negated: bool,
+    pub(super) commands: Vec<Command>,
+}
+
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) body: Body,
+    pub(super) redirects: Vec<Redirect>,
+    /// What is run to make its words.
+    pub(super) inside: Vec<List>,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    Simple(Vec<Word>),
+    /// `( … )`.
+    Subshell(List),
+    /// `{ …; }`.
+    Group(List),
+    /// `if …; then …; fi`: the conditions, and what follows from each.
+    If(Vec<List>),
+    /// `while …; do …; done` and `for …; do …; done`.
+    Loop(Vec<List>),
+}
+
+/// A file in place of what a command reads or prints.
+#[derive(Debug)]
+pub(super) struct Redirect {
+    pub(super) kind: RedirectKind,
+    pub(super) target: Word,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RedirectKind {
+    Read,
+    Write,
+}

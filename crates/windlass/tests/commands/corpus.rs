@@ -1,0 +1,157 @@
+//! Every row of `corpus.jsonl`: `allow` are rules that a person has granted, `cmd` is the command, and `expect` says whether these
+//! rules cover all that it does. A row that is `deny` makes the file `CANARY` when it is run in bash; that is tested too, so that
+//! no row is there for nothing.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use windlass::{Decision, Mode, Policy};
+
+use super::{explain, text_of};
+use crate::support::Place;
+
+/// How many tests share the rows that are run.
+const SHARES: usize = 4;
+
+fn rows() -> Vec<Value> {
+    let rows = include_str!("corpus.jsonl").lines();
+    rows.map(|row| serde_json::from_str(row).expect(row)).collect()
+}
+
+fn policy(row: &Value) -> Policy {
+    let allowed = row["allow"].as_array().expect("rules");
+    allowed.iter().fold(Policy::new(Mode::Ask), |policy, rule| {
+        let rule = format!("exec {}", rule.as_str().expect("a rule"));
+        policy.allow(rule.parse().expect(&rule))
+    })
+}
+
+#[tokio::test]
+async fn what_does_more_than_the_rules_say_is_not_allowed() {
+    let place = Place::new();
+    let (mut wrong, mut asked, mut benign) = (Vec::new(), Vec::new(), 0);
+    for row in rows() {
+        let verdict = explain(&place, policy(&row), text_of(&row, "cmd")).await;
+        let is_allowed = verdict.decision() == Decision::Allow;
+        // What is in files is seen when it is run.
+        match (text_of(&row, "expect"), text_of(&row, "from")) {
+            ("deny", "words") if is_allowed => wrong.push(row),
+            ("allow", _) => {
+                benign += 1;
+                if !is_allowed {
+                    asked.push(format!("{row}: {}", verdict.refusal()));
+                }
+            }
+            _ => {}
+        }
+    }
+    assert!(wrong.is_empty(), "allowed: {wrong:#?}");
+    assert!(asked.len() * 50 <= benign, "{} of {benign} asked: {asked:#?}", asked.len());
+    assert!(benign >= 150, "{benign} benign rows");
+}
+
+#[tokio::test]
+async fn what_files_configure_does_nothing() {
+    for row in rows().iter().filter(|row| row["from"] == "files") {
+        let place = Place::new();
+        bash(&place.workspace(), text_of(row, "setup"));
+        place.windlass.set_policy(policy(row));
+        let result = place.call("bash", json!({"command": row["cmd"]})).await;
+        assert!(!has_canary(&place.workspace()), "{row}: {}", result.output.to_text());
+    }
+}
+
+#[test]
+fn the_corpus_is_large_and_its_ids_are_unique() {
+    let rows = rows();
+    let mut ids: Vec<&str> = rows.iter().map(|row| text_of(row, "id")).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), rows.len());
+    assert!(rows.len() >= 300, "{}", rows.len());
+}
+
+/// Runs every row of a share that is to be denied: it must do what it is denied for.
+fn fire(share: usize) {
+    let mut silent = Vec::new();
+    for row in rows().iter().skip(share).step_by(SHARES).filter(|row| row["expect"] == "deny") {
+        let folder = tempfile::tempdir().expect("a folder");
+        bash(folder.path(), text_of(row, "setup"));
+        assert!(!has_canary(folder.path()), "{row} fires before it is run");
+        bash(folder.path(), text_of(row, "cmd"));
+        if !has_canary(folder.path()) {
+            silent.push(row.clone());
+        }
+    }
+    // Some programs are not on every machine: a row may be silent for that reason, and for no other.
+    let is_missing = |row: &Value| {
+        let rules = row["allow"].as_array().expect("rules").iter();
+        let mut programs = rules.filter_map(|rule| rule.as_str()?.split(' ').next());
+        programs.any(|program| !is_installed(program))
+    };
+    let (missing, broken): (Vec<_>, Vec<_>) = silent.into_iter().partition(is_missing);
+    assert!(broken.is_empty(), "do nothing: {broken:#?}");
+    assert!(missing.len() <= 4, "too many programs are missing: {missing:#?}");
+}
+
+#[test]
+fn rows_fire_in_bash_1() {
+    fire(0);
+}
+
+#[test]
+fn rows_fire_in_bash_2() {
+    fire(1);
+}
+
+#[test]
+fn rows_fire_in_bash_3() {
+    fire(2);
+}
+
+#[test]
+fn rows_fire_in_bash_4() {
+    fire(3);
+}
+
+fn is_installed(program: &str) -> bool {
+    let looked = Command::new("bash").args(["-c", "type -P -- \"$0\"", program]).output();
+    looked.is_ok_and(|found| found.status.success())
+}
+
+/// Whether the file is there, also with a carriage return behind its name.
+fn has_canary(directory: &Path) -> bool {
+    let mut entries = std::fs::read_dir(directory).expect("a directory");
+    entries.any(|entry| {
+        entry.is_ok_and(|entry| entry.file_name().as_encoded_bytes().starts_with(b"CANARY"))
+    })
+}
+
+/// Runs a text in bare bash, for a bounded time.
+fn bash(directory: &Path, text: &str) {
+    let mut child = Command::new("bash")
+        .args(["-c", text])
+        .current_dir(directory)
+        .env_clear()
+        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("HOME", directory)
+        .env("LANG", "C.UTF-8")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .expect("bash");
+    let end = Instant::now() + Duration::from_secs(20);
+    while child.try_wait().expect("its end").is_none() {
+        if Instant::now() > end {
+            child.kill().expect("its end");
+            child.wait().expect("its end");
+            panic!("it does not end: {text}");
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,165 @@
+//! Rules about commands, modes, and what is said where nobody allows one.
+
+use windlass::{Decision, Mode, Outcome, Policy};
+
+use super::{explain, line};
+use crate::support::{Place, text};
+
+fn policy(mode: Mode, rules: &[(Decision, &str)]) -> Policy {
+    rules.iter().fold(Policy::new(mode), |policy, (decision, rule)| {
+        policy.with(*decision, rule.parse().expect(rule))
+    })
+}
+
+#[tokio::test]
+async fn a_rule_that_denies_binds_whatever_the_spelling() {
+    let place = Place::new();
+    let rules = [(Decision::Deny, "exec rm")];
+    for command in [
+        "rm x",
+        "/bin/rm x",
+        "\\rm x",
+        "'r'm x",
+        "command rm x",
+        "env rm x",
+        "env A=b rm x",
+        "echo x | xargs rm",
+        "find . -exec rm {} +",
+        "ls; rm x",
+        "ls && (cd a; nice rm x)",
+        "sh -c 'rm x'",
+        "timeout 5 env nice rm x",
+        "sudo rm x",
+        "if true; then rm x; fi",
+        "rm $x",
+        "echo $(rm x)",
+        "for i in a; do rm $i; done",
+        "! rm x",
+        "{ rm x; } >f",
+    ] {
+        for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
+            let verdict = explain(&place, policy(mode, &rules), command).await;
+            assert_eq!(
+                verdict.decision(),
+                Decision::Deny,
+                "{command} in {mode}: {:?}",
+                line(&verdict)
+            );
+            assert_eq!(verdict.rule(), "deny exec rm");
+        }
+    }
+    for command in ["$x", "eval rm x", "x=rm; $x y", "echo `rm x`"] {
+        let verdict = explain(&place, policy(Mode::Yolo, &rules), command).await;
+        assert_eq!(verdict.decision(), Decision::Ask, "{command}");
+    }
+    for command in ["./rm x", "echo rm", "ls # rm x", "rmdir x"] {
+        let verdict = explain(&place, policy(Mode::Yolo, &rules), command).await;
+        assert_eq!(verdict.decision(), Decision::Allow, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn the_modes_decide_about_commands() {
+    use Decision::{Allow, Ask, Deny};
+    let place = Place::new();
+    for (command, ask, auto, plan, deny, yolo) in [
+        ("git status | head", Allow, Allow, Allow, Deny, Allow),
+        ("cargo build", Ask, Allow, Deny, Deny, Allow),
+        ("echo $x", Ask, Allow, Deny, Deny, Allow),
+        ("ls > f", Ask, Allow, Deny, Deny, Allow),
+        ("cat /etc/hostname", Ask, Ask, Deny, Deny, Allow),
+        ("cat .env", Deny, Deny, Deny, Deny, Deny),
+        ("cd d && cat ../.env", Deny, Deny, Deny, Deny, Deny),
+        ("git show HEAD:.env", Deny, Deny, Deny, Deny, Deny),
+        ("echo x > .git/hooks/pre-commit", Ask, Ask, Deny, Deny, Ask),
+        ("cat nonsense/../../w*/?", Ask, Ask, Deny, Deny, Allow),
+        ("", Allow, Allow, Allow, Deny, Allow),
+    ] {
+        for (mode, wanted) in [
+            (Mode::Ask, ask),
+            (Mode::Auto, auto),
+            (Mode::Plan, plan),
+            (Mode::Deny, deny),
+            (Mode::Yolo, yolo),
+        ] {
+            let verdict = explain(&place, policy(mode, &[]), command).await;
+            assert_eq!(verdict.decision(), wanted, "{command} in {mode}: {}", verdict.refusal());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_names_the_part_and_what_would_allow_it() {
+    let place = Place::new();
+    let rules = [(Decision::Allow, "exec cargo test"), (Decision::Allow, "exec find")];
+    for (command, because, remedy) in [
+        ("cargo test && make all", "no rule allows `make all`", "--allow 'exec make all'"),
+        (
+            "find . -delete",
+            "`-delete` in `find . -delete` removes what it finds",
+            "--allow 'exec find . -delete'",
+        ),
+        (
+            "npm i; pip list",
+            "no rule allows `npm i`",
+            "--allow 'exec npm i' --allow 'exec pip list'",
+        ),
+        ("make $x", "it expands a variable (at column 6)", "no rule can: it expands a variable"),
+        ("cargo test > log", "", "--allow 'write "),
+    ] {
+        let verdict = explain(&place, policy(Mode::Ask, &rules), command).await;
+        assert_eq!(verdict.decision(), Decision::Ask, "{command}");
+        assert!(verdict.refusal().contains(because), "{}", verdict.refusal());
+        let said = verdict.remedy().expect("a remedy");
+        assert!(said.contains(remedy), "{said}");
+        // What is offered really allows it.
+        if said.starts_with("to allow it") {
+            let offered = said
+                .split("--allow '")
+                .skip(1)
+                .map(|rule| rule.split('\'').next().expect("a rule"));
+            let all: Vec<_> =
+                rules.iter().copied().chain(offered.map(|rule| (Decision::Allow, rule))).collect();
+            let verdict = explain(&place, policy(Mode::Ask, &all), command).await;
+            assert_eq!(verdict.decision(), Decision::Allow, "{command} with {said}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_only_reads_can_change_nothing() {
+    let place = Place::with(&[("f", "x\n")]);
+    place.windlass.set_policy(policy(Mode::Ask, &[]));
+    let result =
+        place.call("bash", serde_json::json!({"command": "cat f nope; ls; cat f/x"})).await;
+    assert_eq!(result.outcome, Outcome::Error, "{}", text(&result));
+    assert!(
+        text(&result).starts_with("x\n") && text(&result).contains("No such file"),
+        "{}",
+        text(&result)
+    );
+    // A program of the same name in the workspace is not the one that is meant.
+    place.put("ls", "#!/bin/sh\ntouch CANARY\n");
+    let made = place.call("bash", serde_json::json!({"command": "./ls"})).await;
+    assert_eq!(made.outcome, Outcome::Denied, "{}", text(&made));
+}
+
+#[tokio::test]
+async fn the_words_of_a_command_allow_what_it_changes_in_the_workspace() {
+    use Decision::{Allow, Ask, Deny};
+    let place = Place::new();
+    let touch = (Allow, "exec touch");
+    for (rules, command, wanted) in [
+        (&[touch][..], "touch a", Allow),
+        (&[touch], "touch /etc/a", Ask),
+        (&[touch], "touch .env", Deny),
+        (&[touch], "touch a > b", Ask),
+        (&[touch, (Allow, "exec echo")], "touch a; echo x > a", Ask),
+        (&[touch, (Allow, "write b")], "touch a > b", Allow),
+        (&[touch, (Deny, "write a")], "touch a", Deny),
+        (&[(Allow, "write a")], "touch a", Ask),
+    ] {
+        let verdict = explain(&place, policy(Mode::Ask, rules), command).await;
+        assert_eq!(verdict.decision(), wanted, "{command} with {rules:?}: {}", verdict.refusal());
+    }
+}
