@@ -60,6 +60,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
 
 /// Runs a future on this thread. Threads for blocking work are started when there is some.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
+    check_that_files_can_be_opened().context("cannot start the runtime")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -68,6 +69,13 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
     // A thread that hangs in a read of a dead network file system must not keep the program from ending.
     runtime.shutdown_background();
     Ok(value)
+}
+
+/// The runtime panics where it may not open the few descriptors that it needs for itself.
+fn check_that_files_can_be_opened() -> std::io::Result<()> {
+    let pair = || std::os::unix::net::UnixStream::pair();
+    let _needed = (pair()?, pair()?, pair()?);
+    Ok(())
 }
 
 /// Does the work; an interrupt stops the session's calls, and the work comes to its end with what they answer then.

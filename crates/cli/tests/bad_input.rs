@@ -110,3 +110,28 @@ fn an_unreadable_directory_is_a_note_for_an_ordinary_user() {
     assert!(text.contains("closed"), "read as root, a note otherwise: {text}");
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).expect("permissions");
 }
+
+/// However few files may be open, the answer says so, and a change is made or not.
+#[test]
+fn few_open_files() {
+    let home = Home::with(&[("a", "old\n"), ("b", "old\n")]);
+    std::fs::hard_link(home.workspace().join("a"), home.workspace().join("c")).expect("a link");
+    // With fewer the program is not even loaded.
+    for most in 4..32 {
+        for path in ["a", "b"] {
+            let content = std::fs::read_to_string(home.workspace().join(path)).expect("a file");
+            let edit =
+                json!({"path": path, "old_string": content, "new_string": "new\n"}).to_string();
+            let words = ["--mode", "auto", "call", "edit", &edit];
+            let ran = home.run_limited(&format!("ulimit -n {most}"), &words);
+            assert!(matches!(ran.code, 0..=2), "{most}: {ran:?}");
+            let is_told = format!("{}{}", ran.stdout, ran.stderr).contains("Too many open files");
+            assert!(ran.code == 0 || is_told, "{most}: {ran:?}");
+            while home.run(&["undo"]).code == 0 {}
+            let now = std::fs::read_to_string(home.workspace().join(path)).expect("a file");
+            assert_eq!(now, "old\n", "{most}: {path}");
+            let left = std::fs::read_dir(home.workspace()).expect("the workspace").count();
+            assert_eq!(left, 3, "{most}: something was left");
+        }
+    }
+}

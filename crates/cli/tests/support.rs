@@ -62,6 +62,16 @@ impl Home {
         Ran::of(self.command(arguments).output().expect("the binary runs"))
     }
 
+    /// The same after a command of the shell that takes something away.
+    pub(crate) fn run_limited(&self, limit: &str, arguments: &[&str]) -> Ran {
+        let mut shell = Command::new("sh");
+        let script = format!("{limit} && exec \"$@\"");
+        shell.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_windlass")]).args(arguments);
+        shell.current_dir(self.workspace()).env_clear();
+        shell.env("HOME", self.folder.path().join("home")).stdin(Stdio::null());
+        Ran::of(shell.output().expect("the shell runs"))
+    }
+
     pub(crate) fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran {
         let mut child =
             self.command(arguments).stdin(Stdio::piped()).spawn().expect("the binary runs");
