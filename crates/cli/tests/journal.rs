@@ -131,3 +131,31 @@ fn doctor_tries_everything() {
         assert_eq!(status(name), "works", "{report}");
     }
 }
+
+/// On a machine that gives out no namespaces: one of our own, in which there are no more.
+#[test]
+fn doctor_claims_nothing_that_it_could_not_try() {
+    let home = Home::new();
+    let windlass = home.command(&["doctor", "--json"]);
+    let mut command = std::process::Command::new("unshare");
+    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
+    command.env_clear().current_dir(home.workspace());
+    command.args(["--user", "--map-root-user", "sh", "-c", script]);
+    command.arg(windlass.get_program()).args(windlass.get_args());
+    for (name, value) in windlass.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let output = command.output().expect("unshare, of util-linux");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
+    for name in ["sandbox", "network", "staged runs", "process trees"] {
+        let checks = report["checks"].as_array().expect("checks");
+        let check = checks.iter().find(|check| check["name"] == name).expect(name);
+        let found = check["found"].as_str().expect("words");
+        assert_eq!(check["status"], "broken", "{name}: {found}");
+        assert!(found.contains("new namespaces could not be made"), "{name}: {found}");
+        assert!(found.contains("user.max_user_namespaces"), "{name}: {found}");
+    }
+}

@@ -277,7 +277,7 @@ impl From<io::Error> for Refusal {
 
 impl LocalProcesses {
     fn explain(&self, request: &ProcessRequest, refusal: Refusal) -> ToolError {
-        let program = &request.program;
+        let program = short(&request.program.to_string());
         match refusal {
             Refusal::Program(why) => ToolError::failed(why),
             Refusal::Launch(LaunchError::Program(why)) => {
@@ -290,12 +290,12 @@ impl LocalProcesses {
             Refusal::Launch(error @ LaunchError::Name { .. }) => {
                 ToolError::invalid_args(error.to_string())
             }
-            Refusal::Launch(error @ LaunchError::Surroundings { .. }) => {
+            Refusal::Launch(LaunchError::Surroundings { step, source }) => {
                 let level = self.settings.confinement.level;
                 ToolError::host_failed(format!(
-                    "`{program}` was not run: the sandbox `{level}` cannot be set up here: {error}"
+                    "`{program}` was not run: the sandbox `{level}` cannot be set up here: {step}: {source}"
                 ))
-                .hint(REMEDY)
+                .hint(remedy(step))
             }
             Refusal::Launch(error) => {
                 ToolError::host_failed(format!("`{program}` was not run: {error}"))
@@ -307,8 +307,28 @@ impl LocalProcesses {
     }
 }
 
-const REMEDY: &str =
-    "`windlass doctor` says what is missing; with --sandbox off commands run without one";
+/// What a person can do about a step that failed.
+fn remedy(step: Step) -> String {
+    let first = match step {
+        Step::Namespaces | Step::Identity => {
+            "user namespaces are not allowed here; an administrator can allow them (user.max_user_namespaces above 0, \
+             kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, whichever there is; for a \
+             container, who starts it)"
+        }
+        Step::Overlay => "the kernel lets no ordinary user mount an overlay here (Linux 5.11 does)",
+        Step::Landlock => "the kernel has no Landlock, or an old one (`lsm=` on its command line)",
+        _ => "`windlass doctor` says what is missing",
+    };
+    format!("{first}; with --sandbox off commands run without a sandbox")
+}
+
+/// The beginning of a command: enough to know it again.
+fn short(command: &str) -> String {
+    const MOST: usize = 80;
+    let line = command.trim_start().lines().next().unwrap_or_default();
+    let cut = line.get(..line.floor_char_boundary(MOST)).unwrap_or(line);
+    if cut.len() < command.trim().len() { format!("{cut} …") } else { cut.to_owned() }
+}
 
 /// Makes a directory that is nobody else's, with those above it.
 fn private(path: &Path) -> io::Result<()> {
@@ -376,4 +396,31 @@ fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_named_by_their_beginning() {
+        let long = "ä".repeat(100);
+        for (command, named) in [
+            ("true", "true".to_owned()),
+            (" ls -l \n", "ls -l ".to_owned()),
+            ("\none\ntwo", "one …".to_owned()),
+            (&long, format!("{} …", "ä".repeat(40))),
+            ("", String::new()),
+        ] {
+            assert_eq!(short(command), named);
+        }
+    }
+
+    #[test]
+    fn a_remedy_names_a_way() {
+        assert!(remedy(Step::Namespaces).contains("user.max_user_namespaces"));
+        for step in [Step::Namespaces, Step::Overlay, Step::Landlock, Step::Dev] {
+            assert!(remedy(step).ends_with("with --sandbox off commands run without a sandbox"));
+        }
+    }
 }

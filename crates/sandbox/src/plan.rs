@@ -23,6 +23,8 @@ pub(crate) struct Plan {
     pub(crate) output: Fd,
     pub(crate) errors: Fd,
     pub(crate) terminal: bool,
+    /// Where that terminal is, if there is one and it has a name.
+    pub(crate) terminal_path: Option<CString>,
     pub(crate) limits: Limits,
     pub(crate) view: Option<PlannedView>,
     pub(crate) fence: Option<PlannedFence>,
@@ -99,6 +101,7 @@ impl Plan {
             output: launch.output.as_raw_fd(),
             errors: launch.errors.unwrap_or(launch.output).as_raw_fd(),
             terminal: launch.terminal,
+            terminal_path: terminal_path(launch),
             limits: launch.limits,
             view: launch.view.as_ref().map(PlannedView::of).transpose()?,
             fence: launch.fence.as_ref().map(PlannedFence::of).transpose()?,
@@ -199,6 +202,12 @@ impl PlannedFence {
 fn most_processes(limits: &Limits) -> String {
     const GIVEN_OUT_ONCE: u64 = 300;
     limits.processes.saturating_add(GIVEN_OUT_ONCE).clamp(GIVEN_OUT_ONCE + 2, 4 << 20).to_string()
+}
+
+fn terminal_path(launch: &Launch<'_>) -> Option<CString> {
+    let stdin = launch.stdin.filter(|_| launch.terminal)?;
+    let path = std::fs::read_link(format!("/proc/self/fd/{}", stdin.as_raw_fd())).ok()?;
+    text(path.as_os_str(), "the terminal").ok()
 }
 
 fn text(text: &OsStr, what: &'static str) -> Result<CString, LaunchError> {

@@ -48,6 +48,9 @@ const DEVICES: [(&CStr, &CStr); 6] = [
     (c"/dev/tty", c"tty"),
 ];
 
+/// Where a program finds its terminal by name: the directory of terminals is its own, and does not have it.
+const CONSOLE: &CStr = c"console";
+
 const DEVICE_LINKS: [(&CStr, &CStr); 5] = [
     (c"/proc/self/fd", c"fd"),
     (c"/proc/self/fd/0", c"stdin"),
@@ -170,6 +173,8 @@ struct Devices {
     root: Fd,
     terminals: Fd,
     nodes: [Fd; DEVICES.len()],
+    /// The program's own terminal, which is none of the new ones.
+    console: Fd,
 }
 
 fn take_devices(plan: &Plan) -> Result<Devices> {
@@ -181,17 +186,23 @@ fn take_devices(plan: &Plan) -> Result<Devices> {
     for ((path, _), slot) in DEVICES.iter().zip(&mut nodes) {
         *slot = mount::copy(libc::AT_FDCWD, path).unwrap_or(-1);
     }
-    Ok(Devices { root, terminals, nodes })
+    let console = plan
+        .terminal_path
+        .as_ref()
+        .map_or(-1, |path| mount::copy(libc::AT_FDCWD, path).unwrap_or(-1));
+    Ok(Devices { root, terminals, nodes, console })
 }
 
 fn put_devices(devices: &Devices) -> Result {
-    let Devices { root, terminals, nodes } = *devices;
+    let Devices { root, terminals, nodes, console } = *devices;
     mount::attach(root, libc::AT_FDCWD, c"/dev").at(Step::Dev)?;
     let root = sys::open(c"/dev", libc::O_DIRECTORY).at(Step::Dev)?;
     let file = |name: &CStr, mode| {
         sys::open_at(root, name, libc::O_CREAT | libc::O_WRONLY, mode).map(sys::close)
     };
-    for ((_, name), node) in DEVICES.iter().zip(nodes).filter(|(_, node)| *node >= 0) {
+    let names = DEVICES.iter().map(|(_, name)| *name).chain([CONSOLE]);
+    for (name, node) in names.zip(nodes.into_iter().chain([console])).filter(|(_, node)| *node >= 0)
+    {
         file(name, 0o666).at(Step::Dev)?;
         mount::attach(node, root, name).at(Step::Dev)?;
     }

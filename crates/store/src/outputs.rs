@@ -36,6 +36,40 @@ impl KeptOutputs {
         self.keep_in(&path, &text).map_err(|why| StoreError::file("keep the output in", &path, why))
     }
 
+    /// The same for a text that comes in pieces, none of which is held longer than it takes to write it.
+    pub(crate) fn keep_pieces(
+        &self,
+        call: &CallId,
+        next: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<(), StoreError> {
+        let path = self.path(call);
+        self.aside(&path, |file| self.write_pieces(file, next))
+            .map_err(|why| StoreError::file("keep the output in", &path, why))
+    }
+
+    fn write_pieces(
+        &self,
+        mut file: File,
+        next: &mut dyn FnMut() -> Option<String>,
+    ) -> io::Result<()> {
+        let (mut room, mut left_out) = (self.limit_of_one, 0);
+        while let Some(piece) = next() {
+            // What follows something that had no room has none either.
+            let fits = if left_out == 0 { piece.floor_char_boundary(room) } else { 0 };
+            let (kept, rest) = piece.split_at(fits);
+            self.reserve(kept.len() as u64)?;
+            file.write_all(kept.as_bytes())?;
+            room -= kept.len();
+            left_out += rest.len();
+        }
+        if left_out > 0 {
+            let note = not_kept(left_out);
+            self.reserve(note.len() as u64)?;
+            file.write_all(note.as_bytes())?;
+        }
+        Ok(())
+    }
+
     /// The text of a call, if it is still there.
     pub(crate) fn get(&self, call: &CallId) -> Result<Option<String>, StoreError> {
         let path = self.path(call);
@@ -61,11 +95,17 @@ impl KeptOutputs {
         self.dir.join(format!("{}.txt", file_name(call.as_str())))
     }
 
-    /// Written aside and moved into place, so that a kill leaves no half of an output.
     fn keep_in(&self, path: &Path, text: &str) -> io::Result<()> {
         self.reserve(text.len() as u64)?;
+        self.aside(path, |mut file| file.write_all(text.as_bytes()))
+    }
+
+    /// Written aside and moved into place, so that a kill leaves no half of an output.
+    fn aside(&self, path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let aside = path.with_extension(format!("{}.tmp", std::process::id()));
-        let written = write_private(&aside, text).and_then(|()| fs::rename(&aside, path));
+        let written =
+            create_private(&aside).and_then(write).and_then(|()| fs::rename(&aside, path));
         if written.is_err() {
             // It may not have been made at all.
             drop(fs::remove_file(&aside));
@@ -157,15 +197,9 @@ fn read_tally(tally: &File) -> Option<u64> {
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
+fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?
-        .write_all(text.as_bytes())
+    options.write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 /// Our own ids are names already; an id that a caller made may hold anything and is named by its hash.
@@ -183,7 +217,11 @@ fn cut(text: &str, limit: usize) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let (kept, left_out) = text.split_at(text.floor_char_boundary(limit));
-    Cow::Owned(format!("{kept}\n[{} bytes more were not kept]\n", left_out.len()))
+    Cow::Owned(format!("{kept}{}", not_kept(left_out.len())))
+}
+
+fn not_kept(bytes: usize) -> String {
+    format!("\n[{bytes} bytes more were not kept]\n")
 }
 
 #[cfg(test)]
@@ -225,6 +263,23 @@ mod tests {
             outputs.keep(&call("c"), text).unwrap();
             assert_eq!(outputs.get(&call("c")).unwrap().as_deref(), Some(kept));
         }
+    }
+
+    #[test]
+    fn pieces_are_kept_as_the_whole_would_be() {
+        let (dir, outputs) = outputs(9, 10_000);
+        for text in ["", "123456789", "1234567890", "äöüäöüäöü", "12345678ä1"] {
+            let letters: Vec<String> = text.chars().map(String::from).collect();
+            for at_once in 1..=letters.len().max(1) {
+                let mut pieces = letters.chunks(at_once).map(|piece| piece.concat());
+                outputs.keep_pieces(&call("pieces"), &mut || pieces.next()).unwrap();
+                outputs.keep(&call("whole"), text).unwrap();
+                let [pieces, whole] = ["pieces", "whole"].map(|id| outputs.get(&call(id)).unwrap());
+                assert_eq!(pieces, whole, "{text} {at_once}");
+            }
+        }
+        let names = fs::read_dir(dir.path().join("outputs")).unwrap();
+        assert_eq!(names.count(), 3, "two outputs and the tally");
     }
 
     #[test]

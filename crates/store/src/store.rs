@@ -254,6 +254,16 @@ impl Outputs for Store {
         Ok(self.outputs.keep(call, text)?)
     }
 
+    fn keep_pieces(
+        &self,
+        _: &SessionId,
+        call: &CallId,
+        next: &mut dyn FnMut() -> Option<String>,
+    ) -> Result<(), JournalError> {
+        self.refuse_to_write()?;
+        Ok(self.outputs.keep_pieces(call, next)?)
+    }
+
     fn get(&self, call: &CallId) -> Result<Option<String>, JournalError> {
         Ok(self.outputs.get(call)?)
     }

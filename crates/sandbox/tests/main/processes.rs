@@ -2,11 +2,13 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use libc::{EACCES, ENOENT, EPERM, ESRCH};
+
+use windlass_sandbox::{Ending, Launch, launch};
 
 use crate::attempt::{Escape, Scene, check};
 use crate::files::answer;
@@ -236,4 +238,45 @@ fn devices_are_few() {
     let wanted =
         "fd\nfull\nnull\nptmx\npts\nrandom\nshm\nstderr\nstdin\nstdout\ntty\nurandom\nzero\ny\nz\n";
     assert_eq!(printed, wanted);
+}
+
+#[test]
+fn a_program_finds_its_terminal_by_name() {
+    for (place, wanted) in [(Place::open(), "/dev/pts/"), (Place::confined(), "/dev/console")] {
+        let (mut ours, theirs) = terminal();
+        let program = launch(&Launch {
+            program: "/usr/bin/tty".into(),
+            arguments: vec!["tty".into()],
+            environment: Vec::new(),
+            directory: place.workspace(),
+            stdin: Some(theirs.as_fd()),
+            output: theirs.as_fd(),
+            terminal: true,
+            view: place.view.clone(),
+            fence: place.fence.clone(),
+            limits: place.limits,
+        });
+        assert_eq!(program.unwrap().wait().unwrap(), Ending::Exited(0));
+        let mut printed = [0; 64];
+        let length = ours.read(&mut printed).unwrap();
+        let printed = String::from_utf8_lossy(&printed[..length]);
+        assert!(printed.starts_with(wanted), "{printed}");
+    }
+}
+
+/// Both ends of a new one.
+fn terminal() -> (File, OwnedFd) {
+    // SAFETY: numbers.
+    let ours = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC) };
+    assert!(ours >= 0);
+    // SAFETY: the kernel has just made it for us.
+    let ours = unsafe { File::from_raw_fd(ours) };
+    // SAFETY: a descriptor of ours.
+    assert_eq!(unsafe { libc::unlockpt(ours.as_raw_fd()) }, 0);
+    let flags = libc::O_RDWR | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // SAFETY: a descriptor of ours, and numbers.
+    let theirs = unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, flags) };
+    assert!(theirs >= 0);
+    // SAFETY: the kernel has just made it for us.
+    (ours, unsafe { OwnedFd::from_raw_fd(theirs) })
 }
