@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use toml::Value;
-use windlass::CommandFile;
+use windlass::{Author, CommandFile, HookFile, HookShape};
 use windlass_core::{Confinement, Decision, Level, Mode, NetworkAccess, Rule, nearest};
+
+use crate::trust::Trusted;
 
 /// A configuration key: what it is called, what it takes, what it means.
 pub(crate) struct Key {
@@ -242,6 +244,10 @@ pub(crate) struct Config {
     settings: Vec<Setting>,
     /// The command tools of the workspace, as they were when a person trusted them.
     pub(crate) command_tools: Vec<CommandFile>,
+    /// The files that may have hooks in them, the earlier layers first.
+    pub(crate) hook_files: Vec<HookFile>,
+    /// What a person has trusted of the workspace.
+    pub(crate) trusted: Option<Trusted>,
     /// What was left out and why, for a person to read.
     pub(crate) warnings: Vec<String>,
 }
@@ -262,6 +268,12 @@ impl Config {
         for setting in parse(&text, path)? {
             self.settings.push(setting);
         }
+        self.hook_files.push(HookFile {
+            path: path.to_owned(),
+            text,
+            author: Author::Person,
+            shape: HookShape::Windlass,
+        });
         Ok(())
     }
 
@@ -395,7 +407,8 @@ fn parse(text: &str, path: &Path) -> Result<Vec<Setting>> {
         .parse()
         .with_context(|| format!("the configuration {} is not TOML", path.display()))?;
     let mut settings = Vec::new();
-    for (name, value) in table {
+    // Hooks are read by whoever knows them.
+    for (name, value) in table.into_iter().filter(|(name, _)| name != "hooks") {
         let key = key(&name).with_context(|| format!("in {}", path.display()))?;
         check(key, &value).with_context(|| format!("`{name}` in {}", path.display()))?;
         settings.push(Setting { key: key.name, value, source: Source::File(path.to_owned()) });

@@ -169,7 +169,8 @@ fn question(request: &ApprovalRequest) -> String {
     )
 }
 
-fn yes_or_no(question: &str) -> Result<bool> {
+/// Asks the person at the terminal.
+pub(crate) fn yes_or_no(question: &str) -> Result<bool> {
     let mut terminal = open_terminal()?;
     terminal.write_all(question.as_bytes())?;
     terminal.flush()?;
