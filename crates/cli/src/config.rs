@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use toml::Value;
-use windlass::CommandFile;
+use windlass::{Author, CommandFile, HookFile, HookShape};
 use windlass_core::{Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ruling, nearest};
 
 use crate::rules;
+
+use crate::trust::Trusted;
 
 /// A configuration key: what it is called, what it takes, what it means.
 pub(crate) struct Key {
@@ -280,6 +282,10 @@ pub(crate) struct Config {
     settings: Vec<Setting>,
     /// The command tools of the workspace, as they were when a person trusted them.
     pub(crate) command_tools: Vec<CommandFile>,
+    /// The files that may have hooks in them, the earlier layers first.
+    pub(crate) hook_files: Vec<HookFile>,
+    /// What a person has trusted of the workspace.
+    pub(crate) trusted: Option<Trusted>,
     /// What was left out and why, for a person to read.
     pub(crate) warnings: Vec<String>,
 }
@@ -300,6 +306,12 @@ impl Config {
         for setting in parse(&text, path, layer)? {
             self.settings.push(setting);
         }
+        self.hook_files.push(HookFile {
+            path: path.to_owned(),
+            text,
+            author: Author::Person,
+            shape: HookShape::Windlass,
+        });
         Ok(())
     }
 
@@ -439,7 +451,8 @@ fn parse(text: &str, path: &Path, layer: Layer) -> Result<Vec<Setting>> {
         .parse()
         .with_context(|| format!("the configuration {} is not TOML", path.display()))?;
     let mut settings = Vec::new();
-    for (name, value) in table {
+    // Hooks are read by whoever knows them.
+    for (name, value) in table.into_iter().filter(|(name, _)| name != "hooks") {
         let key = key(&name).with_context(|| format!("in {}", path.display()))?;
         check(key, &value).with_context(|| format!("`{name}` in {}", path.display()))?;
         let source = Source::File(path.to_owned());

@@ -5,6 +5,7 @@
 
 mod command;
 mod config;
+mod hook_files;
 mod job_socket;
 mod options;
 mod person;

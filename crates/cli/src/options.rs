@@ -109,7 +109,7 @@ pub(crate) enum Command {
     Log(Log),
     /// Say what the policy would decide, and why.
     Policy(PolicyCommand),
-    /// Let the configuration and the command tools of a workspace take effect.
+    /// Let the configuration, the command tools and the hooks of a workspace take effect.
     Trust(Trust),
     /// Show the configuration in force and where each value comes from.
     Config(ConfigCommand),
@@ -329,6 +329,12 @@ pub(crate) enum PolicyWhat {
 pub(crate) struct Trust {
     /// The workspace to trust [default: the one of --workspace].
     pub(crate) dir: Option<PathBuf>,
+    /// Show which workspaces are trusted, and whether they are still as they were.
+    #[arg(long, conflicts_with_all = ["dir", "revoke"])]
+    pub(crate) list: bool,
+    /// Trust it no longer.
+    #[arg(long)]
+    pub(crate) revoke: bool,
 }
 
 /// `windlass config`

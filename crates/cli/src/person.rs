@@ -59,6 +59,13 @@ fn open_terminal() -> Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty").context("there is no terminal")
 }
 
+/// Asks a question of ours.
+pub(crate) fn yes_or_no(question: &str) -> Result<bool> {
+    let terminal = open_terminal()?;
+    let answer = line(&terminal, &mut BufReader::new(terminal.try_clone()?), question)?;
+    Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
+}
+
 /// The whole truth about a call: who wants it, what it does to what, with which arguments, and what would become of each file.
 fn told(request: &ApprovalRequest, paint: Paint) -> String {
     let mut text = String::from("\n");

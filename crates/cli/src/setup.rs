@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
-use windlass_core::{Budget, Layer, Overrides, Predicate, Secrets, Session, SessionId};
+use windlass_core::{Budget, Heard, Layer, Overrides, Predicate, Secrets, Session, SessionId};
 
 use crate::config::Config;
 use crate::options::Global;
 use crate::person::Person;
 use crate::terminal::{self, Paint};
-use crate::trust::{Acting, Role};
-use crate::{places, trust};
+use crate::trust::{Found, Known, Role};
+use crate::{hook_files, places};
 
 /// An engine, and the session that this command's calls belong to.
 pub(crate) struct Setup {
@@ -82,6 +82,11 @@ impl Setup {
             builder = builder.command_tools(tools);
         }
         builder = builder.trusted_command_files(std::mem::take(&mut config.command_tools));
+        if journal != Journal::Unneeded {
+            let trusted = config.trusted.take();
+            let hooks = hook_files::read(&mut config, &workspace, trusted.as_ref());
+            builder = builder.hooks(hooks);
+        }
         if !global.quiet {
             builder = builder.configure(|engine| engine.on_warning(terminal::tell));
         }
@@ -115,6 +120,27 @@ impl Setup {
             Arc::new(session)
         };
         Ok(Self { windlass, session })
+    }
+
+    /// Tells the hooks that the session begins. What they want a model to know is shown: there is no model here yet.
+    pub(crate) async fn begin(&self, global: &Global) {
+        if self.windlass.has_hooks() {
+            show(global, self.windlass.session_started(&self.session).await);
+        }
+    }
+
+    /// Tells the hooks that the session is over.
+    pub(crate) async fn end(&self, global: &Global) {
+        if self.windlass.has_hooks() {
+            show(global, self.windlass.session_ended(&self.session).await);
+        }
+    }
+}
+
+/// What hooks have said of something that is not a call.
+fn show(global: &Global, heard: Heard) {
+    for said in heard.context.into_iter().chain(heard.refused).chain(heard.stopped) {
+        terminal::note(global, &said);
     }
 }
 
@@ -192,19 +218,9 @@ pub(crate) fn state(global: &Global) -> Result<PathBuf> {
 /// All layers, in their order.
 pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<Config> {
     let mut config = Config::default();
-    if let Ok(own) = places::config() {
-        config.add_file(&own.join("config.toml"), false, Layer::User)?;
-    }
+    add_own(&mut config)?;
     add_workspace(&mut config, workspace, state)?;
-    if let Some(more) = &global.config {
-        if more.extension().is_some_and(|extension| extension == "json") {
-            bail!(
-                "{}: JSON configuration names MCP servers, and this version starts none; use TOML",
-                more.display()
-            );
-        }
-        config.add_file(more, true, Layer::Flags)?;
-    }
+    add_more(&mut config, global)?;
     if let Some(mode) = global.mode {
         config.set("mode", mode.to_string());
     }
@@ -222,35 +238,83 @@ pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<
     Ok(config)
 }
 
+/// All files that the person has written themselves.
+pub(crate) fn add_persons(config: &mut Config, global: &Global) -> Result<()> {
+    add_own(config)?;
+    add_more(config, global)
+}
+
+fn add_own(config: &mut Config) -> Result<()> {
+    if let Ok(own) = places::config() {
+        config.add_file(&own.join("config.toml"), false, Layer::User)?;
+    }
+    config.hook_files.extend(hook_files::own());
+    Ok(())
+}
+
+/// The file of `--config`.
+fn add_more(config: &mut Config, global: &Global) -> Result<()> {
+    let Some(more) = &global.config else { return Ok(()) };
+    if more.extension().is_some_and(|extension| extension == "json") {
+        bail!(
+            "{}: JSON configuration names MCP servers, and this version starts none; use TOML",
+            more.display()
+        );
+    }
+    config.add_file(more, true, Layer::Flags)
+}
+
 /// What the workspace says, if a person trusts it.
 fn add_workspace(config: &mut Config, workspace: &Path, state: &Path) -> Result<()> {
-    let (acting, warnings) = trust::acting(workspace)?;
-    if acting.is_empty() {
-        return Ok(());
-    }
-    if !trust::is_trusted(state, workspace, &acting) {
-        config.warnings.push(not_in_force(&acting));
-        return Ok(());
-    }
-    config.warnings.extend(warnings);
-    for file in acting {
-        match file.role {
-            Role::Config => config.add_workspace(&file.text, &file.path)?,
-            Role::CommandTool => config.command_tools.push(file.into_command_file()),
+    let found = Found::in_workspace(workspace)?;
+    let Some(trusted) = Known::load(state).get(workspace) else {
+        if found.acts() {
+            config.warnings.push(not_in_force(&found, &[]));
         }
+        config.warnings.extend(found.warnings);
+        return Ok(());
+    };
+    let changes = trusted.changes(workspace, &found)?;
+    if !changes.is_empty() {
+        config.warnings.push(not_in_force(&found, &changes));
+        // The person's own hooks may still name what is as it was.
+        config.trusted = Some(trusted);
+        return Ok(());
     }
+    config.warnings.extend(found.warnings);
+    for file in &found.files {
+        match file.role {
+            Role::Config => config.add_workspace(&file.text(), &workspace.join(&file.path))?,
+            Role::CommandTool => config.command_tools.push(file.to_command_file(workspace)),
+            _ => {}
+        }
+        config.hook_files.extend(file.to_hook_file());
+    }
+    config.trusted = Some(trusted);
     Ok(())
 }
 
 /// What a person is told of a workspace that they have not trusted, or not as it is now.
-fn not_in_force(acting: &[Acting]) -> String {
-    let tools = acting.iter().filter(|file| file.role == Role::CommandTool).count();
-    let what = match (tools, acting.len() - tools) {
-        (0, _) => "the configuration of this workspace is",
-        (_, 0) => "the command tools of this workspace are",
-        _ => "the configuration and the command tools of this workspace are",
+fn not_in_force(found: &Found, changes: &[String]) -> String {
+    let any = |is: fn(Role) -> bool| found.files.iter().any(|file| is(file.role));
+    let kinds = [
+        ("the configuration", any(|role| role == Role::Config)),
+        ("the command tools", any(|role| role == Role::CommandTool)),
+        ("the hooks", any(|role| matches!(role, Role::Hooks(_)))),
+    ];
+    let there: Vec<&str> = kinds.iter().filter(|(_, is)| *is).map(|(kind, _)| *kind).collect();
+    let what = match &there[..] {
+        [] => "what this workspace brings is".to_owned(),
+        ["the configuration"] => "the configuration of this workspace is".to_owned(),
+        [one] => format!("{one} of this workspace are"),
+        [all @ .., last] => format!("{} and {last} of this workspace are", all.join(", ")),
     };
-    format!("{what} not in force: `windlass trust` shows and allows what is there")
+    let since = if changes.is_empty() {
+        String::new()
+    } else {
+        format!("; since it was trusted: {}", changes.join(", "))
+    };
+    format!("{what} not in force: `windlass trust` shows and allows what is there{since}")
 }
 
 fn predicate(global: &Global, config: &Config) -> Predicate {

@@ -1,146 +1,223 @@
 //! Which workspaces a person trusts: by the content of everything in them that could act, not by their names.
 //!
-//! Until a workspace is trusted, neither its configuration nor its command tools are even parsed. A change of one byte, a file more
-//! or a file less asks for trust again.
+//! Until a workspace is trusted, nothing in it is even parsed: which files count is decided by their places alone, and whether they
+//! are trusted by their hashes. What acts later acts with the content that was hashed here, never with what a second look would find.
+//! A change of one byte, a file more or a file less asks for trust again, and says which.
+
+mod known;
+mod places;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
-use windlass::CommandFile;
+use anyhow::Result;
+use windlass::{
+    Author, CommandFile, HookDefinition, HookFile, HookShape, Host as _, LocalHost, Pin,
+    named_files,
+};
+use windlass_core::{ContentHash, quote};
 
-/// What a workspace says about how we work.
-const CONFIG: &str = ".windlass/config.toml";
-/// Where its command tools are.
-const TOOLS: &str = ".windlass/tools";
+pub(crate) use known::Known;
 
 /// What a file that could act is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Config,
     CommandTool,
+    Hooks(HookShape),
+    McpServers,
+    Skill,
+    Plugin,
+    /// What a hook runs.
+    Script,
+}
+
+impl Role {
+    /// What a person calls a group of these.
+    pub(crate) fn heading(self) -> &'static str {
+        match self {
+            Self::Config => "configuration: it may only narrow what is allowed",
+            Self::CommandTool => "command tools: each call needs permission to run its command",
+            Self::Hooks(_) => {
+                "hooks: programs that are told of calls, and can refuse or change them"
+            }
+            Self::McpServers => "MCP servers: programs that bring tools",
+            Self::Skill => "skills: texts that a model may be given, and what they come with",
+            Self::Plugin => "plugins",
+            Self::Script => {
+                "scripts that the hooks name: run only for as long as they stay as they are"
+            }
+        }
+    }
+
+    /// Whether anything in it is used by this version.
+    fn acts(self) -> bool {
+        matches!(self, Self::Config | Self::CommandTool | Self::Hooks(_))
+    }
 }
 
 /// A file that could act, and what is in it.
 pub(crate) struct Acting {
     pub(crate) role: Role,
+    /// Relative to the workspace.
     pub(crate) path: PathBuf,
-    pub(crate) text: String,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Acting {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+
     /// As a file that may be a tool.
-    pub(crate) fn into_command_file(self) -> CommandFile {
-        CommandFile { path: self.path, text: self.text }
+    pub(crate) fn to_command_file(&self, workspace: &Path) -> CommandFile {
+        CommandFile { path: workspace.join(&self.path), text: self.text() }
+    }
+
+    /// As a file that may have hooks in it.
+    pub(crate) fn to_hook_file(&self) -> Option<HookFile> {
+        let shape = match self.role {
+            Role::Hooks(shape) => shape,
+            Role::Config => HookShape::Windlass,
+            _ => return None,
+        };
+        let (path, text) = (self.path.clone(), self.text());
+        Some(HookFile { path, text, author: Author::Workspace, shape })
     }
 }
 
-/// Everything in a workspace that could act, and what is to be said of what could not be read.
-pub(crate) fn acting(workspace: &Path) -> Result<(Vec<Acting>, Vec<String>)> {
-    let mut found = Vec::new();
-    let path = workspace.join(CONFIG);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => found.push(Acting { role: Role::Config, path, text }),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", path.display()));
+/// Everything in a workspace that could act.
+#[derive(Default)]
+pub(crate) struct Found {
+    pub(crate) files: Vec<Acting>,
+    /// What is to be said of what could not be read.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Found {
+    /// Looks at the places where such files are.
+    pub(crate) fn in_workspace(workspace: &Path) -> Result<Self> {
+        if places::are_all_empty(workspace) {
+            return Ok(Self::default());
         }
+        let host = LocalHost::open(workspace)?;
+        Ok(places::look(host.files()))
     }
-    let (tools, warnings) = windlass::command_files(&workspace.join(TOOLS));
-    let tool = |CommandFile { path, text }| Acting { role: Role::CommandTool, path, text };
-    found.extend(tools.into_iter().map(tool));
-    Ok((found, warnings))
-}
 
-/// Whether a person has trusted exactly this.
-pub(crate) fn is_trusted(state: &Path, workspace: &Path, acting: &[Acting]) -> bool {
-    load(state).get(&workspace.to_string_lossy().into_owned()) == Some(&fingerprint(acting))
-}
-
-/// Remembers that a person trusts exactly this.
-pub(crate) fn trust(state: &Path, workspace: &Path, acting: &[Acting]) -> Result<()> {
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(state)
-        .with_context(|| format!("cannot create {}", state.display()))?;
-    // One writer at a time: two commands that trust two workspaces both count.
-    let lock = std::fs::File::create(state.join("trust.lock"))
-        .context("cannot create the lock of the trust file")?;
-    lock.lock().context("cannot lock the trust file")?;
-    let mut known = load(state);
-    known.insert(workspace.to_string_lossy().into_owned(), fingerprint(acting));
-    let path = state.join("trust.json");
-    let new = state.join("trust.json.new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(serde_json::to_string_pretty(&known)?.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// What is trusted so far. A file that cannot be understood trusts nothing.
-fn load(state: &Path) -> BTreeMap<String, String> {
-    std::fs::read_to_string(state.join("trust.json"))
-        .ok()
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default()
-}
-
-fn fingerprint(acting: &[Acting]) -> String {
-    let mut hasher = blake3::Hasher::new();
-    for file in acting {
-        for part in [file.path.as_os_str().as_encoded_bytes(), file.text.as_bytes()] {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
+    /// Adds the files of the workspace that hooks name: of its own, and of the person's. Only once a person looks at all of it, since
+    /// this takes the hooks to be read.
+    pub(crate) fn add_scripts(
+        &mut self,
+        workspace: &Path,
+        persons: &[HookDefinition],
+    ) -> Result<Vec<PathBuf>> {
+        let files = LocalHost::open(workspace)?;
+        let own = self.files.iter().filter_map(Acting::to_hook_file);
+        let own: Vec<HookDefinition> = own.flat_map(|file| file.read().0).collect();
+        let mut absent = Vec::new();
+        for path in own.iter().chain(persons).flat_map(|hook| named(hook, workspace)) {
+            if absent.contains(&path) || self.files.iter().any(|file| file.path == path) {
+                continue;
+            }
+            match Pin::take(files.files(), &path) {
+                Ok((Pin { hash: None, .. }, _)) => absent.push(path),
+                Ok((_, bytes)) => self.files.push(Acting { role: Role::Script, path, bytes }),
+                Err(why) => self.warnings.push(format!("not covered: {why}")),
+            }
         }
+        Ok(absent)
     }
-    hasher.finalize().to_hex().to_string()
+
+    /// Whether there is anything that this version would use.
+    pub(crate) fn acts(&self) -> bool {
+        self.files.iter().any(|file| file.role.acts())
+    }
+
+    pub(crate) fn hashes(&self) -> BTreeMap<String, ContentHash> {
+        let hash = |file: &Acting| (name(&file.path), ContentHash::of(&file.bytes));
+        self.files.iter().map(hash).collect()
+    }
+}
+
+/// A path as it is written down.
+pub(crate) fn name(path: &Path) -> String {
+    quote::path(path).into_owned()
+}
+
+/// The files of the workspace that a hook names. A person means one only by a path; whoever wrote the workspace may mean one by any
+/// word.
+fn named(hook: &HookDefinition, workspace: &Path) -> Vec<PathBuf> {
+    let mut named = named_files(&hook.command, workspace);
+    if hook.author == Author::Person {
+        let text = hook.command.to_string();
+        named.retain(|path| {
+            let path = path.to_string_lossy();
+            path.contains('/') || text.contains(&format!("/{path}"))
+        });
+    }
+    named
+}
+
+/// Lets a hook run only with the files that were trusted.
+pub(crate) fn pin(hook: &mut HookDefinition, workspace: &Path, trusted: Option<&Trusted>) {
+    let pin = |path: PathBuf| {
+        let hash = trusted.and_then(|trusted| trusted.hash(&path));
+        Pin { path, hash }
+    };
+    hook.pins = named(hook, workspace).into_iter().map(pin).collect();
+}
+
+/// What a person has trusted of one workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Trusted {
+    /// Hashes by path.
+    pub(crate) files: BTreeMap<String, ContentHash>,
+    /// The hashes of those that hooks name and that are not trusted for their place.
+    pub(crate) scripts: BTreeMap<String, ContentHash>,
+}
+
+impl Trusted {
+    pub(crate) fn of(found: &Found) -> Self {
+        let is_script = |path: &String| {
+            found.files.iter().any(|file| file.role == Role::Script && name(&file.path) == *path)
+        };
+        let (scripts, files) = found.hashes().into_iter().partition(|(path, _)| is_script(path));
+        Self { files, scripts }
+    }
+
+    fn hash(&self, path: &Path) -> Option<ContentHash> {
+        let name = name(path);
+        self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()
+    }
+
+    /// What is not as it was, one line each; nothing if all of it is.
+    pub(crate) fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<String>> {
+        let mut now = found.hashes();
+        if !self.scripts.is_empty() {
+            let host = LocalHost::open(workspace)?;
+            for path in self.scripts.keys() {
+                if let Ok((Pin { hash: Some(hash), .. }, _)) =
+                    Pin::take(host.files(), &quote::unpath(path))
+                {
+                    now.insert(path.clone(), hash);
+                }
+            }
+        }
+        let before = |path: &String| self.files.get(path).or_else(|| self.scripts.get(path));
+        let mut changes: Vec<String> = now
+            .iter()
+            .filter_map(|(path, hash)| match before(path) {
+                None => Some(format!("{path} (added)")),
+                Some(before) => (before != hash).then(|| format!("{path} (changed)")),
+            })
+            .collect();
+        let all = self.files.keys().chain(self.scripts.keys());
+        let gone = all.filter(|path| !now.contains_key(*path));
+        changes.extend(gone.map(|path| format!("{path} (removed)")));
+        changes.sort();
+        Ok(changes)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trust_is_for_the_very_content() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (state, workspace) = (folder.path().join("state"), folder.path().join("w"));
-        std::fs::create_dir_all(workspace.join(".windlass")).expect("a folder");
-        let acting = |workspace: &Path| acting(workspace).expect("readable").0;
-        std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"").expect("a file");
-        let before = acting(&workspace);
-        assert_eq!(before.len(), 1);
-        assert!(!is_trusted(&state, &workspace, &before));
-        trust(&state, &workspace, &before).expect("trusted");
-        assert!(is_trusted(&state, &workspace, &before));
-        assert!(!is_trusted(&state, folder.path(), &before));
-        std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"deny\"").expect("a file");
-        assert!(!is_trusted(&state, &workspace, &acting(&workspace)));
-        std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"").expect("a file");
-        assert!(is_trusted(&state, &workspace, &acting(&workspace)));
-        std::fs::create_dir(workspace.join(TOOLS)).expect("a folder");
-        let tool = workspace.join(TOOLS).join("a.md");
-        for content in ["one", "two"] {
-            std::fs::write(&tool, content).expect("a file");
-            let with_tool = acting(&workspace);
-            assert_eq!(with_tool.len(), 2);
-            assert!(!is_trusted(&state, &workspace, &with_tool), "{content}");
-            trust(&state, &workspace, &with_tool).expect("trusted");
-            assert!(is_trusted(&state, &workspace, &with_tool));
-        }
-        std::fs::rename(&tool, workspace.join(TOOLS).join("b.md")).expect("renamed");
-        assert!(!is_trusted(&state, &workspace, &acting(&workspace)), "another name");
-        std::fs::remove_dir_all(workspace.join(TOOLS)).expect("removed");
-        assert!(!is_trusted(&state, &workspace, &acting(&workspace)), "one less");
-        trust(&state, &workspace, &before).expect("trusted");
-        std::fs::write(state.join("trust.json"), "garbage").expect("a file");
-        assert!(!is_trusted(&state, &workspace, &before));
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@ mod call;
 mod command_tools;
 mod concurrency;
 mod config;
+mod hooks;
 mod journal;
 mod kill;
 mod mcp;

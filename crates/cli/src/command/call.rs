@@ -14,8 +14,15 @@ pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
     let input = input(&call.input)?;
     let call = ToolCall::new(call.tool.clone(), input);
     let result = block_on(async {
-        let Setup { windlass, session } = Setup::open(global, Journal::Brief)?;
-        until_interrupted(&session, windlass.call(&session, call)).await
+        let setup = Setup::open(global, Journal::Brief)?;
+        let session = &setup.session;
+        let work = async {
+            setup.begin(global).await;
+            let result = setup.windlass.call(session, call).await;
+            setup.end(global).await;
+            result
+        };
+        until_interrupted(session, work).await
     })??;
     show(global, &result)
 }

@@ -12,15 +12,18 @@ use crate::setup::{self, Journal, Setup};
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     block_on(async {
-        let Setup { windlass, session } = Setup::open(global, Journal::On)?;
-        let _jobs = JobSocket::open(&setup::state(global)?, &session);
+        let setup = Setup::open(global, Journal::On)?;
+        let session = &setup.session;
+        let _jobs = JobSocket::open(&setup::state(global)?, session);
+        setup.begin(global).await;
         let served = windlass_mcp::serve_stdio(
-            windlass.engine().clone(),
+            setup.windlass.engine().clone(),
             session.clone(),
             Options::default(),
         );
-        let served = until_interrupted(&session, served).await;
+        let served = until_interrupted(session, served).await;
         session.end_jobs().await;
+        setup.end(global).await;
         served??;
         Ok(ExitCode::SUCCESS)
     })?

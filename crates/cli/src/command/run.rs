@@ -23,8 +23,10 @@ pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
     block_on(async {
         let setup = Setup::open(global, Journal::On)?;
         let _jobs = JobSocket::open(&setup::state(global)?, &setup.session);
+        setup.begin(global).await;
         let answered = answer_all(&setup, lines, run.events).await;
         setup.session.end_jobs().await;
+        setup.end(global).await;
         answered
     })?
 }

@@ -1,42 +1,161 @@
-//! `windlass trust`: shows what would take effect, and makes it.
+//! `windlass trust`: shows what would take effect, and makes it; lists what is trusted, and takes it back.
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
+use windlass_core::quote;
 
 use crate::options::{Global, Trust};
-use crate::terminal::add;
-use crate::trust::Role;
-use crate::{setup, terminal, trust};
+use crate::person::{self, Person};
+use crate::terminal::{Paint, add};
+use crate::trust::{Acting, Found, Known, Role, Trusted, name};
+use crate::{hook_files, setup, terminal};
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
-    let workspace = match &command.dir {
-        Some(dir) => std::fs::canonicalize(dir)?,
-        None => setup::workspace(global)?,
-    };
     let state = setup::state(global)?;
-    let (acting, warnings) = trust::acting(&workspace)?;
-    trust::trust(&state, &workspace, &acting)?;
-    for warning in &warnings {
+    if command.list {
+        return list(global, &state);
+    }
+    if command.revoke {
+        return revoke(global, &state, &place(global, command)?);
+    }
+    let workspace = std::fs::canonicalize(place(global, command)?)?;
+    let mut found = Found::in_workspace(&workspace)?;
+    let absent = found.add_scripts(&workspace, &hook_files::of_person(global)?)?;
+    let changes = match Known::load(&state).get(&workspace) {
+        Some(known) => known.changes(&workspace, &found)?,
+        None => Vec::new(),
+    };
+    for warning in &found.warnings {
         terminal::note(global, warning);
     }
-    if global.json {
-        let files: Vec<_> =
-            acting.iter().map(|file| json!({"path": file.path, "text": file.text})).collect();
-        terminal::print_json(&json!({"trusted": workspace, "files": files}))?;
+    let shown = shown(&found, &absent, &changes);
+    let line = format!("trusted: {}\n", workspace.display());
+    if asks(global) {
+        terminal::print(&shown)?;
+        let question = format!("\nTrust {} with exactly this? [y/N] ", workspace.display());
+        if !person::yes_or_no(&quote::visible(&question))? {
+            terminal::print("not trusted\n")?;
+            return Ok(ExitCode::from(1));
+        }
+        Known::trust(&state, &workspace, &Trusted::of(&found))?;
+        terminal::print(&line)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut text = format!("trusted: {}\n", workspace.display());
-    if acting.is_empty() {
+    Known::trust(&state, &workspace, &Trusted::of(&found))?;
+    if global.json {
+        let file = |file: &Acting| json!({"path": workspace.join(&file.path), "text": file.text()});
+        let files: Vec<Value> = found.files.iter().map(file).collect();
+        let answer = json!({"trusted": workspace, "files": files, "changes": changes});
+        terminal::print_json(&answer)?;
+    } else {
+        terminal::print(&format!("{line}{shown}"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn place(global: &Global, command: &Trust) -> Result<PathBuf> {
+    match &command.dir {
+        Some(dir) => Ok(dir.clone()),
+        None => setup::workspace(global),
+    }
+}
+
+/// Who types this at a terminal has not seen yet what it is about. In a script, the command itself is the person's word.
+fn asks(global: &Global) -> bool {
+    !global.yes && !global.json && Person::at_terminal(Paint::of(global)).is_some()
+}
+
+/// Everything that would take effect, in groups, every character visible.
+fn shown(found: &Found, absent: &[PathBuf], changes: &[String]) -> String {
+    let mut text = String::new();
+    if !changes.is_empty() {
+        add(&mut text, format_args!("\nsince it was trusted: {}\n", changes.join(", ")));
+    }
+    if found.files.is_empty() {
         text.push_str("nothing in it takes effect; a file that appears later asks again\n");
     }
-    for file in acting {
-        add(&mut text, format_args!("\n{}:\n{}\n", file.path.display(), file.text));
-        if let (Role::CommandTool, Err(why)) = (file.role, file.into_command_file().definition()) {
-            add(&mut text, format_args!("not a tool: {why}\n"));
+    let mut heading = "";
+    for file in &found.files {
+        if file.role.heading() != heading {
+            heading = file.role.heading();
+            add(&mut text, format_args!("\n{heading}\n"));
         }
+        let content = file.text();
+        add(&mut text, format_args!("\n{}:\n{}", name(&file.path), quote::visible(&content)));
+        text.push_str(if content.ends_with('\n') { "" } else { "\n" });
+        add_meaning(&mut text, file);
+    }
+    if !absent.is_empty() {
+        let names: Vec<String> = absent.iter().map(|path| name(path)).collect();
+        let names = names.join(", ");
+        add(
+            &mut text,
+            format_args!(
+                "\nthe hooks also say {names}; if a file of that name appears, they refuse\n"
+            ),
+        );
+    }
+    text
+}
+
+/// What a file means, or why it means nothing.
+fn add_meaning(text: &mut String, file: &Acting) {
+    if let (Role::CommandTool, Err(why)) =
+        (file.role, file.to_command_file(Path::new("")).definition())
+    {
+        add(text, format_args!("not a tool: {why}\n"));
+    }
+    let Some(hooks) = file.to_hook_file() else { return };
+    let (hooks, warnings) = hooks.read();
+    for hook in hooks {
+        let (moment, command) = (hook.moment, hook.command.to_string());
+        add(text, format_args!("runs at {moment}: {}\n", quote::visible(&command)));
+    }
+    for warning in warnings {
+        add(text, format_args!("{}\n", quote::visible(&warning)));
+    }
+}
+
+fn list(global: &Global, state: &Path) -> Result<ExitCode> {
+    let known = Known::load(state);
+    let mut lines = Vec::new();
+    for workspace in known.workspaces() {
+        let path = quote::unpath(workspace);
+        let is = match known.get(&path) {
+            None => "trusted by an earlier version: it asks again".to_owned(),
+            Some(_) if !path.is_dir() => "gone".to_owned(),
+            Some(trusted) => match &trusted.changes(&path, &Found::in_workspace(&path)?)?[..] {
+                [] => "as it was trusted".to_owned(),
+                changes => format!("not in force: {}", changes.join(", ")),
+            },
+        };
+        lines.push((workspace.to_owned(), is));
+    }
+    if global.json {
+        let entry = |(workspace, is): &(String, String)| json!({"workspace": workspace, "is": is});
+        terminal::print_json(&lines.iter().map(entry).collect())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut text = String::new();
+    for (workspace, is) in lines {
+        add(&mut text, format_args!("{workspace}  {is}\n"));
     }
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn revoke(global: &Global, state: &Path, dir: &Path) -> Result<ExitCode> {
+    // It may be gone.
+    let workspace = std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?;
+    let was_known = Known::revoke(state, &workspace)?;
+    if global.json {
+        terminal::print_json(&json!({"revoked": workspace, "was_trusted": was_known}))?;
+    } else {
+        let what = if was_known { "no longer trusted" } else { "was not trusted" };
+        terminal::print(&format!("{what}: {}\n", workspace.display()))?;
+    }
+    Ok(ExitCode::from(u8::from(!was_known)))
 }

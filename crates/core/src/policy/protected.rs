@@ -19,6 +19,18 @@ fn reason(path: &Path) -> Option<&'static str> {
         match part.as_str() {
             ".aiexclude" => return Some("what is hidden from tools"),
             ".windlass" | ".mcp.json" => return Some("our configuration"),
+            ".claude" | ".hex" | ".hygge" | ".agents" => {
+                return match parts.next().as_deref() {
+                    Some(
+                        "settings.json"
+                        | "settings.local.json"
+                        | "hooks.toml"
+                        | "hooks.json"
+                        | "hooks",
+                    ) => Some("hooks"),
+                    _ => None,
+                };
+            }
             ".git" => {
                 return match parts.next().as_deref() {
                     Some("hooks" | "config" | "config.worktree") => Some("what git runs"),
@@ -46,6 +58,13 @@ mod tests {
             ("/w/.git/HEAD", false),
             ("/w/.windlass/config.toml", true),
             ("/w/.mcp.json", true),
+            ("/w/.claude/settings.json", true),
+            ("/w/.claude/settings.local.json", true),
+            ("/w/.claude/hooks/check.sh", true),
+            ("/w/.claude/commands/a.md", false),
+            ("/w/.hex/settings.json", true),
+            ("/w/.hygge/hooks.toml", true),
+            ("/w/.agents/hooks.toml", true),
             ("/w/src/hooks/a.rs", false),
             ("/w/.gitignore", false),
         ] {

@@ -61,6 +61,16 @@ const PROTECTED: &[(&str, bool)] = &[
     (".aiexclude", false),
 ];
 
+/// The same, but only where something is there: what appears later has to be trusted before it acts.
+const PROTECTED_IF_THERE: &[&str] = &[
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/hooks",
+    ".hex/settings.json",
+    ".hygge/hooks.toml",
+    ".agents/hooks.toml",
+];
+
 /// The same where the workspace is a home directory: what shells read when they start.
 const PROTECTED_AT_HOME: &[(&str, bool)] = &[
     (".bashrc", false),
@@ -156,6 +166,9 @@ impl LocalProcesses {
         let at_home = std::env::home_dir().is_some_and(|home| home == self.workspace);
         let usual = PROTECTED.iter().chain(if at_home { PROTECTED_AT_HOME } else { &[] });
         let usual = usual.map(|(path, is_directory)| (PathBuf::from(path), *is_directory));
+        let is_there = |path: &PathBuf| self.workspace.join(path).symlink_metadata().is_ok();
+        let there = PROTECTED_IF_THERE.iter().map(PathBuf::from).filter(is_there);
+        let usual = usual.chain(there.map(|path| (path, false)));
         let more = self.settings.protected.iter().map(|path| (path.clone(), true));
         let mut protected: Vec<Protected> = Vec::new();
         for (path, is_directory) in usual.chain(more) {

@@ -251,6 +251,7 @@ fn a_program_finds_its_terminal_by_name() {
             directory: place.workspace(),
             stdin: Some(theirs.as_fd()),
             output: theirs.as_fd(),
+            errors: None,
             terminal: true,
             view: place.view.clone(),
             fence: place.fence.clone(),

@@ -21,8 +21,10 @@ use super::{HookMatcher, Pin};
 /// ```
 #[derive(Debug, Clone)]
 pub struct HookDefinition {
-    /// What messages call it.
+    /// What messages call it: the name that it was given or its command, and its file.
     pub name: String,
+    /// The name that it was given.
+    pub given_name: Option<String>,
     /// The file that it is in.
     pub path: PathBuf,
     /// Who wrote that.

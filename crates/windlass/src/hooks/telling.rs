@@ -56,7 +56,8 @@ fn told(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>) -> T
     };
     set("event", moment.to_string().into());
     set("hook_event_name", claude_moment(moment).into());
-    set("hook_name", hook.name.as_str().into());
+    // Not its command: what a hook looks for in what it is told would often be found there.
+    set("hook_name", hook.given_name.clone().into());
     set("session_id", event.session.id().as_str().into());
     set("agent", event.session.agent().into());
     set("cwd", workspace.as_str().into());

@@ -2,6 +2,7 @@
 
 mod answers;
 mod files;
+mod page;
 mod pinned;
 
 use serde_json::{Value, json};
@@ -149,7 +150,7 @@ async fn a_program_is_told_what_happens() {
     for (key, value) in [
         ("event", json!("pre_tool")),
         ("hook_event_name", json!("PreToolUse")),
-        ("hook_name", json!("guard (hooks.json)")),
+        ("hook_name", json!("guard")),
         ("session_id", json!(place.session.id().as_str())),
         ("agent", json!("main")),
         ("cwd", json!(workspace)),

@@ -5,4 +5,5 @@ mod agentctl;
 mod errata;
 mod hector;
 mod hex;
+mod hooks;
 mod hygge;

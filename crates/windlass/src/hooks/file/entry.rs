@@ -36,13 +36,12 @@ impl Reader<'_> {
         let Some(command) = self.command(place, moment, &mut entry) else { return };
         let matcher = self.matcher(place, moment, &mut entry, matcher);
         let (gate, is_heard) = self.weight(place, moment, &mut entry);
-        let path = quote::path(&self.file.path);
-        let name = match entry.remove("name") {
-            Some(Value::String(name)) => format!("{} ({path})", quote::visible(&name)),
-            _ => format!("{} ({path})", quote::visible(&command.to_string())),
-        };
+        let given_name = self.text(place, &mut entry, "name");
+        let called = given_name.clone().unwrap_or_else(|| command.to_string());
+        let name = format!("{} ({})", short(&called), quote::path(&self.file.path));
         let hook = HookDefinition {
             name,
+            given_name,
             path: self.file.path.clone(),
             author: self.file.author,
             shape,
@@ -283,6 +282,16 @@ impl Reader<'_> {
         for key in rest.keys() {
             self.warn(place, &format!("unknown field `{}`", quote::visible(key)));
         }
+    }
+}
+
+/// As much of a name or a command as fits into a message.
+fn short(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let line = quote::visible(text.lines().next().unwrap_or_default()).into_owned();
+    match line.char_indices().nth(LONGEST) {
+        Some((cut, _)) => format!("{}…", line.get(..cut).unwrap_or_default()),
+        None => line,
     }
 }
 

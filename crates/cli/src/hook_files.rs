@@ -1,0 +1,61 @@
+//! The hooks in force: the person's own first, then those of the workspace, if a person trusts it.
+
+use std::path::Path;
+
+use anyhow::Result;
+use windlass::{Author, HookDefinition, HookFile, HookShape};
+
+use crate::config::Config;
+use crate::options::Global;
+use crate::trust::{self, Trusted};
+use crate::{places, setup};
+
+/// Reads the person's own file of nothing but hooks, if there is one.
+pub(crate) fn own() -> Option<HookFile> {
+    let path = places::config().ok()?.join("hooks.json");
+    let text = std::fs::read_to_string(&path).ok()?;
+    Some(HookFile { path, text, author: Author::Person, shape: HookShape::Windlass })
+}
+
+/// The person's own hooks, whatever the workspace says.
+pub(crate) fn of_person(global: &Global) -> Result<Vec<HookDefinition>> {
+    let mut config = Config::default();
+    setup::add_persons(&mut config, global)?;
+    Ok(config.hook_files.iter().flat_map(|file| file.read().0).collect())
+}
+
+/// What all files say, in their order, and what is to be said of what is not understood.
+pub(crate) fn read(
+    config: &mut Config,
+    workspace: &Path,
+    trusted: Option<&Trusted>,
+) -> Vec<HookDefinition> {
+    let files = std::mem::take(&mut config.hook_files);
+    let mut hooks = Vec::new();
+    // A file of --config comes after the workspace's, but it is the person's, and the person comes first.
+    for author in [Author::Person, Author::Workspace] {
+        for file in files.iter().filter(|file| file.author == author) {
+            let (mut read, warnings) = file.read();
+            config.warnings.extend(warnings);
+            hooks.append(&mut read);
+        }
+    }
+    for hook in &mut hooks {
+        trust::pin(hook, workspace, trusted);
+        if hook.author == Author::Person
+            && let Some(hidden) = hidden_program(hook)
+        {
+            config.warnings.push(format!(
+                "the hook {}: no program can look into {hidden}; keep what it runs elsewhere",
+                hook.name
+            ));
+        }
+    }
+    hooks
+}
+
+/// Our own configuration is hidden from all programs, and so is a script that is kept there.
+fn hidden_program(hook: &HookDefinition) -> Option<String> {
+    let place = places::config().ok()?.to_str()?.to_owned();
+    hook.command.to_string().contains(&place).then_some(place)
+}

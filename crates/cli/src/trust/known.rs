@@ -1,0 +1,88 @@
+//! The workspaces that a person has trusted, in the state directory: private, written whole, one writer at a time.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Map, Value, json};
+use windlass_core::ContentHash;
+
+use super::{Trusted, name};
+
+/// All that is trusted so far, by workspace.
+#[derive(Debug, Default)]
+pub(crate) struct Known(Map<String, Value>);
+
+impl Known {
+    /// A file that cannot be understood trusts nothing.
+    pub(crate) fn load(state: &Path) -> Self {
+        let read = std::fs::read_to_string(state.join("trust.json"));
+        let parsed = read.ok().and_then(|text| serde_json::from_str(&text).ok());
+        Self(parsed.unwrap_or_default())
+    }
+
+    /// What is trusted of a workspace. One that was written by an earlier version, without the hashes of single files, is not.
+    pub(crate) fn get(&self, workspace: &Path) -> Option<Trusted> {
+        trusted(self.0.get(&name(workspace))?)
+    }
+
+    pub(crate) fn workspaces(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Remembers that a person trusts exactly this.
+    pub(crate) fn trust(state: &Path, workspace: &Path, trusted: &Trusted) -> Result<()> {
+        let hashes = |hashes: &BTreeMap<String, ContentHash>| -> Map<String, Value> {
+            hashes.iter().map(|(path, hash)| (path.clone(), hash.to_string().into())).collect()
+        };
+        let entry = json!({"files": hashes(&trusted.files), "scripts": hashes(&trusted.scripts)});
+        change(state, |known| {
+            known.insert(name(workspace), entry);
+        })
+    }
+
+    /// Forgets a workspace; whether it was known.
+    pub(crate) fn revoke(state: &Path, workspace: &Path) -> Result<bool> {
+        let mut was_known = false;
+        change(state, |known| was_known = known.remove(&name(workspace)).is_some())?;
+        Ok(was_known)
+    }
+}
+
+fn trusted(entry: &Value) -> Option<Trusted> {
+    let hashes = |key: &str| -> Option<BTreeMap<String, ContentHash>> {
+        let entries = entry.get(key)?.as_object()?;
+        entries
+            .iter()
+            .map(|(path, hash)| Some((path.clone(), hash.as_str()?.parse().ok()?)))
+            .collect()
+    };
+    Some(Trusted { files: hashes("files")?, scripts: hashes("scripts")? })
+}
+
+fn change(state: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<()> {
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(state)
+        .with_context(|| format!("cannot create {}", state.display()))?;
+    // One writer at a time: two commands that trust two workspaces both count.
+    let lock = std::fs::File::create(state.join("trust.lock"))
+        .context("cannot create the lock of the trust file")?;
+    lock.lock().context("cannot lock the trust file")?;
+    let mut known = Known::load(state).0;
+    change(&mut known);
+    let path = state.join("trust.json");
+    let new = state.join("trust.json.new");
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(serde_json::to_string_pretty(&known)?.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,124 @@
+//! Where in a workspace there may be files that could act. They are read by handle, none of them larger than it can honestly be, and
+//! nothing that leads out of the workspace is followed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use windlass::{HookShape, Pin};
+use windlass_core::{FileKind, Files, quote};
+
+use super::{Acting, Found, Role};
+
+/// Single files.
+const FILES: &[(&str, Role)] = &[
+    (".windlass/config.toml", Role::Config),
+    (".windlass/hooks.json", Role::Hooks(HookShape::Windlass)),
+    (".claude/settings.json", Role::Hooks(HookShape::Claude)),
+    (".claude/settings.local.json", Role::Hooks(HookShape::Claude)),
+    (".hex/settings.json", Role::Hooks(HookShape::Hex)),
+    (".agents/hooks.toml", Role::Hooks(HookShape::Hygge)),
+    (".hygge/hooks.toml", Role::Hooks(HookShape::Hygge)),
+    (".mcp.json", Role::McpServers),
+];
+
+/// Directories with everything below them.
+const DIRECTORIES: &[(&str, Role)] = &[
+    (".windlass/tools", Role::CommandTool),
+    (".windlass/skills", Role::Skill),
+    (".claude/skills", Role::Skill),
+    (".windlass/plugins", Role::Plugin),
+];
+
+/// How many files of one directory are looked at.
+const MOST_FILES: usize = 256;
+/// How deep.
+const DEEPEST: usize = 8;
+
+/// A quick look that finds most workspaces to have nothing of the kind.
+pub(super) fn are_all_empty(workspace: &Path) -> bool {
+    let tops = FILES.iter().chain(DIRECTORIES).filter_map(|(path, _)| path.split('/').next());
+    let mut last = "";
+    for top in tops {
+        if top != last && workspace.join(top).symlink_metadata().is_ok() {
+            return false;
+        }
+        last = top;
+    }
+    true
+}
+
+/// Everything in these places.
+pub(super) fn look(files: &dyn Files) -> Found {
+    let mut found = Found::default();
+    for (path, role) in FILES {
+        take(files, Path::new(path), *role, &mut found);
+    }
+    for (path, role) in DIRECTORIES {
+        let mut paths = Vec::new();
+        if let Err(why) = list(files, Path::new(path), *role, 0, &mut paths) {
+            found.warnings.push(format!("cannot read {path}: {why}"));
+        }
+        paths.sort();
+        if paths.len() > MOST_FILES {
+            let count = paths.len();
+            let warning = format!("{path} has {count} files; the first {MOST_FILES} are looked at");
+            found.warnings.push(warning);
+            paths.truncate(MOST_FILES);
+        }
+        for path in paths {
+            take(files, &path, *role, &mut found);
+        }
+    }
+    found
+}
+
+fn take(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
+    match Pin::take(files, path) {
+        Ok((Pin { hash: None, .. }, _)) => {}
+        Ok((_, bytes)) => found.files.push(Acting { role, path: path.to_owned(), bytes }),
+        Err(why) => found.warnings.push(format!("not used: {why}")),
+    }
+}
+
+fn list(
+    files: &dyn Files,
+    directory: &Path,
+    role: Role,
+    depth: usize,
+    into: &mut Vec<PathBuf>,
+) -> io::Result<()> {
+    let at = files.resolve(directory).map_err(io::Error::other)?;
+    if !at.exists {
+        return Ok(());
+    }
+    if at.inside.is_none() {
+        return Err(io::Error::other("it leads out of the workspace"));
+    }
+    let kind = files.stat(&at).map_err(io::Error::other)?.kind;
+    if kind != FileKind::Directory {
+        return Err(io::Error::other(format!("it is {kind}")));
+    }
+    for entry in std::fs::read_dir(&at.path)? {
+        let entry = entry?;
+        let path = directory.join(entry.file_name());
+        match role {
+            Role::CommandTool => into.extend(may_be_tool(&path).then_some(path)),
+            _ if !entry.file_type()?.is_dir() => into.push(path),
+            _ if depth < DEEPEST => list(files, &path, role, depth + 1, into)?,
+            _ => {
+                let path = quote::path(&path);
+                return Err(io::Error::other(format!("{path} is deeper than {DEEPEST}")));
+            }
+        }
+        if into.len() > MOST_FILES * 16 {
+            return Err(io::Error::other("it has too many files"));
+        }
+    }
+    Ok(())
+}
+
+fn may_be_tool(path: &Path) -> bool {
+    let is_markdown = path.extension().is_some_and(|extension| extension == "md");
+    let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+    is_markdown && !name.starts_with(b".") && !name.eq_ignore_ascii_case(b"readme.md")
+}

@@ -1,0 +1,154 @@
+use std::os::unix::fs::symlink;
+
+use super::*;
+
+/// A workspace, its state beside it.
+struct Ground {
+    folder: tempfile::TempDir,
+}
+
+impl Ground {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir(folder.path().join("w")).expect("a folder");
+        let ground = Self { folder };
+        for (name, content) in files {
+            ground.put(name, content);
+        }
+        ground
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.folder.path().canonicalize().expect("it is there").join("w")
+    }
+
+    fn put(&self, name: &str, content: &str) {
+        let path = self.workspace().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        std::fs::write(path, content).expect("a file");
+    }
+
+    fn found(&self) -> Found {
+        Found::in_workspace(&self.workspace()).expect("a workspace")
+    }
+
+    fn trust(&self) {
+        let mut found = self.found();
+        found.add_scripts(&self.workspace(), &[]).expect("a workspace");
+        Known::trust(&self.state(), &self.workspace(), &Trusted::of(&found)).expect("trusted");
+    }
+
+    /// `None` if it was never trusted.
+    fn changes(&self) -> Option<Vec<String>> {
+        let trusted = Known::load(&self.state()).get(&self.workspace())?;
+        Some(trusted.changes(&self.workspace(), &self.found()).expect("a workspace"))
+    }
+}
+
+#[test]
+fn trust_is_for_the_very_content_of_all_that_could_act() {
+    for place in [
+        ".windlass/config.toml",
+        ".windlass/hooks.json",
+        ".windlass/tools/a.md",
+        ".windlass/skills/a/SKILL.md",
+        ".windlass/skills/a/b/run.sh",
+        ".windlass/plugins/p/plugin.toml",
+        ".mcp.json",
+        ".claude/settings.json",
+        ".claude/settings.local.json",
+        ".claude/skills/s/SKILL.md",
+        ".hex/settings.json",
+        ".hygge/hooks.toml",
+        ".agents/hooks.toml",
+    ] {
+        let ground = Ground::with(&[(place, "one"), ("README.md", "x")]);
+        assert_eq!(ground.found().files.len(), 1, "{place}");
+        assert_eq!(ground.changes(), None, "{place}");
+        ground.trust();
+        assert_eq!(ground.changes(), Some(vec![]), "{place}");
+        ground.put(place, "two");
+        assert_eq!(ground.changes(), Some(vec![format!("{place} (changed)")]));
+        ground.put(place, "one");
+        assert_eq!(ground.changes(), Some(vec![]), "{place}: as it was");
+        std::fs::remove_file(ground.workspace().join(place)).expect("removed");
+        assert_eq!(ground.changes(), Some(vec![format!("{place} (removed)")]));
+        ground.put(".mcp.json", "{}");
+        ground.put(place, "one");
+        let added =
+            if place == ".mcp.json" { vec![] } else { vec![".mcp.json (added)".to_owned()] };
+        ground.put(".mcp.json", if place == ".mcp.json" { "one" } else { "{}" });
+        assert_eq!(ground.changes(), Some(added), "{place}");
+        assert!(Known::revoke(&ground.state(), &ground.workspace()).expect("revoked"));
+        assert_eq!(ground.changes(), None, "{place}");
+    }
+}
+
+#[test]
+fn scripts_that_hooks_name_are_part_of_it() {
+    let hooks = r#"{"hooks": {"PreToolUse": [{"hooks": [
+        {"type": "command", "command": "bash \"$CLAUDE_PROJECT_DIR\"/ci/check.sh && ./late.sh"}]}]}}"#;
+    let ground = Ground::with(&[(".claude/settings.json", hooks), ("ci/check.sh", "exit 0\n")]);
+    let mut found = ground.found();
+    let absent = found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
+    assert_eq!(absent, [Path::new("late.sh")]);
+    assert_eq!(found.files.iter().filter(|file| file.role == Role::Script).count(), 1);
+    ground.trust();
+    assert_eq!(ground.changes(), Some(vec![]));
+    ground.put("ci/check.sh", "exit 1\n");
+    assert_eq!(ground.changes(), Some(vec!["ci/check.sh (changed)".to_owned()]));
+}
+
+#[test]
+fn what_was_trusted_by_an_earlier_version_is_not_trusted() {
+    let ground = Ground::with(&[(".windlass/config.toml", "mode = \"plan\"")]);
+    std::fs::create_dir(ground.state()).expect("a folder");
+    let old = serde_json::json!({name(&ground.workspace()): "0123", "/other": "4567"});
+    for content in [old.to_string().as_str(), "garbage", "[]", r#"{"/w": {"files": {"a": "x"}}}"#] {
+        std::fs::write(ground.state().join("trust.json"), content).expect("a file");
+        assert_eq!(ground.changes(), None, "{content}");
+    }
+    std::fs::write(ground.state().join("trust.json"), old.to_string()).expect("a file");
+    ground.trust();
+    assert_eq!(ground.changes(), Some(vec![]));
+    let known = Known::load(&ground.state());
+    assert!(known.workspaces().any(|workspace| workspace == "/other"), "others are left alone");
+}
+
+#[test]
+fn nothing_leads_out_hangs_or_floods() {
+    let ground = Ground::with(&[("real/config.toml", "mode = \"plan\"")]);
+    let (workspace, outside) = (ground.workspace(), ground.folder.path().join("outside"));
+    std::fs::create_dir_all(outside.join("tools")).expect("a folder");
+    std::fs::write(outside.join("config.toml"), "mode = \"plan\"").expect("a file");
+    std::fs::write(outside.join("tools/a.md"), "x").expect("a file");
+    symlink(&outside, workspace.join(".windlass")).expect("a link");
+    let found = ground.found();
+    assert!(found.files.is_empty());
+    assert!(
+        found.warnings.iter().any(|warning| warning.contains("leads out of the workspace")),
+        "{:?}",
+        found.warnings
+    );
+    std::fs::remove_file(workspace.join(".windlass")).expect("removed");
+    std::fs::create_dir_all(workspace.join(".windlass/tools")).expect("a folder");
+    let fifo = workspace.join(".windlass/config.toml");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+    assert!(made.success());
+    std::fs::write(workspace.join(".windlass/tools/huge.md"), vec![b'x'; 5 << 20]).expect("a file");
+    symlink("/etc/passwd", workspace.join(".mcp.json")).expect("a link");
+    symlink("nowhere", workspace.join(".windlass/hooks.json")).expect("a link");
+    let found = ground.found();
+    assert!(found.files.is_empty(), "{:?}", found.hashes());
+    for why in ["config.toml is a FIFO", "huge.md is larger than", ".mcp.json leads out"] {
+        assert!(
+            found.warnings.iter().any(|warning| warning.contains(why)),
+            "{why}: {:?}",
+            found.warnings
+        );
+    }
+}

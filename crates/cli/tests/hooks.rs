@@ -1,0 +1,230 @@
+//! Hooks from every front door, and the trust that those of a workspace need.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Home, Ran};
+
+fn put(path: &Path, content: &str) {
+    std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+    std::fs::write(path, content).expect("a file");
+}
+
+/// A script that anybody may run.
+fn script(path: &Path, content: &str) {
+    put(path, &format!("#!/bin/sh\n{content}\n"));
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+}
+
+fn claude(command: &str) -> String {
+    json!({"hooks": {"PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": command}]}]}})
+        .to_string()
+}
+
+fn read(home: &Home) -> Ran {
+    home.run(&["call", "read", r#"{"path":"a"}"#])
+}
+
+/// A workspace whose own hook is this script.
+fn workspace(content: &str) -> Home {
+    let home = Home::with(&[
+        ("a", "alpha\n"),
+        (".claude/settings.json", &claude("\"$CLAUDE_PROJECT_DIR\"/.claude/check.sh")),
+    ]);
+    script(&home.workspace().join(".claude/check.sh"), content);
+    home
+}
+
+#[test]
+fn the_persons_own_hooks_bind_every_front_door() {
+    let home = Home::with(&[("a", "alpha\n")]);
+    put(
+        &home.config().join("config.toml"),
+        "[[hooks]]\nname = \"guard\"\nevent = \"pre_tool\"\nmatch = { tool = \"read\" }\ncommand = \"echo not today >&2; exit 2\"\n",
+    );
+    let no = "says no: not today";
+    let ran = read(&home);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stdout.contains(no), "{ran:?}");
+    let call = json!({"type": "tool_use", "id": "1", "name": "read", "input": {"path": "a"}});
+    let ran = home.run_with_input(&["run"], call.to_string().as_bytes());
+    assert!(ran.stdout.contains(no), "{ran:?}");
+    let requests = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+            "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "a"}}}),
+    ];
+    let lines: String = requests.iter().map(|request| format!("{request}\n")).collect();
+    let ran = home.run_with_input(&["mcp"], lines.as_bytes());
+    assert!(ran.stdout.contains(no), "{ran:?}");
+    assert_eq!(home.run(&["call", "list", "{}"]).code, 0, "others are not meant");
+}
+
+#[test]
+fn sessions_are_told_to_begin_and_end() {
+    let home = Home::with(&[("a", "alpha\n")]);
+    let log = home.workspace().join("log");
+    put(
+        &home.config().join("hooks.json"),
+        &json!({"hooks": [
+            {"event": ["session_start", "session_end"], "sandbox": "workspace",
+             "command": "echo \"$WINDLASS_EVENT\" >> log"},
+            {"event": "session_start", "command": "echo '{\"context\": \"tests first\"}'"},
+        ]})
+        .to_string(),
+    );
+    let ran = read(&home);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("says: tests first]"), "{ran:?}");
+    home.run_with_input(&["run"], b"");
+    home.run_with_input(&["mcp"], b"");
+    let told = std::fs::read_to_string(log).expect("a log");
+    assert_eq!(told, "session_start\nsession_end\n".repeat(3));
+}
+
+/// PL-1: before trust, nothing of a workspace is run, or even parsed.
+#[test]
+fn pl1_hooks_of_a_workspace_wait_for_trust() {
+    let home = workspace("echo from the workspace >&2; exit 2");
+    let ran = read(&home);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.stderr.contains("the hooks of this workspace are not in force: `windlass trust`"),
+        "{ran:?}"
+    );
+    let ran = home.run(&["trust"]);
+    for shown in [
+        "trusted: ",
+        ".claude/settings.json:\n{",
+        "runs at pre_tool: \"$CLAUDE_PROJECT_DIR\"/.claude/check.sh",
+        ".claude/check.sh:\n#!/bin/sh\necho from the workspace >&2; exit 2\n",
+    ] {
+        assert!(ran.stdout.contains(shown), "{shown}: {ran:?}");
+    }
+    let ran = read(&home);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stdout.contains("says no: from the workspace"), "{ran:?}");
+    let broken = Home::with(&[
+        ("a", "alpha\n"),
+        (".claude/settings.json", "{"),
+        (".windlass/config.toml", "= 3"),
+    ]);
+    assert_eq!(read(&broken).code, 0, "what is not parsed cannot be wrong");
+}
+
+#[test]
+fn a_change_asks_again_and_says_what_changed() {
+    let home = workspace("exit 0");
+    home.run(&["trust"]);
+    let check = home.workspace().join(".claude/check.sh");
+    script(&check, "exit 1");
+    put(&home.workspace().join(".mcp.json"), "{}");
+    let ran = read(&home);
+    let since = "since it was trusted: .claude/check.sh (changed), .mcp.json (added)";
+    assert!(ran.code == 0 && ran.stderr.contains(since), "{ran:?}");
+    let ran = home.run(&["trust", "--list"]);
+    assert!(ran.stdout.contains("not in force: .claude/check.sh (changed)"), "{ran:?}");
+    let ran = home.run(&["trust"]);
+    assert!(ran.stdout.contains(since), "{ran:?}");
+    assert_eq!(read(&home).code, 3, "the new script fails, and a gate that fails is closed");
+    assert!(home.run(&["trust", "--list"]).stdout.contains("as it was trusted"));
+    let ran = home.run(&["trust", "--revoke"]);
+    assert!(ran.code == 0 && ran.stdout.starts_with("no longer trusted: "), "{ran:?}");
+    assert_eq!(home.run(&["trust", "--revoke"]).code, 1);
+    assert_eq!(read(&home).code, 0);
+    assert_eq!(home.run(&["trust", "--list"]).stdout, "");
+}
+
+/// PL-2: a workspace only narrows; its hook cannot say yes for a person, nor leave its sandbox.
+#[test]
+fn pl2_hooks_of_a_workspace_cannot_widen() {
+    let home = Home::with(&[(
+        ".windlass/config.toml",
+        "[[hooks]]\nevent = \"pre_tool\"\nsandbox = \"off\"\ncommand = \"touch made; echo '{\\\"decision\\\": \\\"allow\\\"}'\"\n",
+    )]);
+    home.run(&["trust"]);
+    let (code, answer) = home.call(&[], "write", &json!({"path": "b", "content": "x"}));
+    assert_eq!(code, 3, "{answer}");
+    assert!(!home.workspace().join("made").exists(), "it could not change anything");
+    let ran = home.run(&["call", "list", "{}"]);
+    assert!(ran.stderr.contains("a hook of a workspace cannot change anything"), "{ran:?}");
+}
+
+/// What a call changes does not act in the process that it runs in, nor in the next one before a person has looked.
+#[test]
+fn what_a_call_changes_does_not_take_effect() {
+    let home = workspace("exit 0");
+    home.run(&["trust"]);
+    let add = json!({"type": "tool_use", "id": "1", "name": "bash", "input": {
+        "command": "mkdir -p .windlass; echo '{\"hooks\": [{\"event\": \"pre_tool\", \"command\": \"touch bad\"}]}' > .windlass/hooks.json; sed -i s/exit.0/exit.2/ .claude/check.sh"}});
+    let look = json!({"type": "tool_use", "id": "2", "name": "list", "input": {}});
+    let read = json!({"type": "tool_use", "id": "3", "name": "read", "input": {"path": "a"}});
+    let lines = format!("{add}\n{look}\n{read}\n");
+    let options = ["run", "--mode", "yolo", "--sandbox", "off", "--yes"];
+    let ran = home.run_with_input(&options, lines.as_bytes());
+    let answers = ran.lines();
+    assert_eq!(answers[1]["is_error"], json!(false), "{ran:?}");
+    let text = answers[2]["content"].to_string();
+    assert!(text.contains("check.sh is not what was trusted"), "it was checked again: {text}");
+    let ran = home.run(&["call", "list", "{}"]);
+    assert!(ran.stderr.contains(".windlass/hooks.json (added)"), "{ran:?}");
+    assert!(!home.workspace().join("bad").exists());
+}
+
+/// A script in the workspace acts for the person only if they have looked at it.
+#[test]
+fn the_persons_hook_runs_a_script_of_the_workspace_only_as_trusted() {
+    let home = Home::with(&[("a", "alpha\n")]);
+    script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}'");
+    put(
+        &home.config().join("config.toml"),
+        "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\n",
+    );
+    let write = || home.call(&[], "write", &json!({"path": "b", "content": "x"}));
+    let (code, answer) = write();
+    assert_eq!(code, 3, "{answer}");
+    assert!(answer["content"].to_string().contains("check.sh is not what was trusted"), "{answer}");
+    home.run(&["trust"]);
+    let (code, answer) = write();
+    assert_eq!(code, 0, "{answer}");
+    let recorded = home.run(&["log", "--json"]).stdout;
+    assert!(recorded.contains("allowed by the hook ./check.sh"), "it is on the record: {recorded}");
+    script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}' # changed");
+    assert_eq!(write().0, 3);
+}
+
+#[test]
+fn warnings_have_their_place() {
+    let home = Home::with(&[("a", "alpha\n")]);
+    let path = home.config().join("config.toml");
+    put(
+        &path,
+        "[[hooks]]\nevent = \"pre_tol\"\ncommand = \"x\"\n[[hooks]]\nevent = \"stop\"\ncommand = \"x\"\nhurry = 1\n",
+    );
+    let ran = read(&home);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for said in [
+        "hooks[0]: there is no event `pre_tol`; did you mean `pre_tool`?",
+        "hooks[1]: unknown field `hurry`",
+    ] {
+        assert!(ran.stderr.contains(&format!("config.toml: {said}")), "{ran:?}");
+    }
+    let answer: Value = home.run(&["trust", "--json"]).lines().remove(0);
+    assert_eq!(answer["files"], json!([]));
+}
+
+/// What could make a look hang or lead elsewhere is said, and not used.
+#[test]
+fn strange_files_are_left_alone() {
+    let home = Home::with(&[("a", "alpha\n")]);
+    let outside = home.config().join("elsewhere");
+    put(&outside.join("config.toml"), "deny = [\"read a\"]\n");
+    std::os::unix::fs::symlink(&outside, home.workspace().join(".windlass")).expect("a link");
+    let ran = home.run(&["trust"]);
+    assert!(ran.code == 0 && ran.stderr.contains("leads out of the workspace"), "{ran:?}");
+    let ran = read(&home);
+    assert!(ran.code == 0 && ran.stderr.contains("leads out of the workspace"), "{ran:?}");
+}

@@ -1,0 +1,41 @@
+//! The page about hooks: every example in it is one.
+
+use serde_json::json;
+use windlass::{Author, HookDefinition, HookShape, Outcome};
+
+use super::{hooks, place};
+use crate::support::text;
+
+/// The hooks of each example, in the order of the page.
+fn examples() -> Vec<Vec<HookDefinition>> {
+    let page = include_str!("../../../../docs/hooks.md");
+    let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());
+    blocks.map(|block| hooks(HookShape::Windlass, Author::Person, block)).collect()
+}
+
+#[tokio::test]
+async fn the_examples_do_what_the_page_says() {
+    let [removing, generated, late, reminding]: [Vec<HookDefinition>; 4] =
+        examples().try_into().expect("four examples");
+    let tried = place(removing);
+    let said = tried.refused("bash", json!({"command": "rm -rf a.txt"})).await;
+    assert!(said.ends_with("says no: remove files one by one"), "{said}");
+    tried.ok("bash", json!({"command": "cat a.txt"})).await;
+    let tried = place(generated);
+    let said = tried.refused("write", json!({"path": "generated/x", "content": "x"})).await;
+    assert!(said.ends_with("generated/ is made by the build"), "{said}");
+    tried.ok("write", json!({"path": "other", "content": "x"})).await;
+    let result = place(late).call("bash", json!({"command": "true"})).await;
+    let is_late = result.outcome == Outcome::Denied && text(&result).contains("it is late");
+    assert!(result.outcome == Outcome::Ok || is_late, "{}", text(&result));
+    let result = place(reminding).ok("write", json!({"path": "n", "content": "x"})).await;
+    assert!(text(&result).ends_with("says: run the tests before you say that it works]"));
+}
+
+#[test]
+fn every_event_is_on_the_page() {
+    let page = include_str!("../../../../docs/hooks.md");
+    for (name, _) in windlass::Moment::NAMES {
+        assert!(page.contains(&format!("`{name}`")), "{name}");
+    }
+}

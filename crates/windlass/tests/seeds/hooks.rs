@@ -1,0 +1,202 @@
+//! The hooks of the seeds: Hex's engine and its permission hook, Hygge's, and what went wrong with them.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use windlass::{
+    Author, BoxFuture, Happening, Hook, HookAnswer, HookDefinition, HookEvent, HookFile, HookShape,
+    Mode, Moment, Outcome, Overrides, Predicate, SessionId, ToolCall, ToolError,
+};
+
+use crate::support::{Place, text};
+
+fn read(shape: HookShape, name: &str, content: &str) -> (Vec<HookDefinition>, Vec<String>) {
+    let (path, text) = (name.into(), content.to_owned());
+    HookFile { path, text, author: Author::Person, shape }.read()
+}
+
+fn hex(content: &Value) -> Vec<HookDefinition> {
+    let (hooks, warnings) = read(HookShape::Hex, "settings.json", &content.to_string());
+    assert_eq!(warnings, [""; 0]);
+    hooks
+}
+
+fn hygge(content: &str) -> Vec<HookDefinition> {
+    let (hooks, warnings) = read(HookShape::Hygge, "hooks.toml", content);
+    assert_eq!(warnings, [""; 0]);
+    hooks
+}
+
+fn place(hooks: Vec<HookDefinition>) -> Place {
+    let files = [("a.go", "package a\n"), ("a.txt", "alpha\n")];
+    Place::built(&files, |builder| builder.mode(Mode::Auto).hooks(hooks))
+}
+
+#[test]
+fn hex_hook_engine_knows_ten_events_each_one_hook_or_many() {
+    let events = [
+        ("SessionStart", Moment::SessionStart),
+        ("SessionEnd", Moment::SessionEnd),
+        ("UserPromptSubmit", Moment::PromptSubmit),
+        ("PreToolUse", Moment::PreTool),
+        ("PostToolUse", Moment::PostTool),
+        ("PermissionRequest", Moment::PermissionRequest),
+        ("Notification", Moment::Notification),
+        ("Stop", Moment::Stop),
+        ("SubagentStop", Moment::SubagentStop),
+        ("PreCompact", Moment::PreCompact),
+    ];
+    for (name, moment) in events {
+        let one = json!({"command": "true", "description": "d", "timeout": 1500});
+        for value in [one.clone(), json!([one])] {
+            let hooks = hex(&json!({"hooks": {name: value}}));
+            assert_eq!((hooks.len(), hooks[0].moment), (1, moment), "{name}");
+            assert_eq!(hooks[0].timeout.as_millis(), 1500, "{name}: milliseconds");
+        }
+    }
+}
+
+#[tokio::test]
+async fn hex_hook_engine_matches_by_tool_file_and_sub_agent() {
+    let check = async |matcher: Value, path: &str, below: bool, hears: bool| {
+        let hook = json!({"hooks": {"PreToolUse": {"command": "exit 2", "match": matcher}}});
+        let place = place(hex(&hook));
+        let session = if below {
+            let child =
+                place.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
+            Arc::new(child)
+        } else {
+            place.session.clone()
+        };
+        let call = ToolCall::new("read", json!({"path": path}));
+        let result = place.windlass.call(&session, call).await;
+        assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
+    };
+    check(json!({"toolName": "read_file"}), "a.go", false, true).await;
+    check(json!({"toolName": "bash"}), "a.go", false, false).await;
+    check(json!({"filePattern": r".*\.go$"}), "a.go", false, true).await;
+    check(json!({"filePattern": r".*\.go$"}), "a.txt", false, false).await;
+    check(json!({"isSubagent": true}), "a.go", false, false).await;
+    check(json!({"isSubagent": true}), "a.go", true, true).await;
+}
+
+#[tokio::test]
+async fn hex_hook_engine_tells_in_variables() {
+    let command = r#"test "$CLAUDE_EVENT $CLAUDE_TOOL_NAME $CLAUDE_IS_SUBAGENT $MORE" = "PreToolUse read_file false yes" \
+        && test "$CLAUDE_TOOL_FILE_PATH" = "$CLAUDE_PROJECT_PATH/a.go" || exit 2"#;
+    let hook = json!({"hooks": {"PreToolUse": {"command": command, "env": {"MORE": "yes"}}}});
+    place(hex(&hook)).ok("read", json!({"path": "a.go"})).await;
+}
+
+/// H38: errors of hooks were thrown away, so that none of them could block.
+#[tokio::test]
+async fn h38_a_hook_of_hex_that_fails_blocks_unless_it_says_otherwise() {
+    for (ignore, outcome) in [(false, Outcome::Denied), (true, Outcome::Ok)] {
+        let hook = json!({"hooks": {"PreToolUse": {"command": "exit 1", "ignoreFailure": ignore}}});
+        let result = place(hex(&hook)).call("read", json!({"path": "a.go"})).await;
+        assert_eq!(result.outcome, outcome, "{}", text(&result));
+    }
+}
+
+/// H19: hooks inherited every variable, keys and all.
+#[tokio::test]
+async fn h19_hooks_get_a_list_of_variables_and_not_all_of_ours() {
+    let command = "env | grep -v -E '^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TERM|TZ|TMPDIR|LC_[A-Z]*|GIT_TERMINAL_PROMPT|PAGER|GIT_PAGER|DEBIAN_FRONTEND|WINDLASS_[A-Z]*|CLAUDE_[A-Z_]*|PWD|SHLVL|_)=' >&2 && exit 2; exit 0";
+    let hook = json!({"hooks": {"PreToolUse": {"command": command}}});
+    place(hex(&hook)).ok("read", json!({"path": "a.go"})).await;
+}
+
+/// Hex's permission hook sees each call before anybody decides, and may step in.
+#[tokio::test]
+async fn hex_permission_hook_sees_the_call_and_what_would_be_decided() {
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<String>>);
+    impl Hook for Seen {
+        fn name(&self) -> &'static str {
+            "permission"
+        }
+        fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+            let line = match event.what {
+                Happening::PreTool(call) => format!("{} {}", call.tool, call.input["path"]),
+                Happening::PermissionRequest { call, rule } => format!("{} {rule}", call.tool),
+                _ => return Box::pin(async { Ok(HookAnswer::go_on()) }),
+            };
+            self.0.lock().unwrap().push(line);
+            let is_request = event.what.moment() == Moment::PermissionRequest;
+            let answer = if is_request { HookAnswer::allow() } else { HookAnswer::go_on() };
+            Box::pin(async move { Ok(answer) })
+        }
+    }
+    let seen = Arc::new(Seen::default());
+    let hook = seen.clone();
+    let place = Place::built(&[], |builder| {
+        builder.mode(Mode::Ask).configure(move |engine| engine.hook(hook))
+    });
+    place.ok("write", json!({"path": "n.txt", "content": "x"})).await;
+    assert_eq!(*seen.0.lock().unwrap(), ["write \"n.txt\"", "write mode ask"]);
+}
+
+#[tokio::test]
+async fn hygge_hooks_decide_allow_deny_or_modify() {
+    let check = async |answer: &str, outcome: Outcome, said: &str| {
+        let file = format!(
+            "[hooks.check]\ndescription = \"d\"\nevents = [\"pre_tool\"]\ncommand = \"sh\"\nargs = [\"-c\", '''echo '{answer}' ''']\ntimeout = \"5s\"\nmode = \"sync\"\nfail_closed = true\n"
+        );
+        let result = place(hygge(&file)).call("read", json!({"path": "a.go"})).await;
+        assert_eq!(result.outcome, outcome, "{answer}: {}", text(&result));
+        assert!(text(&result).contains(said), "{answer}: {}", text(&result));
+    };
+    check("", Outcome::Ok, "package a").await;
+    check(r#"{"decision": "allow"}"#, Outcome::Ok, "package a").await;
+    check(r#"{"decision": "deny", "reason": "not now"}"#, Outcome::Denied, "says no: not now")
+        .await;
+    check(
+        r#"{"decision": "modify", "modified_tool_input": {"path": "a.txt"}}"#,
+        Outcome::Ok,
+        "alpha",
+    )
+    .await;
+    check(r#"{"system_prompt_append": "be kind"}"#, Outcome::Ok, "says: be kind]").await;
+    // The seed let the call pass here.
+    check("{nonsense", Outcome::Denied, "is not JSON").await;
+}
+
+#[tokio::test]
+async fn hygge_hooks_deny_by_any_exit_code_with_what_they_complain_about() {
+    let file = "[hooks.check]\nevents = [\"pre_tool\"]\ncommand = \"head -c 5000 /dev/zero | tr '\\\\0' x >&2; exit 3\"\n";
+    let result = place(hygge(file)).call("read", json!({"path": "a.go"})).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert_eq!(text(&result).matches('x').count(), 1024, "at most 1 KiB of it");
+}
+
+#[tokio::test]
+async fn hygge_post_tool_hooks_replace_results_and_messages_can_be_changed() {
+    let file = "[hooks.hide]\nevents = [\"post_tool\"]\ncommand = '''echo '{\"decision\": \"modify\", \"modified_tool_result\": \"hidden\"}' '''\n\
+        [hooks.words]\nevents = [\"pre_message\", \"post_message\"]\ncommand = '''echo '{\"modified_message\": \"other\"}' '''\n";
+    let place = place(hygge(file));
+    assert_eq!(text(&place.ok("read", json!({"path": "a.go"})).await), "hidden");
+    let what = Happening::PreMessage { text: "one" };
+    let heard = place.windlass.happened(&place.session, what).await;
+    assert_eq!(heard.text.as_deref(), Some("other"));
+}
+
+/// G15: the order of hooks in a file was that of a hash map.
+#[test]
+fn g15_the_order_of_hooks_is_always_the_same() {
+    let file = "[hooks.b]\nevents = [\"pre_tool\"]\ncommand = \"b\"\n[hooks.a]\nevents = [\"pre_tool\"]\ncommand = \"a\"\n[hooks.c]\nevents = [\"pre_tool\"]\ncommand = \"c\"\n";
+    let order =
+        || -> Vec<String> { hygge(file).iter().map(|hook| hook.command.to_string()).collect() };
+    let first = order();
+    assert_eq!(first.len(), 3);
+    assert!((0..20).all(|_| order() == first));
+}
+
+/// Weakness 26: Errata's hooks: `$VAR` was replaced as text inside a shell command.
+#[tokio::test]
+async fn errata_26_what_a_model_says_is_never_put_into_a_command() {
+    let hook = json!({"hooks": {"PreToolUse": {"command": "echo $TOOL $TOOL_NAME $CLAUDE_TOOL_FILE_PATH > /dev/null"}}});
+    let place = place(hex(&hook));
+    let result = place.call("read", json!({"path": "x; touch evil; $(touch evil)"})).await;
+    assert_eq!(result.outcome, Outcome::Error, "there is no such file: {}", text(&result));
+    assert!(!place.path("evil").exists());
+}
