@@ -32,15 +32,13 @@ use tokio_util::sync::CancellationToken;
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
 pub use hooks::{Hook, HookAnswer, HookCall};
-pub use redact::Secrets;
-pub(crate) use redact::Stream;
 
 use crate::event::Bus;
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
     Answer, ApprovalId, BoxFuture, CallId, CallResult, Effects, History, Host, IdSource, Journal,
-    JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Session,
+    JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Secrets, Session,
     SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 

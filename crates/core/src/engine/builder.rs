@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Engine, Hook, OnWarning, Secrets, Shared, cache, lookup, schedule};
+use super::{Engine, Hook, OnWarning, Shared, cache, lookup, schedule};
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
     Approvals, Approver, History, Host, IdSource, Journal, MemoryHistory, MemoryOutputs, Outputs,
-    Policy, SequentialIds, Toolbox, Toolset,
+    Policy, Secrets, SequentialIds, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
