@@ -8,6 +8,7 @@ mod config;
 mod job_socket;
 mod options;
 mod places;
+mod secrets;
 mod setup;
 mod terminal;
 mod trust;

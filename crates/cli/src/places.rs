@@ -29,6 +29,7 @@ fn base(variable: &str, in_home: &str) -> Result<PathBuf> {
     Ok(base.join("windlass"))
 }
 
-fn home() -> Option<PathBuf> {
+/// The person's home directory.
+pub(crate) fn home() -> Option<PathBuf> {
     std::env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute())
 }

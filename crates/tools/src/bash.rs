@@ -3,6 +3,7 @@
 //! How the command is confined, ended and followed is the business of the door to programs; here is what it is asked, and what
 //! is said of it.
 
+mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use windlass_core::{
     ProcessRequest, Program, Stdin, TerminalSize, Tool, ToolError, quote,
 };
 
+use self::secrets::Placed;
 use crate::defaults::here;
 use crate::program::answer;
 
@@ -30,7 +32,7 @@ pub(crate) struct Bash;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// For the shell.
+    /// For the shell. `{{secret NAME}}` puts in a credential.
     command: String,
     /// Seconds; default 120, for a job none.
     #[serde(default)]
@@ -56,11 +58,14 @@ pub(crate) struct Args {
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
-    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ);
+    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ).with(Kinds::SECRET);
     type Args = Args;
 
     fn effects(&self, args: &Args) -> Effects {
-        let exec = Effects::from(Effect::Exec(CommandLine::opaque(args.command.as_str())));
+        // A command that cannot be run is not: the call says why.
+        let placed = Placed::of(&args.command).unwrap_or_default();
+        let exec = Effects::from(Effect::Exec(CommandLine::opaque(placed.command.as_str())));
+        let exec = placed.effects().iter().cloned().fold(exec, Effects::and);
         match &args.cwd {
             Some(cwd) => exec.and(Effect::Read(PathPattern::file(cwd))),
             None => exec,
@@ -99,9 +104,12 @@ fn request(cx: &Context, args: &Args) -> Result<ProcessRequest, ToolError> {
         ));
     }
     let stdin = args.stdin.as_ref().map(|text| Stdin::Bytes(text.clone().into_bytes()));
-    let program = Program::Shell(args.command.clone());
+    let placed = Placed::of(&args.command)?;
+    let environment = placed.environment(cx)?;
+    let program = Program::Shell(placed.command);
     let directory = directory(cx, args)?;
     Ok(ProcessRequest {
+        environment,
         stdin: stdin.unwrap_or_default(),
         terminal: args.pty.then(TerminalSize::default),
         access: if args.background { Access::Direct } else { Access::Staged },

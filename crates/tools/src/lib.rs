@@ -23,6 +23,7 @@ mod program;
 mod read;
 mod shown;
 mod syntax;
+mod taken_out;
 mod test;
 #[cfg(test)]
 mod testing;

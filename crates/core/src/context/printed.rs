@@ -97,7 +97,8 @@ impl Context {
         let start = up_to.saturating_sub(BEFORE).max(from);
         let piece = job.since(start, usize::try_from(up_to - start).unwrap_or(0));
         let begin = piece.next - piece.bytes.len() as u64;
-        let mut settling = Settling { cx: self, plain: Plain::default(), stream: Stream::default() };
+        let mut settling =
+            Settling { cx: self, plain: Plain::default(), stream: Stream::default() };
         let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let (lines, rest) = piece.bytes.split_at(last);
         let (rest, slowly) = rest.split_at(rest.len().saturating_sub(SLOWLY));
