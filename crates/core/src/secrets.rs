@@ -173,20 +173,7 @@ impl Secrets {
             members.extend(all.map(|(name, value)| (self.redact(&name).into_owned(), value)));
             found = true;
         }
-        found | self.clean_named(members)
-    }
-
-    /// A value may be told by the name of its member alone: `{"password": "…"}` is the same in JSON as in a text.
-    fn clean_named(&self, members: &mut Map<String, Value>) -> bool {
-        let mut found = false;
-        for (name, value) in members {
-            let Value::String(text) = value else { continue };
-            if let Some(says) = formats::by_name(name, text) {
-                *text = says.to_owned();
-                found = true;
-            }
-        }
-        found
+        found | clean_named(members)
     }
 
     /// Effects as they may be shown and stored.
@@ -230,6 +217,19 @@ impl Secrets {
             }
         }
     }
+}
+
+/// A value may be told by the name of its member alone: `{"password": "…"}` is the same in JSON as in a text.
+fn clean_named(members: &mut Map<String, Value>) -> bool {
+    let mut found = false;
+    for (name, value) in members {
+        let Value::String(text) = value else { continue };
+        if let Some(says) = formats::by_name(name, text) {
+            says.clone_into(text);
+            found = true;
+        }
+    }
+    found
 }
 
 impl std::fmt::Debug for Secrets {

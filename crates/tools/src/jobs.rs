@@ -34,7 +34,7 @@ impl Tool for Jobs {
 
     async fn call(&self, cx: &Context, _: Args) -> Result<Output, ToolError> {
         let jobs = cx.jobs()?;
-        let rows: Vec<String> = jobs.iter().map(row).collect();
+        let rows: Vec<String> = jobs.iter().map(|job| row(cx, job)).collect();
         let text = if rows.is_empty() {
             "[no jobs: `bash` with background:true starts one]".to_owned()
         } else {
@@ -45,8 +45,10 @@ impl Tool for Jobs {
     }
 }
 
-fn row(job: &Arc<Job>) -> String {
-    let command = quote::visible(job.command());
+fn row(cx: &Context, job: &Arc<Job>) -> String {
+    // Before it is cut: a part of a secret cannot be told from other texts.
+    let command = cx.redact(job.command());
+    let command = quote::visible(&command);
     let command = shown::short(command.trim(), COMMAND);
     let new = match job.printed().saturating_sub(job.seen()) {
         0 => String::new(),

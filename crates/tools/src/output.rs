@@ -56,13 +56,25 @@ impl Tool for Output {
         let time = wait(&args);
         if !time.is_zero() {
             // What there is when the time is over is the answer.
-            drop(tokio::time::timeout(time, job.wait_for_output(from)).await);
+            drop(tokio::time::timeout(time, something_new(cx, &job, from)).await);
         }
         cx.blocking(move |cx| look(cx, &job, from, filter)).await
     }
 
     fn time_limit(&self, args: &Args) -> Option<Duration> {
         Some(wait(args) + LOOKING)
+    }
+}
+
+/// Waits until there is something that can be shown, or the job has ended.
+async fn something_new(cx: &Context, job: &Job, from: u64) {
+    let mut behind = from;
+    loop {
+        job.wait_for_output(behind).await;
+        if job.end().is_some() || cx.settled(job, from) > from {
+            return;
+        }
+        behind = job.printed();
     }
 }
 

@@ -144,7 +144,7 @@ fn base64(value: &[u8], before: usize) -> Box<[u8]> {
 /// The first bytes that a form may have.
 fn anchors(coding: Coding, bytes: &[u8]) -> BTreeSet<[u8; ANCHOR]> {
     let mut anchors = BTreeSet::new();
-    let mut collect = |ways: fn(u8) -> Vec<Vec<u8>>| spell(bytes, ways, Vec::new(), &mut anchors);
+    let mut collect = |ways: fn(u8) -> Vec<Vec<u8>>| spell(bytes, ways, &[], &mut anchors);
     match coding {
         Coding::Plain | Coding::Placeholder => collect(|byte| vec![vec![byte]]),
         Coding::Percent => collect(percent),
@@ -177,16 +177,16 @@ fn first(bytes: &[u8]) -> Option<[u8; ANCHOR]> {
 fn spell(
     bytes: &[u8],
     ways: fn(u8) -> Vec<Vec<u8>>,
-    begun: Vec<u8>,
+    begun: &[u8],
     into: &mut BTreeSet<[u8; ANCHOR]>,
 ) {
-    if let Some(anchor) = first(&begun) {
+    if let Some(anchor) = first(begun) {
         into.insert(anchor);
         return;
     }
     let Some((byte, rest)) = bytes.split_first() else { return };
     for way in ways(*byte) {
-        spell(rest, ways, [&*begun, &*way].concat(), into);
+        spell(rest, ways, &[begun, &*way].concat(), into);
     }
 }
 

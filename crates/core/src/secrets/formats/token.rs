@@ -197,9 +197,9 @@ fn eat_line_end(cursor: &mut Cursor<'_>) -> bool {
                 here.run(|byte| byte == b'\\', 4);
                 let is_end = here.eat_if(|byte| matches!(byte, b'n' | b'r')).is_some();
                 if is_end {
-                    cursor.follow(&here)
+                    cursor.follow(&here);
                 } else {
-                    cursor.learn(&here)
+                    cursor.learn(&here);
                 }
                 is_end
             }

@@ -186,10 +186,10 @@ fn private_keys() {
         1,
     );
     check(&secrets, &encrypted, "[secret: private key]");
-    let numbered: String = (1..)
-        .zip(pem("PRIVATE KEY", "\n", 5).lines())
-        .map(|(at, line)| format!("key:{at}:{line}\n"))
-        .collect();
+    let key = pem("PRIVATE KEY", "\n", 5);
+    let numbered: Vec<String> =
+        (1..).zip(key.lines()).map(|(at, line)| format!("key:{at}:{line}\n")).collect();
+    let numbered = numbered.concat();
     check(&secrets, &numbered, "key:1:[secret: private key]\n");
 }
 
