@@ -238,6 +238,19 @@ impl Engine {
         self.0.cache.stats()
     }
 
+    /// A text without the secrets that are in it: for what is shown to people on other ways than as the result of a call.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use windlass_core::{Engine, Secrets, testing::EmptyHost};
+    /// let secrets = Secrets::new([("PIN", "0451-0451")]);
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).secrets(secrets).build();
+    /// assert_eq!(engine.redact("it is 0451-0451"), "it is [secret PIN]");
+    /// ```
+    pub fn redact<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        self.0.secrets.redact(text)
+    }
+
     /// The machine.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.0.host

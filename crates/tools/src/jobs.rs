@@ -40,7 +40,7 @@ impl Tool for Jobs {
         } else {
             rows.join("\n")
         };
-        let facts: Value = jobs.iter().map(fact).collect();
+        let facts: Value = jobs.iter().map(|job| fact(cx, job)).collect();
         Ok(Output::text(text).with("count", jobs.len()).with("jobs", facts))
     }
 }
@@ -57,7 +57,7 @@ fn row(cx: &Context, job: &Arc<Job>) -> String {
     format!("{}{new}: {command}", status(job))
 }
 
-fn fact(job: &Arc<Job>) -> Value {
+fn fact(cx: &Context, job: &Arc<Job>) -> Value {
     let end = job.end();
     let exit_code = end.as_ref().and_then(|end| match end.how {
         ProcessEnd::Exited(code) => Some(code),
@@ -68,7 +68,7 @@ fn fact(job: &Arc<Job>) -> Value {
         "running": end.is_none(),
         "exit_code": exit_code,
         "seconds": job.running_for().as_secs(),
-        "command": shown::short(job.command(), COMMAND),
+        "command": shown::short(&cx.redact(job.command()), COMMAND),
         "new_bytes": job.printed().saturating_sub(job.seen()),
     })
 }

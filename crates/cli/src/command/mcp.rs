@@ -13,7 +13,7 @@ use crate::setup::{self, Journal, Setup};
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     block_on(async {
         let Setup { windlass, session } = Setup::open(global, Journal::On)?;
-        let _jobs = JobSocket::open(&setup::state(global)?, &session);
+        let _jobs = JobSocket::open(&setup::state(global)?, windlass.engine(), &session);
         let served = windlass_mcp::serve_stdio(
             windlass.engine().clone(),
             session.clone(),

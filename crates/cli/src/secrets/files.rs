@@ -108,7 +108,7 @@ fn netrc(text: &str) -> Vec<Named> {
         match pair {
             ["machine", host] => machine = host,
             ["password", value] if is_secret(value) => {
-                found.push((machine.to_owned(), (*value).to_owned()))
+                found.push((machine.to_owned(), (*value).to_owned()));
             }
             _ => {}
         }
