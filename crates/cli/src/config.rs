@@ -3,6 +3,7 @@
 //! The layers are: defaults, the person's own file, the workspace's file (only after `windlass trust`, and only to narrow), the file
 //! of `--config`, the flags. A later layer replaces a value; lists of rules add up, because no layer may take back a denial.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,8 @@ use windlass_core::{Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ru
 use crate::rules;
 
 use crate::trust::Trusted;
+
+use crate::secrets::Place;
 
 /// A configuration key: what it is called, what it takes, what it means.
 pub(crate) struct Key {
@@ -34,6 +37,7 @@ pub(crate) enum Takes {
     Number,
     Rules,
     Names,
+    Places,
 }
 
 /// What a workspace's own file may do with a key: never more than narrow what the person allows.
@@ -126,6 +130,13 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Names,
         default: "[]",
         about: "Files that may be read although their names look secret: absolute paths.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "secrets",
+        takes: Takes::Places,
+        default: "{}",
+        about: "Values that are never shown, by name and where they are: { NAME = \"env:VARIABLE\" } or \"file:/PATH\". A command uses one as {{secret NAME}}.",
         in_workspace: InWorkspace::Never,
     },
     Key {
@@ -389,6 +400,12 @@ impl Config {
             .collect()
     }
 
+    /// The entries of a table of places, from all layers; a later layer replaces what an earlier one says of a name.
+    pub(crate) fn places(&self, key: &str) -> BTreeMap<String, Place> {
+        let settings = self.settings.iter().filter(|setting| setting.key == key);
+        settings.filter_map(|setting| places_of(&setting.value).ok()).flatten().collect()
+    }
+
     /// A number.
     pub(crate) fn number(&self, key: &'static str) -> u64 {
         u64::try_from(self.number_of(key)).unwrap_or(0)
@@ -426,6 +443,12 @@ impl Config {
             Takes::Names => {
                 Value::Array(self.names(key.name).into_iter().map(Value::String).collect())
                     .to_string()
+            }
+            Takes::Places => {
+                let places = self.places(key.name).into_iter();
+                let table: toml::Table =
+                    places.map(|(name, place)| (name, place.to_string().into())).collect();
+                Value::Table(table).to_string()
             }
             Takes::Mode | Takes::Level | Takes::Hosts | Takes::Number => {
                 said.last().map_or_else(String::new, |(value, _)| value.clone())
@@ -467,6 +490,7 @@ fn check(key: &Key, value: &Value) -> Result<()> {
         Takes::Mode => mode_of(value).map(drop),
         Takes::Level => level_of(value).map(drop),
         Takes::Hosts => network_of(value).map(drop),
+        Takes::Places => places_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
         Takes::Number => bail!("it must be a whole number, 0 or more"),
         Takes::Rules => rules::check(value),
@@ -493,6 +517,16 @@ fn network_of(value: &Value) -> Result<NetworkAccess> {
         windlass::check_hosts(hosts)?;
     }
     Ok(network)
+}
+
+fn places_of(value: &Value) -> Result<BTreeMap<String, Place>> {
+    let table =
+        value.as_table().context("it must be a table, such as { NAME = \"env:VARIABLE\" }")?;
+    let place = |(name, place): (&String, &Value)| {
+        let text = place.as_str().with_context(|| format!("`{name}` must be a text"))?;
+        Ok((name.clone(), text.parse().with_context(|| format!("`{name}` is not known"))?))
+    };
+    table.iter().map(place).collect()
 }
 
 /// From allowing everything to allowing nothing.
@@ -553,6 +587,10 @@ mod tests {
             ("timeout = \"x\"", "whole number"),
             ("deny = \"x\"", "list of rules"),
             ("= 3", "is not TOML"),
+            ("secrets = [\"A\"]", "it must be a table"),
+            ("secrets = { A = 1 }", "`A` must be a text"),
+            ("secrets = { A = \"x\" }", "env:NAME or file:PATH"),
+            ("secrets = { A = \"command:pass\" }", "env:NAME or file:PATH"),
         ] {
             let error = parse(text, Path::new("c.toml"), Layer::User).expect_err(text);
             assert!(format!("{error:#}").contains(why), "{error:#}");

@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
-use windlass_core::{Job, Session, Signal, plain};
+use windlass_core::{Engine, Job, Session, Signal, plain};
 
 /// The longest question.
 const LONGEST: u64 = 64 << 10;
@@ -43,19 +43,22 @@ pub(crate) struct JobSocket {
 
 impl JobSocket {
     /// Must be called inside a runtime. That nobody can look from outside is no reason not to work.
-    pub(crate) fn open(state: &Path, session: &Arc<Session>) -> Option<Self> {
+    pub(crate) fn open(state: &Path, engine: &Engine, session: &Arc<Session>) -> Option<Self> {
         let directory = directory(state);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
         let path = directory.join(format!("{}.sock", std::process::id()));
         drop(std::fs::remove_file(&path));
         let listener = tokio::net::UnixListener::bind(&path).ok()?;
-        let session = Arc::downgrade(session);
+        let (engine, session) = (engine.clone(), Arc::downgrade(session));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let Some(session) = session.upgrade() else { return };
+                let engine = engine.clone();
                 tokio::spawn(async move {
-                    let answered =
-                        tokio::time::timeout(Duration::from_secs(30), serve(stream, session));
+                    let answered = tokio::time::timeout(
+                        Duration::from_secs(30),
+                        serve(stream, engine, session),
+                    );
                     // Whoever asked and went away needs no answer.
                     drop(answered.await);
                 });
@@ -76,26 +79,32 @@ fn directory(state: &Path) -> PathBuf {
     state.join("jobs")
 }
 
-async fn serve(mut stream: tokio::net::UnixStream, session: Arc<Session>) -> Result<()> {
+async fn serve(
+    mut stream: tokio::net::UnixStream,
+    engine: Engine,
+    session: Arc<Session>,
+) -> Result<()> {
     let (read, mut write) = stream.split();
     let mut line = String::new();
     tokio::io::BufReader::new(read.take(LONGEST)).read_line(&mut line).await?;
     let answer = match serde_json::from_str(&line) {
-        Ok(question) => answer(&session, question).await,
+        Ok(question) => answer(&engine, &session, question).await,
         Err(error) => json!({"error": error.to_string()}),
     };
     write.write_all(format!("{answer}\n").as_bytes()).await?;
     Ok(())
 }
 
-async fn answer(session: &Session, question: Question) -> Value {
+async fn answer(engine: &Engine, session: &Session, question: Question) -> Value {
     let find = |id: &str| session.all_jobs().into_iter().find(|job| job.id().as_str() == id);
     match question {
-        Question::List => session.all_jobs().iter().map(|job| describe(session, job)).collect(),
+        Question::List => {
+            session.all_jobs().iter().map(|job| describe(engine, session, job)).collect()
+        }
         Question::Output { job, cursor } => find(&job).map_or(Value::Null, |job| {
             let piece = job.since(cursor, AT_ONCE);
-            let mut told = describe(session, &job);
-            told["text"] = plain(&piece.bytes).into();
+            let mut told = describe(engine, session, &job);
+            told["text"] = engine.redact(&plain(&piece.bytes)).into();
             told["missed"] = piece.missed.into();
             told["cursor"] = piece.next.into();
             told
@@ -105,13 +114,13 @@ async fn answer(session: &Session, question: Question) -> Value {
             (_, Err(why)) => json!({"error": why}),
             (Some(job), Ok(signal)) => {
                 job.stop(signal).await;
-                describe(session, &job)
+                describe(engine, session, &job)
             }
         },
     }
 }
 
-fn describe(session: &Session, job: &Job) -> Value {
+fn describe(engine: &Engine, session: &Session, job: &Job) -> Value {
     let end = job.end();
     let exit_code = end.as_ref().and_then(|end| match end.how {
         windlass_core::ProcessEnd::Exited(code) => Some(code),
@@ -121,7 +130,7 @@ fn describe(session: &Session, job: &Job) -> Value {
         "job": job.id().as_str(),
         "session": session.id().as_str(),
         "process": std::process::id(),
-        "command": job.command(),
+        "command": engine.redact(job.command()),
         "running": end.is_none(),
         "end": end.map(|end| end.how.to_string()),
         "exit_code": exit_code,

@@ -11,6 +11,7 @@ mod options;
 mod person;
 mod places;
 mod rules;
+mod secrets;
 mod setup;
 mod terminal;
 mod trust;

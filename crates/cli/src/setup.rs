@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
-use windlass_core::{Budget, Heard, Layer, Overrides, Predicate, Secrets, Session, SessionId};
+use windlass_core::{Budget, Heard, Layer, Overrides, Predicate, Session, SessionId};
 
 use crate::config::Config;
 use crate::options::Global;
 use crate::person::Person;
 use crate::terminal::{self, Paint};
 use crate::trust::{Found, Known, Role};
-use crate::{hook_files, places};
+use crate::{hook_files, places, secrets};
 
 /// An engine, and the session that this command's calls belong to.
 pub(crate) struct Setup {
@@ -93,12 +93,14 @@ impl Setup {
         for warning in &config.warnings {
             terminal::note(global, warning);
         }
+        let secrets = secrets::known(&workspace, config.places("secrets"));
         let predicate = predicate(global, &config);
         let soft_limit = Some(config.number("soft_limit")).filter(|seconds| *seconds > 0);
         let overrides =
             Overrides { soft_limit: soft_limit.map(Duration::from_secs), ..Overrides::default() };
         let budget = budget(&config);
-        let windlass = builder.configure(move |engine| limits(engine, &config)).build()?;
+        let windlass =
+            builder.configure(move |engine| limits(engine, &config).secrets(secrets)).build()?;
         for line in windlass.recovered() {
             terminal::note(global, line);
         }
@@ -337,24 +339,4 @@ fn limits(engine: windlass_core::EngineBuilder, config: &Config) -> windlass_cor
         .output_bytes(count("output_bytes"))
         .at_once(count("at_once"))
         .cache(count("cache_entries"), Duration::from_secs(config.number("cache_seconds")))
-        .secrets(secrets())
-}
-
-/// Values of environment variables whose names say that they are secret.
-fn secrets() -> Secrets {
-    const TELLING: &[&str] = &[
-        "TOKEN",
-        "SECRET",
-        "PASSWORD",
-        "PASSWD",
-        "API_KEY",
-        "APIKEY",
-        "PRIVATE_KEY",
-        "CREDENTIAL",
-    ];
-    Secrets::new(std::env::vars_os().filter_map(|(name, value)| {
-        let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
-        let upper = name.to_ascii_uppercase();
-        TELLING.iter().any(|word| upper.contains(word)).then_some((name, value))
-    }))
 }

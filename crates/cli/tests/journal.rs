@@ -159,3 +159,28 @@ fn doctor_claims_nothing_that_it_could_not_try() {
         assert!(found.contains("user.max_user_namespaces"), "{name}: {found}");
     }
 }
+
+#[test]
+fn what_is_secret_is_neither_shown_nor_put_on_record() {
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
+    let text = format!("open-sesame-4711, b3Blbi1zZXNhbWUtNDcxMQ==, other-word-9, {token}\n");
+    let home = Home::with(&[
+        (".env", "API_TOKEN=open-sesame-4711\n"),
+        ("key", "other-word-9\n"),
+        ("a", &text),
+    ]);
+    std::fs::create_dir_all(home.config()).expect("a directory");
+    let key = home.workspace().join("key");
+    let config = format!("secrets = {{ NAMED = \"file:{}\" }}\n", key.display());
+    std::fs::write(home.config().join("config.toml"), config).expect("a file");
+    let line = json!({"tool": "read", "input": {"path": "a", "numbers": false}}).to_string() + "\n";
+    let ran = home.run_with_input(&["run", "--session", "one"], line.as_bytes());
+    let expected =
+        "[secret API_TOKEN], [secret API_TOKEN]Q==, [secret NAMED], [secret: GitHub token]";
+    assert!(ran.stdout.contains(expected), "{ran:?}");
+    let exported = home.run(&["sessions", "export", "one"]).stdout;
+    assert!(exported.contains(expected), "{exported}");
+    for secret in ["open-sesame", "b3Blbi1z", "other-word", "ghp_"] {
+        assert!(!ran.stdout.contains(secret) && !exported.contains(secret), "{secret}");
+    }
+}

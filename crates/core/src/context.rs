@@ -12,16 +12,17 @@ use std::time::SystemTime;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Stream;
 use crate::event::Bus;
 use crate::history::Untracked;
 use crate::jobs::Job;
 use crate::policy::Broker;
 use crate::proposals::Overlay;
+use crate::secrets::Stream;
 use crate::sync::Lock;
 use crate::{
-    CallId, Event, Files, Fingerprint, Grant, HardDenies, History, Host, Outputs, Overrides,
-    Policy, ProposedBy, Resolved, Secrets, Session, ToolError, TurnId, WalkReport,
+    CallId, Effect, Event, Files, Fingerprint, Grant, HardDenies, History, Host, Outputs,
+    Overrides, Policy, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId,
+    WalkReport,
 };
 
 pub use self::files::{FilesDoor, WalkSettings};
@@ -174,6 +175,32 @@ impl Context {
         self.0.outputs.get(call).map_err(|error| ToolError::host_failed(error.to_string()))
     }
 
+    /// A secret by its name, to be passed on; needs the effect `Secret` of that name.
+    pub fn secret(&self, name: &str) -> Result<SecretValue, ToolError> {
+        if !self.0.grant.covers(&Effect::Secret(name.to_owned())) {
+            return Err(ToolError::undeclared_effect(format!(
+                "the tool asked for the secret `{name}` without having declared it"
+            )));
+        }
+        self.0.secrets.get(name).ok_or_else(|| {
+            let mut names: Vec<&str> = self.0.secrets.names().collect();
+            names.sort_unstable();
+            names.dedup();
+            let error = ToolError::failed(format!("there is no secret of the name `{name}`"));
+            error.hint(match names.as_slice() {
+                [] => {
+                    "none is known; a person can name some in the configuration: `secrets`".into()
+                }
+                names => format!("those that are known: {}", names.join(", ")),
+            })
+        })
+    }
+
+    /// What stands in a text for secrets that were taken out of what was shown.
+    pub fn placeholders<'t>(&self, text: &'t str) -> Vec<&'t str> {
+        self.0.secrets.placeholders(text)
+    }
+
     /// Whether the call was stopped: loops look now and then.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancel.is_cancelled()
@@ -246,9 +273,8 @@ impl Context {
         match self.0.waits_for.lock().take() {
             Some(job) => {
                 job.process.kill();
-                let printed =
-                    job.since(job.printed().saturating_sub(PARTIAL_BYTES as u64), PARTIAL_BYTES);
-                self.0.secrets.redact(&crate::plain(&printed.bytes)).into_owned()
+                let from = job.printed().saturating_sub(PARTIAL_BYTES as u64);
+                self.printed(&job, from..job.printed()).map(|piece| piece.text).collect()
             }
             None => partial,
         }

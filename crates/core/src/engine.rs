@@ -36,8 +36,6 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
-pub use redact::Secrets;
-pub(crate) use redact::Stream;
 
 use crate::event::Bus;
 use crate::policy::Broker;
@@ -45,8 +43,8 @@ use crate::sync::Lock;
 use crate::{
     Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook,
     Host, IdSource, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved,
-    Scene, Session, SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId,
-    Verdict, id,
+    Scene, Secrets, Session, SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox,
+    TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -301,6 +299,19 @@ impl Engine {
     /// How the cache has done.
     pub fn cache_stats(&self) -> CacheStats {
         self.0.cache.stats()
+    }
+
+    /// A text without the secrets that are in it: for what is shown to people on other ways than as the result of a call.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use windlass_core::{Engine, Secrets, testing::EmptyHost};
+    /// let secrets = Secrets::new([("PIN", "0451-0451")]);
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).secrets(secrets).build();
+    /// assert_eq!(engine.redact("it is 0451-0451"), "it is [secret PIN]");
+    /// ```
+    pub fn redact<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
+        self.0.secrets.redact(text)
     }
 
     /// The machine.

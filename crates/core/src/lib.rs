@@ -32,6 +32,7 @@ mod recover;
 mod rollback;
 mod scene;
 mod schema;
+mod secrets;
 mod session;
 mod snapshot;
 mod state;
@@ -50,7 +51,7 @@ pub use effects::{
     CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, SimpleCommand,
     normalize, program_name,
 };
-pub use engine::{CacheStats, Engine, EngineBuilder, Secrets};
+pub use engine::{CacheStats, Engine, EngineBuilder};
 pub use error::{Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
@@ -82,6 +83,7 @@ pub use predicate::{Predicate, Role};
 pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
 pub use recover::{Recovered, recover};
 pub use scene::Scene;
+pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
 pub use snapshot::Snapshot;
 pub use tool::{AnyTool, CallResult, Handle, Overrides, Prepared, Spec, Tool, ToolCall};

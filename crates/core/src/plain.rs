@@ -72,6 +72,11 @@ impl Plain {
         self.returned = false;
     }
 
+    /// Whether nothing that came changes what comes: no sequence and no character has begun.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.state == State::Text && self.pending.is_empty() && !self.returned
+    }
+
     /// Printable ASCII, tabs and line ends of their own.
     fn write(&mut self, run: &[u8], text: &mut String) {
         let ends_line = run.first() == Some(&b'\n');

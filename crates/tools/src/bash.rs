@@ -5,11 +5,11 @@
 //! and every file that it names. One that only reads is run where nothing can be changed, so that nothing which a repository
 //! configures can make it do more.
 
+mod secrets;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -19,10 +19,11 @@ use windlass_core::{
     Program, Scene, Stdin, TerminalSize, Tool, ToolError, quote,
 };
 
+use self::secrets::Placed;
 use crate::defaults::here;
 use crate::git::environment;
 use crate::program::answer;
-use crate::shell::{self, Place, Understood};
+use crate::shell::{self, Place};
 
 /// How long a command may take if nobody says.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(2);
@@ -35,7 +36,7 @@ pub(crate) struct Bash;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// For the shell.
+    /// For the shell. `{{secret NAME}}` puts in a credential.
     command: String,
     /// Seconds; default 120, for a job none.
     #[serde(default)]
@@ -61,20 +62,21 @@ pub(crate) struct Args {
 
 impl Tool for Bash {
     const NAME: &'static str = "bash";
-    const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE);
+    const KINDS: Kinds =
+        Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE).with(Kinds::SECRET);
     type Args = Args;
 
     /// What is known without a look at the workspace.
     fn effects(&self, args: &Args) -> Effects {
         let directory = args.cwd.as_deref().unwrap_or(Path::new(""));
-        args.effects(&args.understood(Path::new(""), directory))
+        args.effects(Path::new(""), directory)
     }
 
     fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
         let cwd = args.cwd.clone().unwrap_or_else(here);
         // Where there is no such directory, the call will say so.
         let directory = scene.resolve(&cwd).map_or(cwd, |resolved| resolved.path);
-        Ok(args.effects(&args.understood(scene.workspace(), &directory)))
+        Ok(args.effects(scene.workspace(), &directory))
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
@@ -94,12 +96,12 @@ impl Tool for Bash {
 }
 
 impl Args {
-    fn understood(&self, workspace: &Path, directory: &Path) -> Arc<Understood> {
-        shell::understand(&self.command, Place { workspace, directory })
-    }
-
-    fn effects(&self, understood: &Understood) -> Effects {
-        let effects = understood.effects();
+    fn effects(&self, workspace: &Path, directory: &Path) -> Effects {
+        // A command that cannot be run is not: the call says why.
+        let placed = Placed::of(&self.command).unwrap_or_default();
+        let understood = shell::understand(&placed.command, Place { workspace, directory });
+        let secrets = placed.effects();
+        let effects = secrets.iter().cloned().fold(understood.effects(), Effects::and);
         match &self.cwd {
             Some(cwd) => effects.and(Effect::Read(PathPattern::file(cwd))),
             None => effects,
@@ -121,13 +123,20 @@ fn request(cx: &Context, args: &Args) -> Result<ProcessRequest, ToolError> {
         ));
     }
     let stdin = args.stdin.as_ref().map(|text| Stdin::Bytes(text.clone().into_bytes()));
-    let program = Program::Shell(args.command.clone());
+    let placed = Placed::of(&args.command)?;
+    let mut environment = placed.environment(cx)?;
     let directory = directory(cx, args)?;
-    let understood = args.understood(cx.files().workspace(), &directory.path);
+    let files = cx.files();
+    let place = Place { workspace: files.workspace(), directory: &directory.path };
+    let understood = shell::understand(&placed.command, place);
+    if understood.runs("git") && understood.line.only_reads() {
+        environment.extend(environment::looking());
+    }
     let is_confined = cx.processes()?.confinement().level != Level::Off;
     // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
     let only_reads = understood.line.only_reads() && is_confined;
     Ok(ProcessRequest {
+        environment,
         stdin: stdin.unwrap_or_default(),
         terminal: args.pty.then(TerminalSize::default),
         access: match args.background {
@@ -135,12 +144,7 @@ fn request(cx: &Context, args: &Args) -> Result<ProcessRequest, ToolError> {
             true => Access::Direct,
             false => Access::Staged,
         },
-        environment: if understood.runs("git") && understood.line.only_reads() {
-            environment::looking()
-        } else {
-            Vec::new()
-        },
-        ..ProcessRequest::new(program, directory)
+        ..ProcessRequest::new(Program::Shell(placed.command), directory)
     })
 }
 

@@ -25,7 +25,7 @@ use self::plan::{Edit as Wanted, Miss, Plan, Strategy};
 use crate::diff;
 use crate::document::{self, Document};
 use crate::shown::{self, Root};
-use crate::syntax;
+use crate::{syntax, taken_out};
 
 pub(crate) struct Edit;
 
@@ -115,6 +115,7 @@ fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError
     let (bytes, stat) = document::load(cx, path)?;
     let before = Document::parse_any(bytes);
     let (after, done) = apply(&before, edits, &name)?;
+    taken_out::check(cx, &name, &before.to_text(), &after.to_text())?;
     let place = cx.files().resolve(path)?.path;
     let had_changed = has_changed(cx, &place, &stat, before.bytes());
     let expect = Expect::Same(stat.fingerprint);

@@ -34,19 +34,21 @@ impl Tool for Jobs {
 
     async fn call(&self, cx: &Context, _: Args) -> Result<Output, ToolError> {
         let jobs = cx.jobs()?;
-        let rows: Vec<String> = jobs.iter().map(row).collect();
+        let rows: Vec<String> = jobs.iter().map(|job| row(cx, job)).collect();
         let text = if rows.is_empty() {
             "[no jobs: `bash` with background:true starts one]".to_owned()
         } else {
             rows.join("\n")
         };
-        let facts: Value = jobs.iter().map(fact).collect();
+        let facts: Value = jobs.iter().map(|job| fact(cx, job)).collect();
         Ok(Output::text(text).with("count", jobs.len()).with("jobs", facts))
     }
 }
 
-fn row(job: &Arc<Job>) -> String {
-    let command = quote::visible(job.command());
+fn row(cx: &Context, job: &Arc<Job>) -> String {
+    // Before it is cut: a part of a secret cannot be told from other texts.
+    let command = cx.redact(job.command());
+    let command = quote::visible(&command);
     let command = shown::short(command.trim(), COMMAND);
     let new = match job.printed().saturating_sub(job.seen()) {
         0 => String::new(),
@@ -55,7 +57,7 @@ fn row(job: &Arc<Job>) -> String {
     format!("{}{new}: {command}", status(job))
 }
 
-fn fact(job: &Arc<Job>) -> Value {
+fn fact(cx: &Context, job: &Arc<Job>) -> Value {
     let end = job.end();
     let exit_code = end.as_ref().and_then(|end| match end.how {
         ProcessEnd::Exited(code) => Some(code),
@@ -66,7 +68,7 @@ fn fact(job: &Arc<Job>) -> Value {
         "running": end.is_none(),
         "exit_code": exit_code,
         "seconds": job.running_for().as_secs(),
-        "command": shown::short(job.command(), COMMAND),
+        "command": shown::short(&cx.redact(job.command()), COMMAND),
         "new_bytes": job.printed().saturating_sub(job.seen()),
     })
 }

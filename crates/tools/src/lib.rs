@@ -24,6 +24,7 @@ mod read;
 mod shell;
 mod shown;
 mod syntax;
+mod taken_out;
 mod test;
 #[cfg(test)]
 mod testing;

@@ -14,8 +14,6 @@ use crate::shown::push_line;
 
 /// How long the engine waits beyond the time that was asked for.
 const LOOKING: Duration = Duration::from_secs(30);
-/// The longest character or terminal sequence that is waited for.
-const LONGEST: u64 = 64;
 
 pub(crate) struct Output;
 
@@ -58,13 +56,25 @@ impl Tool for Output {
         let time = wait(&args);
         if !time.is_zero() {
             // What there is when the time is over is the answer.
-            drop(tokio::time::timeout(time, job.wait_for_output(from)).await);
+            drop(tokio::time::timeout(time, something_new(cx, &job, from)).await);
         }
         cx.blocking(move |cx| look(cx, &job, from, filter)).await
     }
 
     fn time_limit(&self, args: &Args) -> Option<Duration> {
         Some(wait(args) + LOOKING)
+    }
+}
+
+/// Waits until there is something that can be shown, or the job has ended.
+async fn something_new(cx: &Context, job: &Job, from: u64) {
+    let mut behind = from;
+    loop {
+        job.wait_for_output(behind).await;
+        if job.end().is_some() || cx.settled(job, from) > from {
+            return;
+        }
+        behind = job.printed();
     }
 }
 
@@ -75,7 +85,7 @@ fn wait(args: &Args) -> Duration {
 fn look(cx: &Context, job: &Arc<Job>, from: u64, mut filter: Filter) -> Answer {
     // Asked first: what was printed before the end is there when the end is known.
     let end = job.end();
-    let up_to = if end.is_some() { job.printed() } else { whole(job, from) };
+    let up_to = if end.is_some() { job.printed() } else { cx.settled(job, from) };
     let mut said = status(cx, job);
     if up_to == from {
         said.push("nothing new".to_owned());
@@ -109,59 +119,4 @@ fn status(cx: &Context, job: &Arc<Job>) -> Vec<String> {
         },
     }
     said
-}
-
-/// How far can be read without cutting a character or a terminal sequence in two.
-fn whole(job: &Job, from: u64) -> u64 {
-    let up_to = job.printed();
-    let begin = up_to.saturating_sub(LONGEST).max(from);
-    let last = job.since(begin, usize::try_from(up_to - begin).unwrap_or(0));
-    up_to - unfinished(&last.bytes) as u64
-}
-
-/// How many bytes at the end are the beginning of something.
-fn unfinished(bytes: &[u8]) -> usize {
-    if let Some(escape) = bytes.iter().rposition(|byte| *byte == 0x1b) {
-        let sequence = bytes.get(escape + 1..).unwrap_or_default();
-        let is_open = match sequence.split_first() {
-            None => true,
-            Some((b'[', rest)) => rest.iter().all(|byte| (0x20..=0x3f).contains(byte)),
-            Some((b']', rest)) => !rest.contains(&0x07),
-            Some(_) => false,
-        };
-        if is_open {
-            return bytes.len() - escape;
-        }
-    }
-    let start = bytes.iter().rposition(|byte| *byte >= 0xc0).unwrap_or(bytes.len());
-    let character = bytes.get(start..).unwrap_or_default();
-    match std::str::from_utf8(character) {
-        Err(error) if error.valid_up_to() == 0 && error.error_len().is_none() => character.len(),
-        _ => 0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::unfinished;
-
-    #[test]
-    fn what_is_not_whole_is_left_for_the_next_look() {
-        for (printed, expected) in [
-            (&b""[..], 0),
-            (b"plain", 0),
-            (b"caf\xc3", 1),
-            (b"caf\xc3\xa9", 0),
-            (b"\xf0\x9f\x98", 3),
-            (b"\xff", 0),
-            (b"\xc3x", 0),
-            (b"red \x1b[3", 3),
-            (b"red \x1b[31m", 0),
-            (b"\x1b", 1),
-            (b"\x1b]0;tit", 7),
-            (b"\x1b]0;title\x07", 0),
-        ] {
-            assert_eq!(unfinished(printed), expected, "{}", printed.escape_ascii());
-        }
-    }
 }

@@ -94,6 +94,7 @@ fn patch(cx: &Context, files: &[FilePatch]) -> Result<Output, ToolError> {
         let words = stage.failures.join("\n\n");
         return Err(ToolError::failed(format!("nothing was changed\n\n{words}")));
     }
+    stage.check_taken_out(cx)?;
     commit::commit(cx, &stage)?;
     Ok(report::report(&stage))
 }

@@ -73,7 +73,9 @@ fn draw(cx: &Context, job: &Job, range: Range<u64>, filter: &mut Filter, excerpt
     let old = usize::try_from(range.start.saturating_sub(begin)).unwrap_or(usize::MAX);
     let (before, new) = printed.bytes.split_at(old.min(printed.bytes.len()));
     let lines = screen::lines(before, new, size).join("\n");
-    filter.push(&cx.redact(&lines), excerpt);
+    // While it runs, the last of what is on the screen may be the beginning of more.
+    let clean = if job.end().is_some() { cx.redact(&lines) } else { cx.redact_open(&lines).into() };
+    filter.push(&clean, excerpt);
     filter.end(excerpt);
 }
 

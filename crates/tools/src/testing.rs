@@ -10,11 +10,15 @@ use serde_json::Value;
 use windlass_core::{
     Alteration, Altered, CallResult, Clock, Confinement, Engine, Entry, FileError, FileErrorKind,
     FileKind, Files, Found, Handle, Host, Mode, Note, OpenFile, Opener, Overrides, Policy,
-    Resolved, Session, Stat, To, ToolCall, Toolbox, Visitor, Walk, WalkOptions, WalkReport, quote,
+    Resolved, Secrets, Session, Stat, To, ToolCall, Toolbox, Visitor, Walk, WalkOptions,
+    WalkReport, quote,
 };
 use windlass_host::LocalHost;
 
 use self::programs::Scripted;
+
+/// A secret that every workspace knows, by the name of `TEST_KEY`.
+pub(crate) const SECRET: &str = "open-sesame-4711";
 
 /// A temporary directory with an engine that has every built-in tool, in mode `auto`, and one session.
 pub(crate) struct Workspace {
@@ -69,7 +73,8 @@ impl Workspace {
             tools.add(Handle::Static(*tool)).unwrap();
         }
         let host = host(LocalHost::open(directory.path()).unwrap());
-        let engine = Engine::builder(host).toolbox(tools).policy(policy).build();
+        let secrets = Secrets::new([("TEST_KEY", SECRET)]);
+        let engine = Engine::builder(host).toolbox(tools).policy(policy).secrets(secrets).build();
         let session = engine.new_session();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let workspace = Self { directory, engine, session, runtime };

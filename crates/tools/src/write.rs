@@ -19,7 +19,7 @@ use windlass_core::{
 use crate::diff;
 use crate::document::{self, Document, LineEnding};
 use crate::shown::{self, Root};
-use crate::syntax;
+use crate::{syntax, taken_out};
 
 /// More is not written by one call.
 const MAX_BYTES: usize = 10 << 20;
@@ -151,6 +151,10 @@ fn finish(
             .with("bytes", content.len())
             .with("created", false)
             .with("diff", ""));
+    }
+    if !args.content.is_empty() {
+        let after = before.with_bytes(content.clone());
+        taken_out::check(cx, name, &before.to_text(), &after.to_text())?;
     }
     let expect = Expect::Same(stat.fingerprint);
     let altered = cx.files().change(&args.path, &content, expect, Some(before.bytes()))?;

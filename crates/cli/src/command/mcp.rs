@@ -14,7 +14,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
     block_on(async {
         let setup = Setup::open(global, Journal::On)?;
         let session = &setup.session;
-        let _jobs = JobSocket::open(&setup::state(global)?, session);
+        let _jobs = JobSocket::open(&setup::state(global)?, setup.windlass.engine(), session);
         setup.begin(global).await;
         let served = windlass_mcp::serve_stdio(
             setup.windlass.engine().clone(),

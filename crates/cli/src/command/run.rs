@@ -22,7 +22,8 @@ pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
     let lines = open(&run.file)?;
     block_on(async {
         let setup = Setup::open(global, Journal::On)?;
-        let _jobs = JobSocket::open(&setup::state(global)?, &setup.session);
+        let _jobs =
+            JobSocket::open(&setup::state(global)?, setup.windlass.engine(), &setup.session);
         setup.begin(global).await;
         let answered = answer_all(&setup, lines, run.events).await;
         setup.session.end_jobs().await;

@@ -3,14 +3,18 @@
 use std::ops::Range;
 
 use super::Context;
-use crate::engine::Stream;
 use crate::jobs::Job;
 use crate::plain::Plain;
+use crate::secrets::Stream;
 
 /// How much is taken at once.
 const PIECE: u64 = 1 << 20;
 /// A line that is longer is not held back until it is clear that it will not be written over.
 const LONGEST_LINE: usize = 64 << 10;
+/// How far back it is looked for the beginning of a secret that a place is in the middle of.
+const BEFORE: u64 = 64 << 10;
+/// How much of a line that has not ended is looked at character by character.
+const SLOWLY: usize = 4 << 10;
 
 /// What a program printed, piece by piece. Blocking: the pieces may come from a file.
 ///
@@ -70,8 +74,10 @@ pub struct PrintedPiece {
 
 impl Context {
     /// What a program printed between two places.
+    ///
+    /// If a secret lies across the first of them, all of it is taken out, and what is told begins before it.
     pub fn printed<'a>(&'a self, job: &'a Job, range: Range<u64>) -> Printed<'a> {
-        Printed {
+        let mut printed = Printed {
             cx: self,
             job,
             range,
@@ -79,7 +85,40 @@ impl Context {
             line: String::new(),
             stream: Stream::default(),
             is_done: false,
+        };
+        printed.look_before();
+        printed
+    }
+
+    /// How far what a program printed from a place on can be told while it runs: up to what may be the beginning of a secret, of a
+    /// character or of a terminal sequence.
+    pub fn settled(&self, job: &Job, from: u64) -> u64 {
+        let up_to = job.printed();
+        let start = up_to.saturating_sub(BEFORE).max(from);
+        let piece = job.since(start, usize::try_from(up_to - start).unwrap_or(0));
+        let begin = piece.next - piece.bytes.len() as u64;
+        let mut settling =
+            Settling { cx: self, plain: Plain::default(), stream: Stream::default() };
+        let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let (lines, rest) = piece.bytes.split_at(last);
+        let (rest, slowly) = rest.split_at(rest.len().saturating_sub(SLOWLY));
+        let parts = lines
+            .split_inclusive(|byte| *byte == b'\n')
+            .chain([rest])
+            .chain(slowly.iter().map(std::slice::from_ref));
+        let (mut at, mut settled) = (begin, begin.max(from));
+        for part in parts {
+            at += part.len() as u64;
+            if settling.push(part) {
+                settled = at;
+            }
         }
+        settled
+    }
+
+    /// A text of which more may come, without secrets and without what may be the beginning of one at its end.
+    pub fn redact_open(&self, text: &str) -> String {
+        Stream::default().push(&self.0.secrets, text).into_owned()
     }
 
     /// Keeps all that a program printed under `output:CALL`, as far as there is room; whether that was possible.
@@ -116,7 +155,7 @@ impl Iterator for Printed<'_> {
         let left = self.range.end.saturating_sub(self.range.start);
         let limit = usize::try_from(left.min(PIECE)).unwrap_or(0);
         let mut piece = self.job.since(self.range.start, limit);
-        let missed = piece.missed.min(left);
+        let mut missed = piece.missed.min(left);
         if missed > 0 {
             // What was held back comes before the gap; the next look finds the gap again.
             let text = self.end();
@@ -132,6 +171,11 @@ impl Iterator for Printed<'_> {
             return (missed > 0 || !text.is_empty()).then_some(PrintedPiece { missed, text });
         }
         self.range.start = piece.next;
+        if missed > 0 {
+            let broken = Self::broken_line(&piece.bytes);
+            piece.bytes.drain(..broken);
+            missed += broken as u64;
+        }
         self.plain.push(&piece.bytes, &mut self.line);
         let rest = self.line.split_off(self.settled());
         let settled = std::mem::replace(&mut self.line, rest);
@@ -140,7 +184,46 @@ impl Iterator for Printed<'_> {
     }
 }
 
+/// Looks where what a program printed can be cut.
+struct Settling<'a> {
+    cx: &'a Context,
+    plain: Plain,
+    stream: Stream,
+}
+
+impl Settling<'_> {
+    /// Whether it can be cut behind this.
+    fn push(&mut self, bytes: &[u8]) -> bool {
+        let mut text = String::new();
+        self.plain.push(bytes, &mut text);
+        self.stream.push(&self.cx.0.secrets, &text);
+        self.plain.is_settled() && self.stream.is_settled()
+    }
+}
+
 impl Printed<'_> {
+    /// Begins in the middle, unless it is known that nothing lies across that place.
+    fn look_before(&mut self) {
+        let start = self.range.start;
+        if start == 0 || start == self.job.seen() {
+            return;
+        }
+        let from = start.saturating_sub(BEFORE);
+        let before = self.job.since(from, usize::try_from(start - from).unwrap_or(0));
+        if before.next != start {
+            return;
+        }
+        let mut text = String::new();
+        self.plain.push(&before.bytes, &mut text);
+        self.stream.push(&self.cx.0.secrets, &text);
+    }
+
+    /// What of a piece behind a gap is the rest of a line: nobody knows what it belongs to.
+    fn broken_line(bytes: &[u8]) -> usize {
+        let near = bytes.get(..SLOWLY).unwrap_or(bytes);
+        near.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+    }
+
     /// How much of the line, and of those before it, can not be written over any more.
     fn settled(&self) -> usize {
         let whole = self.line.rfind('\n').map_or(0, |at| at + 1);

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Engine, OnWarning, Secrets, Shared, cache, lookup, schedule};
+use super::{Engine, OnWarning, Shared, cache, lookup, schedule};
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
     ApprovalBook, Approvals, Approver, History, Hook, Host, IdSource, Journal, MemoryHistory,
-    MemoryOutputs, Outputs, Policy, SequentialIds, Toolbox, Toolset,
+    MemoryOutputs, Outputs, Policy, Secrets, SequentialIds, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.

@@ -10,7 +10,7 @@ use crate::support::{Setup, assert_text, call, writes};
 fn chatty(pieces: usize) -> MockTool {
     writes(MockTool::named("chatty").answering(move |cx, _| async move {
         for piece in 0..pieces {
-            cx.output("x");
+            cx.output("1");
             cx.progress(piece as u64, Some(pieces as u64), "going on");
         }
         Ok(Output::text("done"))
@@ -33,7 +33,7 @@ async fn a_call_is_told_from_its_beginning_to_its_end() {
     assert_eq!(started.effects.to_string(), "write /w/out");
     assert_eq!(started.decided_by, "allowed by mode auto");
     assert_eq!((&started.session, &started.turn), (setup.session.id(), &result.turn));
-    assert!(matches!(output, Event::Output { delta, .. } if &**delta == "x"));
+    assert!(matches!(output, Event::Output { delta, .. } if &**delta == "1"));
     assert!(
         matches!(progress, Event::Progress { done: 0, total: Some(2), message, .. } if &**message == "going on")
     );

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Approvals, CallId, Content, Effects, Event, Kinds, MemoryOutputs, Mode, Outcome, Output,
-    Outputs, Policy, Secrets, ToolCall, ToolError,
+    Approvals, CallId, Content, Effect, Effects, Event, Kinds, MemoryOutputs, Mode, Outcome,
+    Output, Outputs, Policy, Secrets, ToolCall, ToolError,
 };
 
 use crate::support::{Setup, assert_text, hangs};
@@ -182,4 +182,120 @@ async fn what_is_kept_of_a_long_output_is_clean() {
 #[test]
 fn secrets_do_not_show_themselves() {
     assert_eq!(format!("{:?}", secrets()), r#"["PASSWORD", "PREFIX"]"#);
+}
+
+/// One secret in every form in which it may come, and a credential that nobody named.
+fn forms() -> Vec<String> {
+    let hex: Vec<String> = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let unicode: Vec<String> = SECRET.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
+    vec![
+        SECRET.to_owned(),
+        "aHVudGVyMmh1bnRlcjI".to_owned(),
+        "eGh1bnRlcjJodW50ZXIy".to_owned(),
+        hex.concat(),
+        hex.join(":").to_ascii_uppercase(),
+        "hunter%32hunter%32".to_owned(),
+        unicode.concat(),
+        format!("ghp_{}", "h1U2n3T4e5R6h7U8n9".repeat(2)),
+    ]
+}
+
+/// What is left of a form where it was taken out badly: most of it.
+fn core_of(form: &str) -> &str {
+    &form[4..form.len() - 2]
+}
+
+/// A tool that says what it is given on every way there is.
+fn leaky() -> MockTool {
+    MockTool::named("leaky")
+        .with_effects(Kinds::WRITE, |input| {
+            Effects::write(format!("/w/{}", input["form"].as_str().unwrap_or_default()))
+        })
+        .answering(|cx, input| async move {
+            let form = input["form"].as_str().unwrap_or_default();
+            let (first, second) = form.split_at(form.len() / 2);
+            cx.output(first);
+            cx.output(second);
+            cx.progress(1, None, form);
+            let output = Output {
+                content: vec![
+                    Content::text(format!("<{form}>\n").repeat(40)),
+                    Content::Json { value: json!({form: [form]}) },
+                    Content::ResourceLink { uri: form.into(), name: form.into(), media_type: None },
+                ],
+                ..Output::default()
+            };
+            match input["how"].as_str() {
+                Some("fails") => Err(ToolError::failed(form.to_owned()).hint(form.to_owned())),
+                Some("faults") => Err(ToolError::internal(form.to_owned())),
+                Some("panics") => panic!("{form}"),
+                Some("hangs") => std::future::pending().await,
+                _ => Ok(output.with("fact", form)),
+            }
+        })
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_form_of_a_secret_leaves_on_any_way() {
+    for form in forms() {
+        for how in ["answers", "fails", "faults", "panics", "hangs"] {
+            let outputs = Arc::new(MemoryOutputs::default());
+            let mut setup = Setup::with([leaky()], |builder| {
+                builder
+                    .secrets(secrets())
+                    .policy(Policy::new(Mode::Ask))
+                    .approver(|request: &windlass_core::ApprovalRequest| {
+                        let asked = format!("{request:?}");
+                        assert!(
+                            !forms().iter().any(|form| asked.contains(core_of(form))),
+                            "{asked}"
+                        );
+                        true
+                    })
+                    .outputs(outputs.clone())
+                    .output_bytes(300)
+                    .timeout(Duration::from_secs(1))
+            });
+            let result =
+                setup.call("leaky", json!({"form": form, "how": how, form.as_str(): 1})).await;
+            let mut left = vec![format!("{result:?}")];
+            left.extend(setup.told().iter().map(|event| format!("{event:?}")));
+            left.extend(setup.journal.records().into_iter().map(|record| record.body));
+            left.extend(outputs.get(&CallId::new(result.call.as_str())).unwrap());
+            assert!(left.iter().any(|text| text.contains("[secret")), "{how}");
+            for text in left {
+                assert!(!text.contains(core_of(&form)), "{form} {how}: {text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tool_gets_only_the_secrets_that_were_granted() {
+    let tool = MockTool::named("login")
+        .with_effects(Kinds::SECRET, |input| {
+            Effect::Secret(input["declares"].as_str().unwrap_or_default().into()).into()
+        })
+        .answering(|cx, input| async move {
+            let secret = cx.secret(input["uses"].as_str().unwrap_or_default())?;
+            assert_eq!((secret.expose(), &*format!("{secret:?}")), (SECRET, "[secret PASSWORD]"));
+            Ok(Output::text(format!("used {}", secret.expose())))
+        });
+    let mut setup = setup(tool);
+    for (declares, uses, expected) in [
+        ("PASSWORD", "PASSWORD", "used [secret PASSWORD]"),
+        ("PREFIX", "PASSWORD", "without having declared it"),
+        ("OTHER", "OTHER", "those that are known: PASSWORD, PREFIX"),
+    ] {
+        let result = setup.call("login", json!({"declares": declares, "uses": uses})).await;
+        let text = result.output.to_text();
+        assert!(text.contains(expected), "{text}");
+    }
+    check_clean(&mut setup);
+    let ask = Policy::new(Mode::Auto).decide(
+        "login",
+        Effects::from(Effect::Secret("A".into())),
+        "/w".as_ref(),
+    );
+    assert_eq!(ask.decision(), windlass_core::Decision::Ask, "also where much is allowed");
 }

@@ -5,7 +5,7 @@ mod shell;
 use serde_json::{Value, json};
 use windlass_core::{CallResult, Confinement, Level, Mode, Outcome, Overrides, Policy};
 
-use crate::testing::Workspace;
+use crate::testing::{SECRET, Workspace};
 
 fn scripted() -> Workspace {
     Workspace::scripted(Confinement::default(), Policy::new(Mode::Yolo))
@@ -382,4 +382,43 @@ fn there_is_a_most_of_jobs() {
     let result = workspace.call("bash", json!({"command": "hang", "background": true}));
     assert_eq!(result.outcome, Outcome::Error);
     assert!(result.output.to_text().contains("end one with `kill` first"));
+}
+
+#[test]
+fn secrets_that_come_in_pieces_are_not_shown_in_pieces() {
+    let workspace = scripted();
+    let (first, second) = SECRET.split_at(9);
+    for (begin, end) in [(first, second), ("ghp_a1B2c3D4e5F6g7H8i9", "a1B2c3D4e5F6g7H8i9z")] {
+        let command = format!("print one {begin}; pause 5; print {end} two\\n; pause 5; hang");
+        let started = workspace.call("bash", json!({"command": command, "background": true}));
+        let job = started.output.metadata["job"].as_str().unwrap().to_owned();
+        let mut shown = vec![started.output.to_text()];
+        for _ in 0..3 {
+            shown.push(workspace.text("output", json!({"job": job, "wait": 6})));
+        }
+        assert!(shown[0].starts_with("one "), "{shown:?}");
+        assert!(shown.iter().any(|text| text.contains("[secret")), "{shown:?}");
+        for cursor in 0..40 {
+            shown.push(workspace.text("output", json!({"job": job, "cursor": cursor})));
+        }
+        for text in &shown {
+            assert!(!text.contains(&begin[begin.len() - 6..]), "{text}");
+            assert!(!text.contains(&end[..6]), "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_credential_is_asked_for_by_name() {
+    let workspace = scripted();
+    for (command, expected) in [
+        ("print {{secret OTHER}}", "those that are known: TEST_KEY"),
+        ("print '{{secret TEST_KEY}}'", "between single quotation marks"),
+    ] {
+        let text = workspace.text("bash", json!({"command": command}));
+        assert!(text.contains(expected), "{text}");
+    }
+    let asking = Workspace::scripted(Confinement::default(), Policy::new(Mode::Auto));
+    let result = asking.call("bash", json!({"command": "print {{secret TEST_KEY}}"}));
+    assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
 }

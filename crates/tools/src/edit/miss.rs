@@ -9,6 +9,7 @@ use windlass_core::quote;
 use self::closest::{Part, closest};
 use super::fold::{indentation, trim_end};
 use super::plan::{Edit, MAX_CANDIDATES, Miss, Strategy, line_number};
+use crate::taken_out;
 
 /// How many lines of the closest place are shown.
 const MAX_LINES: usize = 20;
@@ -105,6 +106,11 @@ fn known_mistake(text: &[u8], edit: &Edit, terms: Terms) -> Option<String> {
             memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
         Some(line_number(text, at))
     };
+    if let Some(word) = taken_out::mentioned(&edit.old) {
+        return Some(format!(
+            "the text holds {word}, which stands for something that was taken out of what was shown: leave that line out, and give those around it"
+        ));
+    }
     // A few letters are in any file.
     if edit.old != edit.new
         && edit.new.trim().len() > 3

@@ -14,6 +14,7 @@ use super::hunk::{Action, FilePatch, Hunk};
 use crate::document::{self, Document};
 use crate::edit::plan::Strategy;
 use crate::shown::Root;
+use crate::taken_out;
 
 /// The files that a patch is about.
 #[derive(Debug, Default)]
@@ -68,6 +69,16 @@ impl Stage {
             }
         }
         Ok(stage)
+    }
+
+    /// Refuses what would write back what was only shown of a file.
+    pub(super) fn check_taken_out(&self, cx: &Context) -> Result<(), ToolError> {
+        for file in &self.files {
+            let old = file.origin.and_then(|origin| self.files.get(origin));
+            let (before, after) = file.texts(old);
+            taken_out::check(cx, &file.name, &before, &after)?;
+        }
+        Ok(())
     }
 
     fn add(&mut self, cx: &Context, patch: &FilePatch) -> Result<(), ToolError> {

@@ -75,7 +75,7 @@ pub(crate) fn goes_on(cx: &Context, job: &Arc<Job>) -> Output {
         said.push("it waits for input".to_owned());
     }
     let closing = closing::line(&said);
-    let up_to = job.printed();
+    let up_to = cx.settled(job, 0);
     let printed = shown(cx, job, 0..up_to, &mut Filter::default(), closing.len());
     job.saw(up_to);
     let mut text = printed.text;

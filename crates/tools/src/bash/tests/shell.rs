@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_core::{CallResult, Outcome};
+use windlass_core::{CallResult, Mode, Outcome, Policy};
 
 use super::{job, without_time};
 use crate::testing::Workspace;
@@ -349,4 +349,19 @@ fn a_file_that_changed_meanwhile_is_not_overwritten() {
     assert!(text.contains("\n\ndone\n"), "{text}");
     assert_eq!(result.output.metadata["exit_code"], json!(0));
     assert_eq!(workspace.read("a"), b"by hand\n");
+}
+
+#[test]
+fn a_credential_reaches_the_program_and_nobody_else() {
+    let workspace =
+        Workspace::with_policy(&[], |local| std::sync::Arc::new(local), Policy::new(Mode::Yolo));
+    for (command, expected) in [
+        ("printf %s {{secret TEST_KEY}} | wc -c | tr -d ' '", "16\n"),
+        ("printf %s \"<{{secret TEST_KEY}}>\" | wc -c | tr -d ' '", "18\n"),
+        ("echo {{secret TEST_KEY}}", "[secret TEST_KEY]\n"),
+        ("echo {{secret TEST_KEY}} | rev | rev | base64", "[secret TEST_KEY]Qo=\n"),
+        ("printf %s {{secret TEST_KEY}} | od -An -tx1 | tr -d ' \\n'", "[secret TEST_KEY]"),
+    ] {
+        assert_eq!(workspace.text("bash", json!({"command": command})), expected, "{command}");
+    }
 }

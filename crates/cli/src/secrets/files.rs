@@ -1,0 +1,241 @@
+//! Files in which programs keep secrets.
+
+use std::io::Read as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::values::{is_secret, password_of, tells};
+
+/// Of a longer file only this much is looked at.
+const LONGEST: u64 = 256 << 10;
+/// More files of the workspace are not looked at.
+const MOST: usize = 16;
+
+/// A name and a value.
+type Named = (String, String);
+
+/// Gives what is found in a text.
+type Reader = fn(&str) -> Vec<Named>;
+
+/// The files of well-known programs, below the home directory.
+const FILES: &[(&str, Reader)] = &[
+    (".aws/credentials", assignments),
+    (".netrc", netrc),
+    (".git-credentials", addresses),
+    (".npmrc", assignments),
+    (".pypirc", assignments),
+    (".config/gh/hosts.yml", assignments),
+    (".docker/config.json", docker),
+    (".cargo/credentials.toml", assignments),
+    (".pgpass", pgpass),
+];
+
+/// What is in the person's own files.
+pub(super) fn of_person(home: &Path) -> Vec<Named> {
+    FILES
+        .iter()
+        .flat_map(|(name, reader)| {
+            read(&home.join(name)).map(|text| reader(&text)).unwrap_or_default()
+        })
+        .collect()
+}
+
+/// What is in the `.env` files at the top of the workspace; examples are for everybody.
+pub(super) fn of_workspace(workspace: &Path) -> Vec<Named> {
+    let Ok(entries) = std::fs::read_dir(workspace) else { return Vec::new() };
+    let is_wanted = |name: &str| {
+        let examples = ["example", "sample", "template", "dist"];
+        (name == ".env" || name.starts_with(".env.") || name == ".envrc")
+            && !examples.iter().any(|example| name.ends_with(example))
+    };
+    let mut names: Vec<_> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| is_wanted(name))
+        .collect();
+    names.sort_unstable();
+    let texts = names.iter().take(MOST).filter_map(|name| read(&workspace.join(name)));
+    texts.flat_map(|text| assignments(&text)).collect()
+}
+
+/// A file of text, as far as it is looked at; `None` if there is none.
+pub(super) fn read(path: &Path) -> Option<String> {
+    // A pipe of that name would wait for somebody to write.
+    if !std::fs::metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// `name = value` and `name: value`, with or without quotation marks, where the name tells or the value is an address.
+fn assignments(text: &str) -> Vec<Named> {
+    let assignment = |line: &str| {
+        let line = line.trim().trim_start_matches("export ").trim_start();
+        if line.starts_with(['#', ';', '[']) {
+            return None;
+        }
+        let (name, value) = line.split_once('=').or_else(|| line.split_once(": "))?;
+        // `//registry.npmjs.org/:_authToken`
+        let name = name.trim().rsplit(':').next()?.trim_matches(['"', '\'']);
+        let value = unquoted(value.trim());
+        if let Some(password) = password_of(value).filter(|password| is_secret(password)) {
+            return Some((name.to_owned(), password.to_owned()));
+        }
+        let is_own = tells(name) || name.eq_ignore_ascii_case("password");
+        (is_own && is_secret(value)).then(|| (name.to_owned(), value.to_owned()))
+    };
+    text.lines().filter_map(assignment).collect()
+}
+
+fn unquoted(value: &str) -> &str {
+    for quote in ['"', '\''] {
+        if let Some((inside, _)) = value.strip_prefix(quote).and_then(|rest| rest.split_once(quote))
+        {
+            return inside;
+        }
+    }
+    value.split(" #").next().unwrap_or(value).trim_end()
+}
+
+/// `machine HOST login NAME password VALUE`, on one line or several.
+fn netrc(text: &str) -> Vec<Named> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let mut machine = "netrc";
+    let mut found = Vec::new();
+    for pair in words.windows(2) {
+        match pair {
+            ["machine", host] => machine = host,
+            ["password", value] if is_secret(value) => {
+                found.push((machine.to_owned(), (*value).to_owned()));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// `https://user:password@host`, a line for each.
+fn addresses(text: &str) -> Vec<Named> {
+    let address = |line: &str| {
+        let password = password_of(line.trim()).filter(|password| is_secret(password))?;
+        let (_, host) = line.trim().rsplit_once('@')?;
+        Some((host.to_owned(), password.to_owned()))
+    };
+    text.lines().filter_map(address).collect()
+}
+
+/// `{"auths": {"host": {"auth": "…", "identitytoken": "…"}}}`.
+fn docker(text: &str) -> Vec<Named> {
+    let Ok(config) = serde_json::from_str::<Value>(text) else { return Vec::new() };
+    let Some(hosts) = config["auths"].as_object() else { return Vec::new() };
+    let of_host = |(host, entry): (&String, &Value)| {
+        let values = ["auth", "password", "identitytoken", "registrytoken"]
+            .map(|key| entry[key].as_str().map(str::to_owned));
+        let host = host.clone();
+        values
+            .into_iter()
+            .flatten()
+            .filter(|value| is_secret(value))
+            .map(move |value| (host.clone(), value))
+            .collect::<Vec<_>>()
+    };
+    hosts.iter().flat_map(of_host).collect()
+}
+
+/// `host:port:database:user:password`.
+fn pgpass(text: &str) -> Vec<Named> {
+    let line = |line: &str| {
+        let mut parts = line.splitn(5, ':');
+        let host = parts.next()?;
+        let password = parts.nth(3).filter(|password| is_secret(password))?;
+        Some((host.to_owned(), password.replace("\\:", ":").replace("\\\\", "\\")))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_well_known_programs() {
+        let home = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            (
+                ".aws/credentials",
+                "[default]\naws_access_key_id = AKIDAKIDAKID\naws_secret_access_key = aws-secret-1\n",
+            ),
+            (
+                ".netrc",
+                "machine example.org login me password netrc-secret-1\nmachine b\n  login x\n  password netrc-secret-2",
+            ),
+            (".git-credentials", "https://me:git-secret-1@example.org\n"),
+            (
+                ".npmrc",
+                "//registry.example/:_authToken=npm-secret-1\nregistry=https://registry.example/\n",
+            ),
+            (".pypirc", "[pypi]\nusername = __token__\npassword = pypi-secret-1 # mine\n"),
+            (
+                ".config/gh/hosts.yml",
+                "example.org:\n    oauth_token: gh-secret-1\n    user: me-myself-and-i\n",
+            ),
+            (
+                ".docker/config.json",
+                r#"{"auths":{"hub":{"auth":"ZG9ja2Vy-secret-1"}},"credsStore":"desktop-store"}"#,
+            ),
+            (".cargo/credentials.toml", "[registry]\ntoken = \"cargo-secret-1\"\n"),
+            (".pgpass", "localhost:5432:db:me:pg\\:secret-1\n"),
+        ] {
+            let path = home.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let found: Vec<String> =
+            of_person(home.path()).into_iter().map(|(_, value)| value).collect();
+        let expected = [
+            "aws-secret-1",
+            "netrc-secret-1",
+            "netrc-secret-2",
+            "git-secret-1",
+            "npm-secret-1",
+            "pypi-secret-1",
+            "gh-secret-1",
+            "ZG9ja2Vy-secret-1",
+            "cargo-secret-1",
+            "pg:secret-1",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn files_of_the_workspace() {
+        let workspace = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            (
+                ".env",
+                "# comment\nexport API_TOKEN='env-secret-1'\nPORT=80808080\nDEBUG_NAME=not-secret-at-all\n",
+            ),
+            (".env.local", "DATABASE_URL=\"postgres://me:env-secret-2@db/x\"\n"),
+            (".env.example", "API_TOKEN=example-secret-1\n"),
+            ("other", "API_TOKEN=other-secret-1\n"),
+        ] {
+            std::fs::write(workspace.path().join(name), text).unwrap();
+        }
+        let found = of_workspace(workspace.path());
+        let expected = [("API_TOKEN", "env-secret-1"), ("DATABASE_URL", "env-secret-2")];
+        let expected: Vec<Named> = expected.map(|(name, value)| (name.into(), value.into())).into();
+        assert_eq!(found, expected);
+        assert_eq!(of_workspace(&workspace.path().join("none")), []);
+    }
+
+    #[test]
+    fn only_files_are_read_and_only_their_beginning() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("long");
+        std::fs::write(&path, "x".repeat(1 << 20)).unwrap();
+        assert_eq!(read(&path).unwrap().len() as u64, LONGEST);
+        assert_eq!(read(directory.path()), None);
+    }
+}

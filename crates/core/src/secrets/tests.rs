@@ -1,0 +1,282 @@
+//! What is taken out, what stays, and that neither depends on where a text is cut.
+
+mod formats;
+
+use std::fmt::Write as _;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use proptest::prelude::*;
+
+use super::*;
+
+/// What comes out of a text that is cut into pieces of these lengths.
+fn in_pieces(secrets: &Secrets, text: &str, lengths: &mut dyn Iterator<Item = usize>) -> String {
+    let (mut stream, mut told, mut rest) = (Stream::default(), String::new(), text);
+    while !rest.is_empty() {
+        let length = lengths.next().unwrap_or(rest.len()).min(rest.len());
+        let (piece, behind) = rest.split_at(rest.ceil_char_boundary(length));
+        told.push_str(&stream.push(secrets, piece));
+        rest = behind;
+    }
+    told.push_str(&stream.end(secrets));
+    assert_eq!(stream.held(), 0);
+    told
+}
+
+/// The same whole, cut once anywhere, and character by character; and not more by doing it twice.
+fn check(secrets: &Secrets, text: &str, expected: &str) {
+    let whole = secrets.redact(text);
+    assert_eq!(whole, expected, "of {text}");
+    assert_eq!(secrets.redact(&whole), expected, "twice");
+    assert_eq!(matches!(whole, Cow::Borrowed(_)), text == expected, "copied for nothing: {text}");
+    assert_eq!(in_pieces(secrets, text, &mut std::iter::repeat(1)), expected, "in characters");
+    for at in (0..text.len()).step_by(1 + text.len() / 64) {
+        assert_eq!(in_pieces(secrets, text, &mut [at].into_iter()), expected, "cut at {at}");
+    }
+}
+
+const VALUE: &str = "p@ss/w0rd+&'q\"z\\9~";
+
+fn secrets() -> Secrets {
+    Secrets::new([("KEY", VALUE), ("WORD", "hunter2hunter2"), ("SHORT", "abc")])
+}
+
+#[test]
+fn values_as_they_are() {
+    for (text, expected) in [
+        ("plain", "plain"),
+        ("a hunter2hunter2 b", "a [secret WORD] b"),
+        ("hunter2hunter2hunter2hunter2", "[secret WORD][secret WORD]"),
+        ("hunter2hunter", "hunter2hunter"),
+        ("hunthunter2hunter2", "hunt[secret WORD]"),
+        ("éhunter2hunter2é", "é[secret WORD]é"),
+        ("[secret WORD]", "[secret WORD]"),
+        ("[secret hunter2hunter2]", "[secret [secret WORD]]"),
+        ("abc", "abc"),
+    ] {
+        check(&secrets(), text, expected);
+    }
+    check(&secrets(), &format!("x{VALUE}x"), "x[secret KEY]x");
+}
+
+#[test]
+fn the_longest_value_wins_and_a_name_is_no_secret() {
+    let secrets = Secrets::new([
+        ("PREFIX", "hunter2h"),
+        ("WHOLE", "hunter2hunter2"),
+        ("SAME_AS_NAME", "SAME_AS_NAME"),
+    ]);
+    for (text, expected) in [
+        ("hunter2hunter2", "[secret WHOLE]"),
+        ("hunter2hunter3", "[secret PREFIX]unter3"),
+        ("SAME_AS_NAME", "[secret SAME_AS_NAME]"),
+        ("a [secret SAME_AS_NAME] b", "a [secret SAME_AS_NAME] b"),
+    ] {
+        check(&secrets, text, expected);
+    }
+}
+
+#[test]
+fn values_in_other_forms() {
+    let all = |value: &str, way: fn(u8) -> String| value.bytes().map(way).collect::<String>();
+    let spaced = |value: &str, between: &str| {
+        value.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(between)
+    };
+    for (form, text) in [
+        ("JSON", serde_json::to_string(VALUE).unwrap()),
+        ("JSON with slashes", serde_json::to_string(VALUE).unwrap().replace('/', "\\/")),
+        ("JSON, all escaped", all(VALUE, |byte| format!("\\u{byte:04x}"))),
+        ("JSON in capitals", all(VALUE, |byte| format!("\\u{byte:04X}"))),
+        ("C", all(VALUE, |byte| format!("\\x{byte:02x}"))),
+        ("address", "p%40ss%2Fw0rd%2B%26%27q%22z%5C9~".into()),
+        ("address in small letters", "p%40ss%2fw0rd%2b%26%27q%22z%5c9~".into()),
+        ("address, mixed", "p@ss%2Fw0rd+%26'q%22z%5c9%7E".into()),
+        ("address, all", all(VALUE, |byte| format!("%{byte:02X}"))),
+        ("hex", spaced(VALUE, "")),
+        ("hex in capitals", spaced(VALUE, "").to_ascii_uppercase()),
+        ("hex with colons", spaced(VALUE, ":")),
+        ("hex with blanks", spaced(VALUE, " ")),
+        ("hex in lines", {
+            let digits = spaced(VALUE, "");
+            let (line, more) = digits.split_at(20);
+            format!("{line}\n{more}")
+        }),
+        ("shell", VALUE.replace('\'', "'\\''")),
+        (
+            "shell with backslashes",
+            all(VALUE, |byte| {
+                let character = char::from(byte);
+                if character.is_alphanumeric() {
+                    character.into()
+                } else {
+                    format!("\\{character}")
+                }
+            }),
+        ),
+    ] {
+        let clean = secrets().redact(&text).into_owned();
+        assert!(clean.trim_matches('"') == "[secret KEY]", "{form}: {text} became {clean}");
+        check(&secrets(), &format!("<{text}>"), &format!("<{clean}>"));
+    }
+}
+
+#[test]
+fn base64_at_every_place_in_a_longer_text() {
+    for value in [VALUE, "hunter2hunter2"] {
+        for before in 0..6 {
+            for after in 0..4 {
+                let text = format!("{}{value}{}", "\u{1}".repeat(before), "\u{2}".repeat(after));
+                for engine in [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD] {
+                    let encoded = engine.encode(&text);
+                    let clean = secrets().redact(&encoded).into_owned();
+                    assert!(clean.contains("[secret "), "{encoded}");
+                    // Four bits of the first byte and of the last are in characters that have others in them.
+                    let left =
+                        clean.len() - clean.find(']').unwrap() - 1 + clean.find('[').unwrap();
+                    let others = (before + after) * 4 / 3;
+                    assert!(left <= others + 6, "{encoded} became {clean}");
+                    check(&secrets(), &encoded, &clean);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn base64_in_lines() {
+    let text = format!("some text before it {VALUE} and more behind");
+    let encoded = STANDARD.encode(text);
+    for width in [19, 20, 31, 32, 76] {
+        let lines: Vec<&str> = encoded
+            .as_bytes()
+            .chunks(width)
+            .map(|line| std::str::from_utf8(line).unwrap())
+            .collect();
+        for between in ["\n", "\r\n", "\\n"] {
+            let wrapped = lines.join(between);
+            let clean = secrets().redact(&wrapped).into_owned();
+            assert!(clean.contains("[secret KEY]"), "{wrapped} became {clean}");
+        }
+    }
+}
+
+#[test]
+fn values_of_several_lines() {
+    let key = "-----BEGIN THING-----\nMIIEowIBAAKCAQEAx1y2z3\nshort\nabcdefghijklmnop==\n-----END THING-----";
+    let secrets = Secrets::new([("PEM", key)]);
+    check(&secrets, key, "[secret PEM]");
+    check(&secrets, &serde_json::to_string(key).unwrap(), "\"[secret PEM]\"");
+    check(
+        &secrets,
+        "   2\tMIIEowIBAAKCAQEAx1y2z3\r\n   3\tshort",
+        "   2\t[secret PEM]\r\n   3\tshort",
+    );
+    check(&secrets, "-----BEGIN THING-----", "-----BEGIN THING-----");
+}
+
+#[test]
+fn members_of_json_are_clean_with_their_names() {
+    let mut value = serde_json::json!({
+        "hunter2hunter2": [{"deep": "xhunter2hunter2"}],
+        "password": "aB3$dE6gH9jK2m",
+        "number": 1,
+    });
+    secrets().redact_json(&mut value);
+    let expected = serde_json::json!({
+        "[secret WORD]": [{"deep": "x[secret WORD]"}],
+        "password": "[secret: password]",
+        "number": 1,
+    });
+    assert_eq!(value, expected);
+}
+
+#[test]
+fn what_is_held_back_is_bounded() {
+    let secrets = secrets();
+    for endless in
+        ["eyJ", "-----BEGIN RSA PRIVATE KEY-----\n", "ghp_", "password=", "AccountKey=", "://a:"]
+    {
+        let mut stream = Stream::default();
+        stream.push(&secrets, endless);
+        let mut most = 0;
+        for _ in 0..200 {
+            stream.push(&secrets, &"aB3dE5fG7h9".repeat(100));
+            most = most.max(stream.held());
+        }
+        assert!(most <= 52 << 10, "{endless}: {most} bytes");
+    }
+}
+
+/// Texts in which secrets begin, end, overlap and break off.
+fn texts() -> impl Strategy<Value = String> {
+    let parts = prop_oneof![
+        "[ab]{0,9}",
+        "[ -~]{0,6}",
+        Just("abababab".to_owned()),
+        Just("ababababb".to_owned()),
+        Just(VALUE.to_owned()),
+        Just(STANDARD.encode(VALUE)),
+        Just("6162616261626162".to_owned()),
+        Just("%61%62ab%61bab".to_owned()),
+        Just("\\u0061babab\\u0061b".to_owned()),
+        Just("ghp_a1B2c3D4e5F6g7H8i9a1B2c3D4e5F6g7H8i9".to_owned()),
+        Just("password = \"".to_owned()),
+        Just("a1B2c3D4e5F6g7".to_owned()),
+        Just("\"\n".to_owned()),
+        Just("-----BEGIN PRIVATE KEY-----\n".to_owned()),
+        Just("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n".to_owned()),
+        Just("-----END PRIVATE KEY-----\n".to_owned()),
+        Just("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.".to_owned()),
+        Just("https://me:".to_owned()),
+        Just("é@host".to_owned()),
+        Just("[secret A]".to_owned()),
+        Just("[secret".to_owned()),
+    ];
+    prop::collection::vec(parts, 0..12).prop_map(|parts| parts.concat())
+}
+
+static OVERLAPPING: LazyLock<Secrets> = LazyLock::new(|| {
+    let values = ["abababab", "ababababb", "bbaababab", "aaaabbbb", VALUE];
+    Secrets::new(["A", "B", "C", "D", "E"].into_iter().zip(values))
+});
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn pieces_come_out_like_the_whole(text in texts(), lengths in prop::collection::vec(0usize..20, 1..40)) {
+        let secrets = &*OVERLAPPING;
+        let whole = secrets.redact(&text);
+        prop_assert_eq!(&in_pieces(secrets, &text, &mut lengths.into_iter().cycle().map(|n| n.max(1))), &*whole);
+        for (_, value) in &secrets.named().values {
+            prop_assert!(!whole.contains(value.as_str()), "{}", whole);
+        }
+        prop_assert_eq!(secrets.redact(&whole), &*whole, "twice is as good as once");
+    }
+
+    #[test]
+    fn every_value_is_found_in_every_form(value in "[ -~]{8,40}", before in "[ -~]{0,5}", after in "[ -~]{0,5}") {
+        prop_assume!(!value.contains("[secret"));
+        let secrets = Secrets::new([("S", value.as_str())]);
+        let text = format!("{before}{value}{after}");
+        let mut hex = String::new();
+        text.bytes().for_each(|byte| write!(hex, "{byte:02X}").unwrap());
+        let percent: String = text
+            .bytes()
+            .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).into() } else { format!("%{byte:02x}") })
+            .collect();
+        for form in [text.clone(), STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text), hex, percent, serde_json::to_string(&text).unwrap()] {
+            let clean = secrets.redact(&form);
+            prop_assert!(clean.contains("[secret S]"), "{} became {}", form, clean);
+        }
+    }
+
+    #[test]
+    fn nothing_is_taken_out_of_other_texts(text in "([a-z]{1,9}[ .,\n(){}=:;]){0,60}") {
+        let secrets = &*OVERLAPPING;
+        prop_assume!(!text.contains("abab") && !text.contains("aaaa") && !text.contains("bbaa"));
+        prop_assert!(matches!(secrets.redact(&text), Cow::Borrowed(_)), "{}", secrets.redact(&text));
+    }
+}
