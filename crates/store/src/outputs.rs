@@ -271,7 +271,7 @@ mod tests {
         for text in ["", "123456789", "1234567890", "äöüäöüäöü", "12345678ä1"] {
             let letters: Vec<String> = text.chars().map(String::from).collect();
             for at_once in 1..=letters.len().max(1) {
-                let mut pieces = letters.chunks(at_once).map(|piece| piece.concat());
+                let mut pieces = letters.chunks(at_once).map(<[String]>::concat);
                 outputs.keep_pieces(&call("pieces"), &mut || pieces.next()).unwrap();
                 outputs.keep(&call("whole"), text).unwrap();
                 let [pieces, whole] = ["pieces", "whole"].map(|id| outputs.get(&call(id)).unwrap());
