@@ -22,7 +22,10 @@ fn reason(path: &Path) -> Option<&'static str> {
             ".claude" | ".hex" | ".hygge" | ".agents" => {
                 return match parts.next().as_deref() {
                     Some(
-                        "settings.json" | "settings.local.json" | "hooks.toml" | "hooks.json"
+                        "settings.json"
+                        | "settings.local.json"
+                        | "hooks.toml"
+                        | "hooks.json"
                         | "hooks",
                     ) => Some("hooks"),
                     _ => None,
