@@ -44,8 +44,9 @@ use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
     Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, History, Host, IdSource,
-    Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Scene, Session,
-    SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved, Risk, Scene,
+    Session, SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict,
+    id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -280,6 +281,11 @@ impl Engine {
         let slot = lookup::find(&self.0, &call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
         Ok(approve::decide(&self.0, &call, &ready))
+    }
+
+    /// How much harm a call with these effects could do.
+    pub fn risk(&self, effects: &Effects) -> Risk {
+        self.0.policy().risk(effects, self.0.host.files().workspace())
     }
 
     /// Replaces the policy for calls that begin from now on.
