@@ -118,7 +118,7 @@ fn home_with_a_session() -> Home {
         json!({"tool": "write", "input": {"path": "b", "content": "x\n"}}),
         json!({"tool": "read", "input": {"path": ".env"}}),
         json!({"tool": "read", "input": {"path": "/etc/hostname"}}),
-        json!({"tool": "read", "input": {"path": 3}}),
+        json!({"tool": "read", "input": {}}),
     ];
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let run = ["run", "--session", "one", "--mode", "auto"];
@@ -206,4 +206,35 @@ fn the_journal_is_exported_as_spans() {
     assert_eq!(secret["status"]["code"], 2);
     let again = home.run(&["log", "export", "--format", "otlp"]).lines();
     assert_eq!(requests, again, "the same journal gives the same spans");
+}
+
+/// A tool that a person has switched off stays off, for listing and for calls, until they switch it on again; a list that is given
+/// means just these, and an empty one none.
+#[test]
+fn errata_disabled_tools_are_kept_and_lists_mean_what_they_say() {
+    let home = Home::with(&[("a", "x\n")]);
+    let listed = |options: &[&str]| -> Vec<String> {
+        let ran = home.run(&[&["tools", "--format", "json"][..], options].concat());
+        let tools: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let name = |tool: &Value| tool["name"].as_str().expect("a name").to_owned();
+        tools.as_array().expect("a list").iter().map(name).collect()
+    };
+    let read =
+        |options: &[&str]| home.call(options, "read", &json!({"path": "a"})).1["outcome"].clone();
+    assert!(listed(&[]).contains(&"read".to_owned()), "unset means all");
+    assert_eq!(listed(&["--tools", ""]), Vec::<String>::new(), "empty means none");
+    assert_eq!(read(&["--tools", ""]), "fault");
+    assert_eq!(listed(&["--tools", "grep"]), ["grep"]);
+    std::fs::create_dir_all(home.config()).expect("a folder");
+    let config = home.config().join("config.toml");
+    std::fs::write(&config, "without = [\"read\", \"bash\"]\n").expect("a file");
+    for _ in 0..2 {
+        let names = listed(&[]);
+        assert!(!names.contains(&"read".to_owned()) && names.contains(&"grep".to_owned()));
+        assert_eq!(read(&[]), "fault", "what is not listed is not run");
+        assert_eq!(read(&["--tools", "read"]), "fault", "a list brings nothing back");
+        assert_eq!(read(&["--mode", "yolo", "--role", "coder"]), "fault");
+    }
+    std::fs::remove_file(config).expect("a file");
+    assert_eq!(read(&[]), "ok");
 }

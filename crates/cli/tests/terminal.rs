@@ -95,7 +95,7 @@ impl Terminal {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             self.type_line(line);
-            if self.ends(AGAIN) {
+            if self.ends(AGAIN / 4) {
                 return self.end();
             }
         }
@@ -111,7 +111,7 @@ impl Terminal {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             self.keyboard.write_all(&[key]).expect("a keyboard");
-            if self.ends(AGAIN) {
+            if self.ends(AGAIN / 4) {
                 return self.end();
             }
         }

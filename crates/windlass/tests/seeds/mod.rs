@@ -6,3 +6,4 @@ mod errata;
 mod hector;
 mod hex;
 mod hygge;
+mod policy;
