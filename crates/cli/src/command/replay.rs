@@ -91,8 +91,9 @@ struct Again<'a> {
 
 impl Again<'_> {
     async fn all(mut self, terms: Terms, id: &SessionId, calls: &[Recorded]) -> Result<ExitCode> {
-        let Setup { windlass, session } = Setup::on(self.global, Journal::On, terms, None)?;
-        self.names.learn(id.as_str(), session.id().as_str());
+        // Its journal is another one: the session can have its name there as well.
+        let id = Some(id.clone());
+        let Setup { windlass, session } = Setup::on(self.global, Journal::On, terms, id)?;
         let mut tally = tell::Tally::default();
         for (at, call) in calls.iter().enumerate() {
             progress(self.global, at + 1, calls.len(), &call.tool);

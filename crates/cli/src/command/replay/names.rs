@@ -28,7 +28,7 @@ impl Names {
         &self.copy
     }
 
-    pub(super) fn learn(&mut self, then: &str, now: &str) {
+    fn learn(&mut self, then: &str, now: &str) {
         if then.len() > 1 && then != now {
             self.pairs.push((then.to_owned(), now.to_owned()));
         }
