@@ -257,6 +257,11 @@ mod tests {
         told
     }
 
+    fn lines(count: usize, word: &str) -> String {
+        let lines: Vec<String> = (0..count).map(|line| format!("{word} {line}\n")).collect();
+        lines.concat()
+    }
+
     fn session() -> Session {
         Session::new(SessionId::new("s1"))
     }
@@ -299,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_with_all_its_lines() {
-        let command: String = (0..300).map(|line| format!("echo line {line}\n")).collect();
+        let command = lines(300, "echo line");
         let told = told_of(session(), "bash", json!({"command": command}));
         for line in 0..300 {
             assert!(told.contains(&format!("\n    echo line {line}\n")), "line {line}");
@@ -308,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_change_is_shown_line_by_line() {
-        let content: String = (0..500).map(|line| format!("new {line}\n")).collect();
+        let content = lines(500, "new");
         let told = told_of(session(), "write", json!({"path": "b", "content": content}));
         for line in 0..500 {
             assert!(told.contains(&format!("+new {line}\n")), "line {line}: {told}");
@@ -320,7 +325,7 @@ mod tests {
 
     #[test]
     fn screens_hold_everything_and_none_is_too_high() {
-        let short: String = (0..50).map(|line| format!("line {line}\n")).collect();
+        let short = lines(50, "line");
         let long = format!("begin\n{}\nend\n", "0123456789".repeat(100));
         for (told, size) in
             [(&short, (12, 80)), (&long, (12, 20)), (&short, (0, 0)), (&long, (1, 1))]

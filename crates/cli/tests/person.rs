@@ -153,7 +153,7 @@ fn two_calls_of_a_turn_are_asked_about_one_after_the_other() {
     terminal.expect(QUESTION);
     let shown = terminal.shown();
     assert_eq!(shown.matches("wants to").count(), 1, "{shown}");
-    let first = if shown.contains("/first") { 0 } else { 1 };
+    let first = usize::from(!shown.contains("/first"));
     terminal.answer("n", QUESTION);
     let (ran, _) = terminal.answer_and_end("y");
     let results = ran.lines();

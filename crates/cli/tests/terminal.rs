@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::support::{Home, Ran};
 
 /// When a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// What was typed while the question was still being asked does not count, so that it is typed again after a while.
 const AGAIN: Duration = Duration::from_secs(2);
 
@@ -39,7 +38,7 @@ impl Terminal {
         let theirs = OpenOptions::new().read(true).write(true).open(name).expect("its other side");
         let size = Winsize { ws_row: rows, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&theirs, size).expect("a size");
-        let mut keyboard = File::from(OwnedFd::from(ours));
+        let mut keyboard = File::from(ours);
         keyboard.write_all(early.as_bytes()).expect("a keyboard");
 
         let mut command = Command::new("setsid");

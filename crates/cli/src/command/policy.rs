@@ -26,7 +26,7 @@ pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
                 Scope::Once => Answer::Allow,
                 scope => Answer::AllowFor(scope),
             };
-            answer::run(global, &id, answer)
+            answer::run(global, &id, &answer)
         }
         PolicyWhat::Deny { id, why, scope } => {
             let why = why.unwrap_or_else(|| "the person said no".to_owned());
@@ -34,7 +34,7 @@ pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
                 Scope::Once => Answer::Deny(why),
                 scope => Answer::DenyFor(scope, why),
             };
-            answer::run(global, &id, answer)
+            answer::run(global, &id, &answer)
         }
         PolicyWhat::Revoke { ids, all } => revoke::run(global, &ids, all),
         PolicyWhat::Test { files } => test::run(global, &files),

@@ -55,15 +55,12 @@ impl Recorded {
     pub(super) fn was(&self) -> Was {
         match (&self.granted_by, self.outcome) {
             (Some(by), _) if by.starts_with("approval") => Was::Asked,
-            (Some(_), _) => Was::Allowed,
-            (None, Some(Outcome::Denied))
-                if self.refusal().is_some_and(|(_, rest)| !rest.is_empty()) =>
-            {
-                Was::Asked
-            }
-            (None, Some(Outcome::Denied)) => Was::Denied,
-            // An answer that was still true was served again.
-            (None, Some(Outcome::Ok)) => Was::Allowed,
+            // Without a beginning, an answer that was still true was served again.
+            (Some(_), _) | (None, Some(Outcome::Ok)) => Was::Allowed,
+            (None, Some(Outcome::Denied)) => match self.refusal() {
+                Some((_, answer)) if !answer.is_empty() => Was::Asked,
+                _ => Was::Denied,
+            },
             (None, _) => Was::Undecided,
         }
     }

@@ -128,7 +128,7 @@ impl Again<'_> {
         }
         let result = until_interrupted(session, windlass.call(session, again())).await?;
         self.names.learn_call(call, &result);
-        let was = self.changes(self.history, Query::Call(call.id.clone()))?;
+        let was = self.changes(&Query::Call(call.id.clone()))?;
         let now = windlass.history().checkpoints(&Query::Call(result.call.clone()))?;
         let now = compare::changes(&now, self.names.copy());
         let difference = Difference::between(call, &result, &self.names, was, now);
@@ -137,8 +137,8 @@ impl Again<'_> {
         }))
     }
 
-    fn changes(&self, history: &UndoHistory, query: Query) -> Result<compare::Changes> {
-        let checkpoints = history.checkpoints(&query).context("the history cannot be read")?;
+    fn changes(&self, query: &Query) -> Result<compare::Changes> {
+        let checkpoints = self.history.checkpoints(query).context("the history cannot be read")?;
         Ok(compare::changes(&checkpoints, self.names.workspace()))
     }
 }

@@ -98,7 +98,7 @@ async fn call(windlass: &Windlass, session: &Arc<Session>, tool: &str, input: Va
 
 /// Leaves questions open as a kill leaves them: on record, with nobody who waits. Each of the calls asks.
 async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
-    let listeners = Approvals::Listeners { timeout: Duration::from_secs(60) };
+    let listeners = Approvals::Listeners { timeout: Duration::from_mins(1) };
     let windlass =
         ground.builder("work").configure(|engine| engine.approvals(listeners)).build().unwrap();
     let mut events = windlass.subscribe();

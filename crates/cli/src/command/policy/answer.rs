@@ -15,7 +15,7 @@ use crate::options::Global;
 use crate::setup::{Journal, Setup, Terms};
 use crate::terminal;
 
-pub(super) fn run(global: &Global, id: &str, answer: Answer) -> Result<ExitCode> {
+pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
     let book = approvals::book(global)?;
     let question = open_question(global, &book, id)?;
     let terms = Terms::of(global, question.workspace.clone())?;

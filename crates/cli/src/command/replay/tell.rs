@@ -78,13 +78,18 @@ fn shown(difference: &Difference, paint: Paint) -> String {
     for file in &difference.files {
         text.push_str(&shown_file(file, &look));
     }
-    text.lines().map(|line| format!("    {line}\n")).collect()
+    let mut indented = String::new();
+    for line in text.lines() {
+        add(&mut indented, format_args!("    {line}\n"));
+    }
+    indented
 }
 
 /// A file, with its content where both are there to be compared.
 fn shown_file(file: &FileDifference, look: &Look) -> String {
     let name = quote::path(&file.path);
-    let facts = format!("{name}: was {}, is {}\n", left(&file.was), left(&file.now));
+    let facts =
+        format!("{name}: was {}, is {}\n", left(file.was.as_ref()), left(file.now.as_ref()));
     let (Some(was), Some(now)) = (&file.was_content, &file.now_content) else { return facts };
     let shown = PathBuf::from(name.into_owned());
     let (was, now) = (Version::of(&shown, was), Version::of(&shown, now));
@@ -92,7 +97,7 @@ fn shown_file(file: &FileDifference, look: &Look) -> String {
 }
 
 /// How a call left a file, in words.
-fn left(state: &Option<FileState>) -> String {
+fn left(state: Option<&FileState>) -> String {
     match state {
         None => "not touched".to_owned(),
         Some(FileState::Absent) => "removed".to_owned(),
@@ -123,7 +128,7 @@ fn as_json(call: &Recorded, replayed: &Replayed) -> Value {
             if let Some((was, now)) = &difference.text {
                 told["text"] = json!({"was": was, "now": now});
             }
-            let file = |file: &FileDifference| json!({"path": quote::path(&file.path), "was": left(&file.was), "now": left(&file.now)});
+            let file = |file: &FileDifference| json!({"path": quote::path(&file.path), "was": left(file.was.as_ref()), "now": left(file.now.as_ref())});
             told["files"] = difference.files.iter().map(file).collect();
         }
     }

@@ -167,7 +167,7 @@ async fn hector_3b_9_an_approved_call_that_fails_has_failed() {
 #[tokio::test]
 async fn hector_3b_27_a_childs_question_reaches_the_listener() {
     let ground = Ground::new();
-    let listeners = windlass::Approvals::Listeners { timeout: std::time::Duration::from_secs(60) };
+    let listeners = windlass::Approvals::Listeners { timeout: std::time::Duration::from_mins(1) };
     let windlass =
         ground.builder("work").configure(|engine| engine.approvals(listeners)).build().unwrap();
     let mut events = windlass.subscribe();

@@ -30,8 +30,8 @@ async fn hex_approval_function_decides() {
 /// The seed's table of modes and lists. A deny wins over an allow, in every mode.
 #[tokio::test]
 async fn hex_permission_checker_modes_and_lists() {
-    let (ok, no) = (Outcome::Ok, Outcome::Denied);
     type Row<'a> = (Mode, &'a [&'a str], &'a [&'a str], Outcome, Outcome);
+    let (ok, no) = (Outcome::Ok, Outcome::Denied);
     let rows: [Row<'_>; 9] = [
         (Mode::Ask, &[], &[], ok, no),
         (Mode::Ask, &["tool write"], &[], ok, ok),

@@ -242,7 +242,7 @@ async fn hygge_g10_a_question_always_comes_to_an_end() {
     let open = |approvals| {
         ground.builder("work").configure(|engine| engine.approvals(approvals)).build().unwrap()
     };
-    let unheard = open(listeners(Duration::from_secs(3600)));
+    let unheard = open(listeners(Duration::from_hours(1)));
     let result = call(&unheard, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("nobody is listening"), "{}", text(&result));
     let slow = open(listeners(Duration::from_millis(50)));
