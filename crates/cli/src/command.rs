@@ -4,11 +4,14 @@ mod call;
 mod config;
 mod docs;
 mod doctor;
+mod export;
 mod jobs;
 mod log;
 mod mcp;
 mod policy;
 mod proposals;
+mod recorded;
+mod replay;
 mod run;
 mod sessions;
 mod tools;
@@ -37,6 +40,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Sessions(sessions) => sessions::run(&global, sessions),
         Command::Jobs(jobs) => jobs::run(&global, jobs),
         Command::Log(log) => log::run(&global, &log),
+        Command::Replay(replay) => replay::run(&global, &replay),
         Command::Policy(policy) => policy::run(&global, policy),
         Command::Trust(trust) => trust::run(&global, &trust),
         Command::Config(config) => config::run(&global, config),

@@ -260,6 +260,9 @@ pub(crate) const KEYS: &[Key] = &[
     },
 ];
 
+/// Not a setting: the calls by which a file can be tested, written as `[[example]]`.
+const EXAMPLES: &str = "example";
+
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -299,6 +302,8 @@ pub(crate) struct Config {
     pub(crate) trusted: Option<Trusted>,
     /// What was left out and why, for a person to read.
     pub(crate) warnings: Vec<String>,
+    /// What the files say about themselves, for `windlass policy test`: nobody else looks into these.
+    pub(crate) examples: Vec<Value>,
 }
 
 impl Config {
@@ -314,9 +319,9 @@ impl Config {
                     .with_context(|| format!("cannot read the configuration {}", path.display()));
             }
         };
-        for setting in parse(&text, path, layer)? {
-            self.settings.push(setting);
-        }
+        let parsed = parse(&text, path, layer)?;
+        self.settings.extend(parsed.settings);
+        self.examples.extend(parsed.examples);
         self.hook_files.push(HookFile {
             path: path.to_owned(),
             text,
@@ -328,7 +333,9 @@ impl Config {
 
     /// Adds the workspace's file, which somebody else may have written: it may only narrow.
     pub(crate) fn add_workspace(&mut self, text: &str, path: &Path) -> Result<()> {
-        for setting in parse(text, path, Layer::Project)? {
+        let parsed = parse(text, path, Layer::Project)?;
+        self.examples.extend(parsed.examples);
+        for setting in parsed.settings {
             if self.narrows(&setting)? {
                 self.settings.push(setting);
             } else {
@@ -469,10 +476,22 @@ pub(crate) fn key(name: &str) -> Result<&'static Key> {
     })
 }
 
-fn parse(text: &str, path: &Path, layer: Layer) -> Result<Vec<Setting>> {
-    let table: toml::Table = text
+/// What is in a file.
+#[derive(Debug)]
+struct Parsed {
+    settings: Vec<Setting>,
+    examples: Vec<Value>,
+}
+
+fn parse(text: &str, path: &Path, layer: Layer) -> Result<Parsed> {
+    let mut table: toml::Table = text
         .parse()
         .with_context(|| format!("the configuration {} is not TOML", path.display()))?;
+    let examples = match table.remove(EXAMPLES) {
+        Some(Value::Array(examples)) => examples,
+        Some(other) => vec![other],
+        None => Vec::new(),
+    };
     let mut settings = Vec::new();
     // Hooks are read by whoever knows them.
     for (name, value) in table.into_iter().filter(|(name, _)| name != "hooks") {
@@ -481,7 +500,7 @@ fn parse(text: &str, path: &Path, layer: Layer) -> Result<Vec<Setting>> {
         let source = Source::File(path.to_owned());
         settings.push(Setting { key: key.name, value, source, layer });
     }
-    Ok(settings)
+    Ok(Parsed { settings, examples })
 }
 
 fn check(key: &Key, value: &Value) -> Result<()> {
@@ -595,6 +614,15 @@ mod tests {
             let error = parse(text, Path::new("c.toml"), Layer::User).expect_err(text);
             assert!(format!("{error:#}").contains(why), "{error:#}");
         }
+    }
+
+    #[test]
+    fn examples_are_kept_and_not_looked_into() {
+        let text = "mode = \"plan\"\n[[example]]\ntool = \"read\"\n[[example]]\nwrong = 1\n";
+        let config = with_workspace(text);
+        assert_eq!((config.examples.len(), config.mode().expect("a mode")), (2, Mode::Plan));
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+        assert_eq!(with_workspace("example = 3").examples.len(), 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use windlass_core::{Level, Mode, Role, Rule, SessionId};
+use windlass_core::{Level, Mode, Role, Rule, Scope, SessionId};
 
 /// Run the tool calls of language models: fast, confined, reversible, on the record.
 #[derive(Debug, Parser)]
@@ -107,7 +107,13 @@ pub(crate) enum Command {
     Jobs(JobsCommand),
     /// Show the journal, or check that nobody changed it.
     Log(Log),
-    /// Say what the policy would decide, and why.
+    /// Run the calls of an earlier session again in a copy of the workspace, and show what differs.
+    #[command(
+        after_help = "What a person was asked then is answered as it was answered then. What would reach beyond the copy \
+        (other files, the network, MCP servers, people) is skipped. Exit code 1 when something differs."
+    )]
+    Replay(Replay),
+    /// Say what the policy would decide and why, test it, and answer or take back approvals.
     Policy(PolicyCommand),
     /// Let the configuration, the command tools and the hooks of a workspace take effect.
     Trust(Trust),
@@ -300,6 +306,19 @@ pub(crate) struct Log {
 pub(crate) enum LogCommand {
     /// Check the chain of records: exit code 1 and the first bad record if anything was changed.
     Verify,
+    /// Print all records, or those of --session ID, for other programs.
+    Export {
+        /// JSON lines, or OpenTelemetry spans as OTLP/JSON.
+        #[arg(long, default_value = "jsonl")]
+        format: ExportFormat,
+    },
+}
+
+/// The forms in which the journal can be exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    Jsonl,
+    Otlp,
 }
 
 /// `windlass policy`
@@ -322,6 +341,71 @@ pub(crate) enum PolicyWhat {
     },
     /// The mode and the rules in force.
     Show,
+    /// List the questions that are open and the answers that are remembered.
+    Approvals,
+    /// Say yes to an open question, and make its call at once in its session.
+    Approve {
+        /// The question's id.
+        id: String,
+        /// For how long the answer counts: once, session, project, always.
+        #[arg(long, default_value = "once")]
+        scope: Scope,
+    },
+    /// Say no to an open question; its call ends as denied in its session.
+    Deny {
+        /// The question's id.
+        id: String,
+        /// What the model is told.
+        #[arg(long, value_name = "TEXT")]
+        why: Option<String>,
+        /// For how long the answer counts: once, session, project, always.
+        #[arg(long, default_value = "once")]
+        scope: Scope,
+    },
+    /// Forget remembered answers and open questions.
+    Revoke {
+        /// Their ids.
+        #[arg(required_unless_present = "all")]
+        ids: Vec<String>,
+        /// All of them.
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+    },
+    /// Run the examples that policy files carry; exit code 1 when one is decided otherwise.
+    #[command(after_help = "A policy file is a configuration file with examples:\n\n\
+        mode = \"ask\"\n\
+        allow = [\"exec git status\"]\n\n\
+        [[example]]\n\
+        tool = \"bash\"\n\
+        input = { command = \"git status\" }\n\
+        expect = \"allow\"                  # or ask, or deny\n\
+        rule = \"allow exec git status\"    # what must decide; may be left out\n\n\
+        A file is tested alone: with the options of the command line, without other configuration.")]
+    Test {
+        /// The files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// What would be decided now about each call of an earlier session.
+    Replay {
+        /// The session's id.
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+    },
+}
+
+/// `windlass replay`
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The session's id.
+    #[arg(value_parser = session_id)]
+    pub(crate) id: SessionId,
+    /// Begin with the workspace as it is now, not as it was before the session.
+    #[arg(long)]
+    pub(crate) as_is: bool,
+    /// Leave out of the copy what `.gitignore` and the like hide.
+    #[arg(long)]
+    pub(crate) without_ignored: bool,
 }
 
 /// `windlass trust`

@@ -19,6 +19,8 @@ use crate::terminal::{Paint, add};
 
 /// How many lines fit where nobody says how large the terminal is.
 const USUAL_ROWS: usize = 24;
+/// And how many characters on a line.
+const USUAL_COLUMNS: usize = 80;
 
 /// The person at this terminal. There is one only if what we write to stderr can be seen.
 pub(crate) struct Person {
@@ -100,7 +102,7 @@ fn described(effect: &Effect) -> String {
         Effect::Exec(command) => {
             format!("exec\n{}", indented(&visible_lines(&command.text)))
         }
-        other => other.to_string(),
+        other => visible_lines(&other.to_string()),
     }
 }
 
@@ -168,18 +170,54 @@ fn ask(told: &str, choices: Choices) -> Result<Answer> {
 }
 
 fn show(told: &str, mut terminal: &File, input: &mut BufReader<File>) -> Result<()> {
-    let rows = rustix::termios::tcgetwinsize(terminal).map_or(0, |size| usize::from(size.ws_row));
-    let screen = if rows == 0 { USUAL_ROWS } else { rows }.saturating_sub(4).max(4);
-    let lines: Vec<&str> = told.lines().collect();
-    for (at, portion) in lines.chunks(screen).enumerate() {
+    let size = rustix::termios::tcgetwinsize(terminal).ok();
+    let size = size.map_or((0, 0), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
+    let screens = screens(told, size);
+    for (at, screen) in screens.iter().enumerate() {
         if at > 0 {
-            let shown = at * screen;
-            let more = format!("-- {shown} of {} lines: Enter shows more --", lines.len());
-            line(terminal, input, &more)?;
+            let of = screens.len();
+            line(terminal, input, &format!("-- {at} of {of} screens: Enter shows more --"))?;
         }
-        terminal.write_all(format!("{}\n", portion.join("\n")).as_bytes())?;
+        terminal.write_all(screen.as_bytes())?;
     }
     Ok(())
+}
+
+/// A text in parts that fit on a screen, long lines counted as the rows that they take: nothing scrolls away before it was seen.
+fn screens(told: &str, (rows, columns): (usize, usize)) -> Vec<String> {
+    let rows = if rows == 0 { USUAL_ROWS } else { rows }.saturating_sub(4).max(4);
+    let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
+    let mut screens = vec![String::new()];
+    let mut filled = 0;
+    for piece in told.lines().flat_map(|line| pieces(line, rows * columns)) {
+        let taken = piece.chars().count().div_ceil(columns).max(1);
+        if filled > 0 && filled + taken > rows {
+            screens.push(String::new());
+            filled = 0;
+        }
+        filled += taken;
+        if let Some(screen) = screens.last_mut() {
+            screen.push_str(piece);
+            screen.push('\n');
+        }
+    }
+    screens
+}
+
+/// A line in pieces of at most so many characters. One with colours in it stays whole: a colour cannot be cut in two.
+fn pieces(line: &str, most: usize) -> Vec<&str> {
+    if line.contains('\x1b') {
+        return vec![line];
+    }
+    let mut pieces = Vec::new();
+    let mut rest = line;
+    while let Some((at, _)) = rest.char_indices().nth(most) {
+        let (piece, after) = rest.split_at(at);
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.push(rest);
+    pieces
 }
 
 /// Asks for one line. What was typed before the question was there is not an answer to it.
@@ -192,4 +230,122 @@ fn line(mut terminal: &File, input: &mut BufReader<File>, question: &str) -> Res
         anyhow::bail!("it was closed");
     }
     Ok(line.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex as StdMutex;
+
+    use serde_json::{Value, json};
+    use windlass::Windlass;
+    use windlass_core::{Outcome, Overrides, Predicate, Session, SessionId, ToolCall};
+
+    use super::*;
+
+    /// What a person is told about a call of this session, in a workspace with a file `a`.
+    fn told_of(session: Session, tool: &str, input: Value) -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("a"), "one\ntwo\n").expect("a file");
+        let heard = Arc::new(StdMutex::new(String::new()));
+        let hear = heard.clone();
+        let approver = move |request: &ApprovalRequest| {
+            *hear.lock().expect("nobody panicked") = told(request, Paint::none());
+            false
+        };
+        let windlass =
+            Windlass::builder(folder.path()).approver(approver).build().expect("a workspace");
+        let call = ToolCall::new(tool, input);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let session = Arc::new(session);
+        let result = runtime.expect("a runtime").block_on(windlass.call(&session, call));
+        assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
+        let told = heard.lock().expect("nobody panicked").clone();
+        assert!(!told.is_empty(), "nobody was asked");
+        told
+    }
+
+    fn lines(count: usize, word: &str) -> String {
+        let lines: Vec<String> = (0..count).map(|line| format!("{word} {line}\n")).collect();
+        lines.concat()
+    }
+
+    fn session() -> Session {
+        Session::new(SessionId::new("s1"))
+    }
+
+    #[test]
+    fn who_asks_is_named() {
+        let write = json!({"path": "b", "content": "x\n"});
+        let told = told_of(session(), "write", write.clone());
+        assert!(told.contains("asked by the session's own model, session s1"), "{told}");
+        let child = session().child(SessionId::new("s2"), Predicate::All, &Overrides::default());
+        let told = told_of(child.with_agent("rev\u{202e}iewer"), "write", write);
+        assert!(
+            told.contains("asked by agent rev\\u{202e}iewer, 1 below session s1, session s2"),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn what_a_session_has_read_is_told() {
+        let session = session();
+        session.mark_untrusted("https://example.org/\x1b[2K");
+        let told = told_of(session, "write", json!({"path": "b", "content": "x\n"}));
+        assert!(told.contains("this session has read https://example.org/\\x1b[2K"), "{told}");
+    }
+
+    #[test]
+    fn nothing_in_a_call_can_paint_over_the_question() {
+        let hidden = "\x1b[2K\r\u{202e}\u{200b}\u{7}";
+        for (tool, input) in [
+            ("bash", json!({"command": format!("make {hidden}\nrm -r x")})),
+            ("write", json!({"path": format!("b{hidden}"), "content": hidden})),
+            ("edit", json!({"path": "a", "old_string": "one", "new_string": hidden})),
+            ("bash", json!({"command": "make", "description": hidden})),
+        ] {
+            let told = told_of(session(), tool, input.clone());
+            let acts = |c: char| quote::is_invisible(c) && c != '\n';
+            assert!(!told.contains(acts), "{tool} {input}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn a_command_is_shown_with_all_its_lines() {
+        let command = lines(300, "echo line");
+        let told = told_of(session(), "bash", json!({"command": command}));
+        for line in 0..300 {
+            assert!(told.contains(&format!("\n    echo line {line}\n")), "line {line}");
+        }
+    }
+
+    #[test]
+    fn a_change_is_shown_line_by_line() {
+        let content = lines(500, "new");
+        let told = told_of(session(), "write", json!({"path": "b", "content": content}));
+        for line in 0..500 {
+            assert!(told.contains(&format!("+new {line}\n")), "line {line}: {told}");
+        }
+        let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
+        let told = told_of(session(), "edit", edit);
+        assert!(told.contains("-two\n+2\n"), "{told}");
+    }
+
+    #[test]
+    fn screens_hold_everything_and_none_is_too_high() {
+        let short = lines(50, "line");
+        let long = format!("begin\n{}\nend\n", "0123456789".repeat(100));
+        for (told, size) in
+            [(&short, (12, 80)), (&long, (12, 20)), (&short, (0, 0)), (&long, (1, 1))]
+        {
+            let screens = screens(told, size);
+            let unbroken = |text: &str| text.replace('\n', "");
+            assert_eq!(unbroken(&screens.concat()), unbroken(told));
+            let (rows, columns) = if size.0 == 0 { (24, 80) } else { size };
+            for screen in &screens {
+                let taken = |line: &str| line.chars().count().div_ceil(columns).max(1);
+                let high: usize = screen.lines().map(taken).sum();
+                assert!(high <= rows.saturating_sub(4).max(4), "{high} of {rows}: {screen}");
+            }
+        }
+    }
 }

@@ -20,6 +20,11 @@ pub(crate) fn command_tools() -> Result<PathBuf> {
     Ok(config()?.join("tools"))
 }
 
+/// For what is thrown away again.
+pub(crate) fn temporary() -> PathBuf {
+    std::env::temp_dir()
+}
+
 fn base(variable: &str, in_home: &str) -> Result<PathBuf> {
     let given = std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = match given {

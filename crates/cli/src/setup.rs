@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
-use windlass_core::{Budget, Heard, Layer, Overrides, Predicate, Session, SessionId};
+use windlass_core::{
+    ApprovalRequest, Approvals, Budget, Heard, Layer, Overrides, Predicate, Session, SessionId,
+};
 
 use crate::config::Config;
 use crate::options::Global;
@@ -32,6 +34,32 @@ pub(crate) enum Journal {
     Unneeded,
 }
 
+/// Where an engine works, by what rules, and who is asked.
+pub(crate) struct Terms {
+    pub(crate) workspace: PathBuf,
+    pub(crate) state: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) approvals: Approvals,
+}
+
+impl Terms {
+    /// What the options and the configuration say about a workspace.
+    pub(crate) fn of(global: &Global, workspace: PathBuf) -> Result<Self> {
+        let state = state(global)?;
+        let config = config(global, &workspace, &state)?;
+        Ok(Self { workspace, state, config, approvals: approvals(global) })
+    }
+}
+
+/// Who is asked: nobody if everything is approved, else the person at the terminal, if there is one.
+fn approvals(global: &Global) -> Approvals {
+    if global.yes {
+        return Approvals::From(Arc::new(|_: &ApprovalRequest| true));
+    }
+    let person = Person::at_terminal(Paint::of(global));
+    person.map_or(Approvals::Nobody, |person| Approvals::From(Arc::new(person)))
+}
+
 impl Setup {
     /// For calls of a model: they belong to the session that was named, or to a new one.
     pub(crate) fn open(global: &Global, journal: Journal) -> Result<Self> {
@@ -44,9 +72,18 @@ impl Setup {
     }
 
     fn with_session(global: &Global, journal: Journal, id: Option<SessionId>) -> Result<Self> {
-        let workspace = workspace(global)?;
-        let state = state(global)?;
-        let mut config = config(global, &workspace, &state)?;
+        let terms = Terms::of(global, workspace(global)?)?;
+        Self::on(global, journal, terms, id)
+    }
+
+    /// Under other terms than the usual ones.
+    pub(crate) fn on(
+        global: &Global,
+        journal: Journal,
+        terms: Terms,
+        id: Option<SessionId>,
+    ) -> Result<Self> {
+        let Terms { workspace, state, mut config, approvals } = terms;
         let mut builder =
             Windlass::builder(&workspace).mode(config.mode()?).protect([state.clone()]);
         for ruling in config.rules() {
@@ -66,11 +103,7 @@ impl Setup {
             }
             Journal::Unneeded => {}
         }
-        if global.yes {
-            builder = builder.approver(|_: &_| true);
-        } else if let Some(person) = Person::at_terminal(Paint::of(global)) {
-            builder = builder.approver(person);
-        }
+        builder = builder.configure(|engine| engine.approvals(approvals));
         let megabytes = config.number("undo_megabytes").saturating_mul(1 << 20);
         let days = config.number("undo_days").saturating_mul(24 * 60 * 60);
         builder = builder.undo_limits(megabytes, Duration::from_secs(days));
@@ -222,7 +255,13 @@ pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<
     let mut config = Config::default();
     add_own(&mut config)?;
     add_workspace(&mut config, workspace, state)?;
-    add_more(&mut config, global)?;
+    add_flags(&mut config, global)?;
+    Ok(config)
+}
+
+/// What the command line says: the last word.
+pub(crate) fn add_flags(config: &mut Config, global: &Global) -> Result<()> {
+    add_more(config, global)?;
     if let Some(mode) = global.mode {
         config.set("mode", mode.to_string());
     }
@@ -237,7 +276,7 @@ pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<
             config.set(key, rules.iter().map(ToString::to_string).collect::<Vec<_>>());
         }
     }
-    Ok(config)
+    Ok(())
 }
 
 /// All files that the person has written themselves.

@@ -78,6 +78,12 @@ impl Paint {
         })
     }
 
+    /// No colours.
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        Self(false)
+    }
+
     pub(crate) fn is_on(self) -> bool {
         self.0
     }

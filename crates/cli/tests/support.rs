@@ -46,16 +46,20 @@ impl Home {
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        self.prepare(&mut command).args(arguments);
         command
-            .args(arguments)
+    }
+
+    /// Nothing of the outside is in its environment.
+    pub(crate) fn prepare<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        command
             .current_dir(self.workspace())
             .env_clear()
             .env("HOME", self.folder.path().join("home"))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command
+            .stderr(Stdio::piped())
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
@@ -107,7 +111,7 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),

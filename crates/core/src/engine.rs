@@ -43,8 +43,8 @@ use crate::sync::Lock;
 use crate::{
     Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook,
     Host, IdSource, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved,
-    Scene, Secrets, Session, SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox,
-    TurnId, Verdict, id,
+    RiskLevel, Scene, Secrets, Session, SessionId, Settled, Spec, Subscription, ToolCall,
+    ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -289,6 +289,11 @@ impl Engine {
         let slot = lookup::find(&self.0, &call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
         Ok(approve::decide(&self.0, &call, &ready))
+    }
+
+    /// How much harm a call with these effects could do.
+    pub fn risk(&self, effects: &Effects) -> RiskLevel {
+        self.0.policy().risk(effects, self.0.host.files().workspace())
     }
 
     /// Replaces the policy for calls that begin from now on.

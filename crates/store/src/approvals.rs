@@ -1,13 +1,16 @@
 //! Approvals in one file, for people to look at: questions that are open, and answers that are remembered.
 //!
 //! The file is the person's own (0600), outside every workspace, replaced as a whole and never seen half-written; whoever changes it
-//! holds a lock that dies with them. A file that cannot be understood allows nothing: it is an error, and its content stays.
+//! holds a lock that dies with them. A file that cannot be understood allows nothing: it is an error, and its content stays. Nor does a
+//! single entry that cannot be understood: it is passed over, and stays where it is for a person to look at.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+use serde_json::Value;
 use windlass_core::{Approval, ApprovalBook, ApprovalId};
 
 /// The approvals of one state directory.
@@ -36,8 +39,42 @@ impl ApprovalFile {
         self.dir.join("approvals.json")
     }
 
+    /// The entries that are passed over because they cannot be understood: why, one line each.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let state = dir.path();
+    /// std::fs::write(state.join("approvals.json"), "[{\"id\": \"a1\"}]")?;
+    /// let book = windlass_store::ApprovalFile::in_state(state);
+    /// assert!(book.skipped()?[0].contains("entry 1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn skipped(&self) -> Result<Vec<String>, String> {
+        let path = self.path();
+        let why = |(at, entry): (usize, &Entry)| {
+            let Entry::Broken(_, why) = entry else { return None };
+            let path = path.display();
+            Some(format!("entry {} of {path} is passed over, it allows nothing: {why}", at + 1))
+        };
+        Ok(self.entries()?.iter().enumerate().filter_map(why).collect())
+    }
+
+    /// What is in the file, understood or not.
+    fn entries(&self) -> Result<Vec<Entry>, String> {
+        let path = self.path();
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+        };
+        let values: Vec<Value> = serde_json::from_slice(&bytes).map_err(|error| {
+            format!("{} is damaged ({error}); move it away to begin anew", path.display())
+        })?;
+        Ok(values.into_iter().map(Entry::of).collect())
+    }
+
     /// Changes the list, alone.
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<Approval>) -> T) -> Result<T, String> {
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Entry>) -> T) -> Result<T, String> {
         let told = |what: &str, error: std::io::Error| {
             format!("cannot {what} {}: {error}", self.path().display())
         };
@@ -47,7 +84,7 @@ impl ApprovalFile {
         let lock = own_file(&self.dir.join("approvals.lock"), false)
             .and_then(|lock| lock.lock().map(|()| lock))
             .map_err(|error| told("lock", error))?;
-        let before = self.list()?;
+        let before = self.entries()?;
         let mut all = before.clone();
         let result = change(&mut all);
         if all != before {
@@ -57,12 +94,34 @@ impl ApprovalFile {
         Ok(result)
     }
 
-    fn replace(&self, all: &[Approval]) -> std::io::Result<()> {
+    fn replace(&self, all: &[Entry]) -> std::io::Result<()> {
         let new = self.dir.join("approvals.json.new");
         let mut file = own_file(&new, true)?;
         file.write_all(&serde_json::to_vec_pretty(all)?)?;
         file.sync_all()?;
         fs::rename(&new, self.path())
+    }
+}
+
+/// One entry of the file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Entry {
+    Whole(Box<Approval>),
+    /// Not an approval that this version knows; and why.
+    Broken(Value, #[serde(skip)] String),
+}
+
+impl Entry {
+    fn of(value: Value) -> Self {
+        match serde_json::from_value(value.clone()) {
+            Ok(approval) => Self::Whole(Box::new(approval)),
+            Err(error) => Self::Broken(value, error.to_string()),
+        }
+    }
+
+    fn is(&self, id: &ApprovalId) -> bool {
+        matches!(self, Self::Whole(approval) if approval.id == *id)
     }
 }
 
@@ -72,30 +131,27 @@ fn own_file(path: &Path, truncate: bool) -> std::io::Result<File> {
 
 impl ApprovalBook for ApprovalFile {
     fn list(&self) -> Result<Vec<Approval>, String> {
-        let path = self.path();
-        match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-                format!("{} is damaged ({error}); move it away to begin anew", path.display())
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(format!("cannot read {}: {error}", path.display())),
-        }
+        let whole = |entry| match entry {
+            Entry::Whole(approval) => Some(*approval),
+            Entry::Broken(..) => None,
+        };
+        Ok(self.entries()?.into_iter().filter_map(whole).collect())
     }
 
     fn put(&self, approval: &Approval) -> Result<(), String> {
         self.change(|all| {
-            all.retain(|one| one.id != approval.id);
-            all.push(approval.clone());
+            all.retain(|one| !one.is(&approval.id));
+            all.push(Entry::Whole(Box::new(approval.clone())));
         })
     }
 
     fn remove(&self, id: &ApprovalId) -> Result<bool, String> {
-        if !self.list()?.iter().any(|one| one.id == *id) {
+        if !self.entries()?.iter().any(|one| one.is(id)) {
             return Ok(false);
         }
         self.change(|all| {
             let before = all.len();
-            all.retain(|one| one.id != *id);
+            all.retain(|one| !one.is(id));
             all.len() < before
         })
     }
@@ -170,5 +226,24 @@ mod tests {
         assert!(book.list().unwrap_err().contains("is damaged"));
         assert!(book.put(&approval("a")).is_err());
         assert_eq!(fs::read_to_string(book.path()).unwrap(), "garbage");
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_understood_is_passed_over_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        book.put(&approval("a")).unwrap();
+        let file = dir.path().join("approvals.json");
+        let mut all: Vec<Value> = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        all.insert(0, serde_json::json!({"id": "b", "settled": "perhaps"}));
+        fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
+        assert_eq!(book.list().unwrap(), [approval("a")]);
+        let [skipped] = &book.skipped().unwrap()[..] else { panic!("one is broken") };
+        assert!(skipped.contains("entry 1") && skipped.contains("perhaps"), "{skipped}");
+        book.put(&approval("c")).unwrap();
+        assert!(book.remove(&ApprovalId::new("a")).unwrap());
+        assert!(!book.remove(&ApprovalId::new("b")).unwrap());
+        assert_eq!(book.list().unwrap(), [approval("c")]);
+        assert!(fs::read_to_string(&file).unwrap().contains("perhaps"), "nothing is lost");
     }
 }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use windlass_core::{Outcome, SessionId, quote};
 use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
+use super::export;
 use crate::options::{Global, Log, LogCommand};
 use crate::setup;
 use crate::terminal::{self, Paint};
@@ -26,6 +27,9 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
     let session = global.session.as_ref();
     if let Some(session) = session {
         store.session(session)?;
+    }
+    if let Some(LogCommand::Export { format }) = log.what {
+        return export::run(&store, session, format);
     }
     let mut after = show(global, &store, session, 0)?;
     if !log.follow {
@@ -117,7 +121,7 @@ fn finished(row: &JournalRow, tool: &str, body: &Value, paint: Paint) -> String 
 }
 
 /// Enough of a value to recognise it, on one line.
-fn short(value: &Value) -> String {
+pub(super) fn short(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),

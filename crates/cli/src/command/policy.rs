@@ -1,72 +1,66 @@
-//! `windlass policy`: what would be decided, and by which rule.
+//! `windlass policy`: what would be decided and by which rule, what people have decided, and whether a policy does what it says.
+
+mod answer;
+mod approvals;
+mod explain;
+mod replay;
+mod revoke;
+mod show;
+mod test;
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
-use serde_json::json;
-use windlass_core::{Decision, ToolCall, quote};
-use windlass_store::utc;
+use anyhow::Result;
+use windlass::Windlass;
+use windlass_core::{Answer, Decision, Scope, Session, ToolCall, ToolError};
 
-use super::block_on;
 use crate::options::{Global, PolicyCommand, PolicyWhat};
-use crate::setup::{self, Journal, Setup};
-use crate::terminal::{self, add};
 
 pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
     match policy.what {
-        PolicyWhat::Explain { tool, input } => explain(global, tool, &input),
-        PolicyWhat::Show => show(global),
-    }
-}
-
-fn explain(global: &Global, tool: String, input: &str) -> Result<ExitCode> {
-    let input = serde_json::from_str(input).context("the arguments are not JSON")?;
-    let explained = block_on(async {
-        let Setup { windlass, session } = Setup::open(global, Journal::Unneeded)?;
-        anyhow::Ok(windlass.explain(&session, ToolCall::new(tool, input)).await)
-    })??;
-    let answer = match explained {
-        Ok(verdict) => json!({
-            "decision": verdict.decision(), "rule": verdict.rule(),
-            "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }),
-        // What an `.aiexclude` hides is denied before the policy is asked.
-        Err(error) if error.code() == "denied" => {
-            json!({"decision": Decision::Deny, "rule": error.message().text, "effects": []})
+        PolicyWhat::Explain { tool, input } => explain::run(global, tool, &input),
+        PolicyWhat::Show => show::run(global),
+        PolicyWhat::Approvals => approvals::run(global),
+        PolicyWhat::Approve { id, scope } => {
+            let answer = match scope {
+                Scope::Once => Answer::Allow,
+                scope => Answer::AllowFor(scope),
+            };
+            answer::run(global, &id, &answer)
         }
-        Err(error) => return Err(error.into()),
-    };
-    terminal::print_json(&answer)?;
-    Ok(ExitCode::SUCCESS)
+        PolicyWhat::Deny { id, why, scope } => {
+            let why = why.unwrap_or_else(|| "the person said no".to_owned());
+            let answer = match scope {
+                Scope::Once => Answer::Deny(why),
+                scope => Answer::DenyFor(scope, why),
+            };
+            answer::run(global, &id, &answer)
+        }
+        PolicyWhat::Revoke { ids, all } => revoke::run(global, &ids, all),
+        PolicyWhat::Test { files } => test::run(global, &files),
+        PolicyWhat::Replay { id } => replay::run(global, &id),
+    }
 }
 
-fn show(global: &Global) -> Result<ExitCode> {
-    let workspace = setup::workspace(global)?;
-    let mut config = setup::config(global, &workspace, &setup::state(global)?)?;
-    let (mode, rules) = (config.mode()?, config.rules());
-    for warning in &config.warnings {
-        terminal::note(global, warning);
+/// A decision about a call and what made it.
+struct Decided {
+    decision: Decision,
+    rule: String,
+}
+
+/// What would be decided about a call. What an `.aiexclude` hides is denied before the policy is asked.
+async fn decide(
+    windlass: &Windlass,
+    session: &std::sync::Arc<Session>,
+    call: ToolCall,
+) -> Result<Decided, ToolError> {
+    match windlass.explain(session, call).await {
+        Ok(verdict) => {
+            Ok(Decided { decision: verdict.decision(), rule: verdict.rule().to_owned() })
+        }
+        Err(error) if error.code() == "denied" => {
+            Ok(Decided { decision: Decision::Deny, rule: error.message().text.to_string() })
+        }
+        Err(error) => Err(error),
     }
-    if global.json {
-        let rules: Vec<_> = rules
-            .iter()
-            .map(|ruling| {
-                json!({
-                    "decision": ruling.decision, "rule": ruling.rule.to_string(), "layer": ruling.layer,
-                    "reason": ruling.reason, "until": ruling.until.map(utc),
-                })
-            })
-            .collect();
-        terminal::print_json(&json!({"mode": mode, "rules": rules}))?;
-        return Ok(ExitCode::SUCCESS);
-    }
-    let mut text = format!("mode {mode}\n");
-    for ruling in rules {
-        let reason = ruling.reason.as_ref().map(|reason| format!("  # {}", quote::visible(reason)));
-        let until = ruling.until.map(|end| format!("  until {}", utc(end))).unwrap_or_default();
-        let reason = reason.unwrap_or_default();
-        add(&mut text, format_args!("{ruling}  [{}]{until}{reason}\n", ruling.layer));
-    }
-    terminal::print(&text)?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -131,10 +131,11 @@ impl Broker {
     ) -> Answer {
         // Whatever happens, also if this future is dropped, the question does not stay open.
         let closing = Closing { broker: self, request };
+        let is_written = self.is_attended()
+            && self.book.put(&written(request, Settled::Pending, Scope::Once)).is_ok();
         let answer = match &self.approvals {
             Approvals::Nobody => Answer::Deny("nobody is there to ask".into()),
             Approvals::From(approver) => {
-                drop(self.book.put(&written(request, Settled::Pending, Scope::Once)));
                 announce(request);
                 tokio::select! {
                     biased;
@@ -143,7 +144,6 @@ impl Broker {
                 }
             }
             Approvals::Listeners { timeout } => {
-                drop(self.book.put(&written(request, Settled::Pending, Scope::Once)));
                 if announce(request) == 0 {
                     Answer::Deny("nobody is listening".into())
                 } else {
@@ -151,8 +151,24 @@ impl Broker {
                 }
             }
         };
+        let answer =
+            if is_written { self.unless_answered_elsewhere(request, answer) } else { answer };
         closing.with(&answer);
         answer
+    }
+
+    /// A question that is on record can be answered there by somebody in another process, who then makes the call. What counts once
+    /// must not count here as well.
+    fn unless_answered_elsewhere(&self, request: &ApprovalRequest, answer: Answer) -> Answer {
+        let Ok(all) = self.book.list() else { return answer };
+        let Some(found) = all.into_iter().find(|one| one.id == request.id) else {
+            return Answer::Deny("the question was answered or taken back elsewhere".into());
+        };
+        match found.settled {
+            Settled::Pending => answer,
+            Settled::Allowed => Answer::AllowFor(found.scope),
+            Settled::Denied(why) => Answer::DenyFor(found.scope, why),
+        }
     }
 
     /// Takes an answer: for whoever waits, or for the record if the question has outlived the one who asked. `false` if there is no

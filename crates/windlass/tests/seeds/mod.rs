@@ -7,3 +7,4 @@ mod hector;
 mod hex;
 mod hooks;
 mod hygge;
+mod policy;

@@ -1,0 +1,90 @@
+//! `windlass policy approve` and `deny`: answers a question that outlived the program that asked it, and brings its call to an end.
+//!
+//! The call is made at once, in its session and on the record, so that its model finds a result and need not ask again. The answer is
+//! used up by that. If the call is no longer what was asked about (another place behind a path, another sandbox), it is not used.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow, bail};
+use windlass::{Approval, ApprovalBook as _, ApprovalFile, Settled, Windlass};
+use windlass_core::{Answer, ApprovalId, Decision, Outcome, Scope, Session, ToolCall, quote};
+
+use super::{approvals, decide};
+use crate::command::{block_on, call, until_interrupted};
+use crate::options::Global;
+use crate::setup::{Journal, Setup, Terms};
+use crate::terminal;
+
+pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
+    let book = approvals::book(global)?;
+    let question = open_question(global, &book, id)?;
+    let terms = Terms::of(global, question.workspace.clone())?;
+    block_on(async {
+        let setup = Setup::on(global, Journal::Brief, terms, Some(question.session.clone()))?;
+        let Setup { windlass, session } = &setup;
+        if !windlass.answer(&question.id, answer.clone()) {
+            bail!("`{id}` was answered or taken back just now by somebody else");
+        }
+        let Some(input) = question.input.clone() else {
+            terminal::note(
+                global,
+                "the answer is kept; the call holds a secret, so that the model has to make it again",
+            );
+            return Ok(ExitCode::SUCCESS);
+        };
+        let is_no = matches!(answer, Answer::Deny(_) | Answer::DenyFor(..));
+        if is_no && runs_unasked(windlass, session, &question, input).await {
+            terminal::note(
+                global,
+                "the answer is kept; the call is not made, since the rules allow it now without asking",
+            );
+            return Ok(ExitCode::SUCCESS);
+        }
+        let result = until_interrupted(session, windlass.resume(session, &question.id)).await??;
+        take_back_unused(global, &book, &question)?;
+        let shown = call::show(global, &result)?;
+        Ok(if is_no && result.outcome == Outcome::Denied { ExitCode::SUCCESS } else { shown })
+    })?
+}
+
+fn open_question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
+    let found = approvals::all(global, book)?.into_iter().find(|one| one.id.as_str() == id);
+    let id = quote::visible(id);
+    let Some(found) = found else {
+        bail!("there is no question `{id}`: `windlass policy approvals` lists what is open")
+    };
+    match found.settled {
+        Settled::Pending => Ok(found),
+        settled => bail!(
+            "`{id}` is answered already ({settled}): `windlass policy revoke {id}` takes that back"
+        ),
+    }
+}
+
+/// Whether a call that a person says no to would be made all the same: a "no" answers a question, and there would be none.
+async fn runs_unasked(
+    windlass: &Windlass,
+    session: &std::sync::Arc<Session>,
+    question: &Approval,
+    input: serde_json::Value,
+) -> bool {
+    let call = ToolCall::new(question.tool.clone(), input);
+    matches!(decide(windlass, session, call).await, Ok(decided) if decided.decision == Decision::Allow)
+}
+
+/// An answer for one call that this call did not use would wait for another one that nobody has looked at.
+fn take_back_unused(global: &Global, book: &ApprovalFile, question: &Approval) -> Result<()> {
+    let is_left = |one: &Approval| one.id == question.id && one.scope == Scope::Once;
+    let is_left = book.list().map_err(|why| anyhow!(why))?.iter().any(is_left);
+    if is_left && remove(book, &question.id)? {
+        terminal::note(
+            global,
+            "the answer was not needed, or not for this call as it is now: it is not kept",
+        );
+    }
+    Ok(())
+}
+
+fn remove(book: &ApprovalFile, id: &ApprovalId) -> Result<bool> {
+    book.remove(id).map_err(|why| anyhow!(why))
+}

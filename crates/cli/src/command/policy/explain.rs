@@ -1,0 +1,40 @@
+//! `windlass policy explain`: what would be decided about one call, by which rule, and what would allow it.
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use serde_json::json;
+use windlass_core::{Decision, ToolCall};
+
+use crate::command::block_on;
+use crate::options::Global;
+use crate::setup::{Journal, Setup};
+use crate::terminal;
+
+pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode> {
+    let input = serde_json::from_str(input).context("the arguments are not JSON")?;
+    let answer = block_on(async {
+        let Setup { windlass, session } = Setup::open(global, Journal::Unneeded)?;
+        match windlass.explain(&session, ToolCall::new(tool, input)).await {
+            Ok(verdict) => {
+                let remedy = (verdict.decision() != Decision::Allow).then(|| verdict.remedy());
+                Ok(json!({
+                    "decision": verdict.decision(), "rule": verdict.rule(),
+                    "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
+                    "risk": windlass.risk(verdict.effects()), "remedy": remedy.flatten(),
+                }))
+            }
+            // What an `.aiexclude` hides is denied before the policy is asked.
+            Err(error) if error.code() == "denied" => {
+                let message = error.message();
+                Ok(json!({
+                    "decision": Decision::Deny, "rule": message.text, "effects": [],
+                    "remedy": message.hint,
+                }))
+            }
+            Err(error) => Err(anyhow::Error::from(error)),
+        }
+    })??;
+    terminal::print_json(&answer)?;
+    Ok(ExitCode::SUCCESS)
+}

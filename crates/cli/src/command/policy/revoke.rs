@@ -1,0 +1,34 @@
+//! `windlass policy revoke`: forgets remembered answers and open questions.
+
+use std::process::ExitCode;
+
+use anyhow::{Result, anyhow};
+use windlass::ApprovalBook as _;
+use windlass_core::{ApprovalId, quote};
+
+use super::approvals;
+use crate::options::Global;
+use crate::terminal;
+
+pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode> {
+    let book = approvals::book(global)?;
+    let ids: Vec<ApprovalId> = if all {
+        approvals::all(global, &book)?.into_iter().map(|one| one.id).collect()
+    } else {
+        ids.iter().map(|id| ApprovalId::new(id.as_str())).collect()
+    };
+    let (mut removed, mut unknown) = (0_usize, false);
+    for id in &ids {
+        if book.remove(id).map_err(|why| anyhow!(why))? {
+            removed += 1;
+        } else if !all {
+            unknown = true;
+            let id = quote::visible(id.as_str());
+            terminal::tell(&format!(
+                "there is no `{id}`: `windlass policy approvals` lists what there is"
+            ));
+        }
+    }
+    terminal::note(global, &format!("{removed} forgotten"));
+    Ok(ExitCode::from(u8::from(unknown)))
+}

@@ -1,0 +1,184 @@
+//! `windlass replay`: the calls of an earlier session again, in a copy of the workspace, and what differs.
+//!
+//! The copy begins as the workspace was before the session, as far as the history knows. What a person was asked then is answered as
+//! it was then; what would reach beyond the copy is skipped. The journal, the history and the workspace itself stay as they are.
+
+mod compare;
+mod copy;
+mod names;
+mod tell;
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context as _, Result, bail};
+use windlass::{History as _, Isolation, Query, UndoHistory, Windlass};
+use windlass_core::{
+    ApprovalRequest, Approvals, Effect, Effects, Level, Outcome, Session, SessionId, ToolCall,
+};
+
+use super::recorded::{self, Recorded, Was};
+use super::{block_on, until_interrupted};
+use crate::options::{Global, Replay};
+use crate::setup::{self, Journal, Setup, Terms};
+use crate::terminal;
+use compare::{Difference, Replayed};
+use copy::Folder;
+use names::Names;
+
+pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
+    if global.sandbox == Some(Level::Off) {
+        bail!(
+            "a replay runs programs in the sandbox, so that they stay in the copy: leave out --sandbox off"
+        );
+    }
+    let store = setup::store(global)?;
+    let calls = recorded::calls(&store, &options.id)?;
+    let workspace = recorded::workspace(global, &store, &options.id)?;
+    let history = UndoHistory::open(&setup::state(global)?)?;
+    let folder = Folder::new()?;
+    terminal::note(global, &format!("copying {}", workspace.display()));
+    let how = if options.without_ignored { Isolation::CopyWithoutIgnored } else { Isolation::Copy };
+    let copy = folder.copy(&workspace, how)?;
+    for note in copy.notes() {
+        terminal::note(global, &format!("not copied: {}: {}", note.path.display(), note.why));
+    }
+    if !options.as_is {
+        let mut changes = history.checkpoints(&Query::Session(options.id.clone()))?;
+        changes.reverse();
+        for note in copy::rewind(&history, &changes, &workspace, copy.path()) {
+            terminal::note(global, &note);
+        }
+    }
+    let yes = Arc::default();
+    let terms = terms(global, &workspace, copy.path(), &folder, Arc::clone(&yes))?;
+    let names = Names::new(&workspace, copy.path());
+    let again = Again { global, names, history: &history, yes };
+    let code = block_on(again.all(terms, &options.id, &calls))?;
+    copy.remove()?;
+    code
+}
+
+/// As the options say, but with everything in the folder, and nobody beyond it within reach.
+fn terms(
+    global: &Global,
+    workspace: &std::path::Path,
+    copy: &std::path::Path,
+    folder: &Folder,
+    yes: Arc<AtomicBool>,
+) -> Result<Terms> {
+    let state = setup::state(global)?;
+    // What a person trusts is the workspace, not the copy.
+    let mut config = setup::config(global, workspace, &state)?;
+    config.set("sandbox", global.sandbox.unwrap_or(Level::Workspace).to_string());
+    config.set("net", "none");
+    config.set("hidden", vec![state.display().to_string()]);
+    let answer = move |_: &ApprovalRequest| yes.load(Ordering::Relaxed);
+    let approvals = Approvals::From(Arc::new(answer));
+    Ok(Terms { workspace: copy.to_owned(), state: folder.state(), config, approvals })
+}
+
+/// A session that is run again.
+struct Again<'a> {
+    global: &'a Global,
+    names: Names,
+    history: &'a UndoHistory,
+    /// What a person says who is asked about the call that is being made: what they said then.
+    yes: Arc<AtomicBool>,
+}
+
+impl Again<'_> {
+    async fn all(mut self, terms: Terms, id: &SessionId, calls: &[Recorded]) -> Result<ExitCode> {
+        // Its journal is another one: the session can have its name there as well.
+        let id = Some(id.clone());
+        let Setup { windlass, session } = Setup::on(self.global, Journal::On, terms, id)?;
+        let mut tally = tell::Tally::default();
+        for (at, call) in calls.iter().enumerate() {
+            progress(self.global, at + 1, calls.len(), &call.tool);
+            self.yes.store(call.outcome != Some(Outcome::Denied), Ordering::Relaxed);
+            let replayed = self.one(&windlass, &session, call).await?;
+            progress_done(self.global);
+            if session.is_cancelled() {
+                return Ok(ExitCode::from(Outcome::Cancelled.exit_code()));
+            }
+            tell::call(self.global, call, &replayed)?;
+            tally.count(&replayed);
+        }
+        tally.tell(self.global)?;
+        Ok(ExitCode::from(u8::from(tally.differ > 0)))
+    }
+
+    async fn one(
+        &mut self,
+        windlass: &Windlass,
+        session: &Arc<Session>,
+        call: &Recorded,
+    ) -> Result<Replayed> {
+        if let Some(why) = not_repeatable(call) {
+            return Ok(Replayed::Skipped(why.to_owned()));
+        }
+        let input = self.names.there(&call.input);
+        let again = || ToolCall::new(call.tool.clone(), input.clone());
+        if let Ok(verdict) = windlass.explain(session, again()).await
+            && let Some(effect) = beyond(verdict.effects(), self.names.copy())
+        {
+            return Ok(Replayed::Skipped(format!("it reaches beyond the copy: {effect}")));
+        }
+        let result = until_interrupted(session, windlass.call(session, again())).await?;
+        self.names.learn_call(call, &result);
+        let was = self.changes(&Query::Call(call.id.clone()))?;
+        let now = windlass.history().checkpoints(&Query::Call(result.call.clone()))?;
+        let now = compare::changes(&now, self.names.copy());
+        let difference = Difference::between(call, &result, &self.names, was, now);
+        Ok(difference.map_or(Replayed::Same, |difference| {
+            Replayed::Differs(Box::new(difference.with_contents(self.history, self.names.copy())))
+        }))
+    }
+
+    fn changes(&self, query: &Query) -> Result<compare::Changes> {
+        let checkpoints = self.history.checkpoints(query).context("the history cannot be read")?;
+        Ok(compare::changes(&checkpoints, self.names.workspace()))
+    }
+}
+
+fn not_repeatable(call: &Recorded) -> Option<&'static str> {
+    match call.outcome {
+        None => Some("it never ended"),
+        Some(Outcome::Cancelled) => Some("it was stopped"),
+        Some(_) if !call.is_whole() => Some("its arguments held a secret, which is not on record"),
+        Some(Outcome::Fault) if call.was() != Was::Undecided => {
+            Some("it was broken off by a fault")
+        }
+        Some(_) => None,
+    }
+}
+
+/// The first effect that is not confined to the copy. Programs are, by the sandbox.
+fn beyond<'e>(effects: &'e Effects, copy: &std::path::Path) -> Option<&'e Effect> {
+    effects.iter().find(|effect| match effect {
+        Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => !at.path.starts_with(copy),
+        Effect::Exec(_) | Effect::State(_) => false,
+        Effect::Net { .. }
+        | Effect::Secret(_)
+        | Effect::Ask
+        | Effect::Agent(_)
+        | Effect::Mcp { .. }
+        | Effect::Plugin(_) => true,
+    })
+}
+
+/// Says how far it is, on a line of its own that the next one replaces. That nobody can be told is no reason to stop.
+fn progress(global: &Global, at: usize, of: usize, tool: &str) {
+    if !global.quiet && std::io::stderr().is_terminal() {
+        let tool = windlass_core::quote::visible(tool);
+        drop(write!(std::io::stderr(), "\r\x1b[K{at} of {of}: {tool}"));
+    }
+}
+
+fn progress_done(global: &Global) {
+    if !global.quiet && std::io::stderr().is_terminal() {
+        drop(write!(std::io::stderr(), "\r\x1b[K"));
+    }
+}

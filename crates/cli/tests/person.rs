@@ -1,0 +1,253 @@
+//! A person at a terminal is asked, and what they say is what happens.
+
+use serde_json::{Value, json};
+
+use crate::support::Home;
+use crate::terminal::Terminal;
+
+const ROWS: u16 = 40;
+const QUESTION: &str = "Allow this? ";
+
+fn write(path: &str) -> String {
+    json!({"path": path, "content": "x\n"}).to_string()
+}
+
+/// Asks about a call that writes `new`, at a terminal.
+fn asked(home: &Home, options: &[&str]) -> Terminal {
+    let write = write("new");
+    let arguments = [&["call", "write", &write][..], options].concat();
+    let mut terminal = Terminal::start(home, ROWS, "", &arguments);
+    terminal.expect(QUESTION);
+    terminal
+}
+
+fn is_there(home: &Home, name: &str) -> bool {
+    home.workspace().join(name).exists()
+}
+
+#[test]
+fn only_a_yes_is_a_yes() {
+    for (typed, code) in
+        [("y", 0), ("yes", 0), ("n", 3), ("", 3), ("Y?", 3), ("no", 3), ("yy", 3), ("nonsense", 3)]
+    {
+        let home = Home::new();
+        let (ran, shown) = asked(&home, &[]).answer_and_end(typed);
+        assert_eq!(ran.code, code, "{typed:?}: {ran:?}\n{shown}");
+        assert_eq!(is_there(&home, "new"), code == 0, "{typed:?}");
+        assert!(shown.contains("write wants to (risk: low)"), "{shown}");
+        assert!(shown.contains("+x\n"), "{shown}");
+        assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty(), "{typed:?}");
+    }
+}
+
+#[test]
+fn a_yes_for_a_session_counts_in_that_session() {
+    let home = Home::new();
+    let (ran, _) = asked(&home, &["--session", "one"]).answer_and_end("s");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    std::fs::remove_file(home.workspace().join("new")).expect("a file");
+    let again = |session| home.run(&["call", "write", &write("new"), "--session", session]);
+    assert_eq!(again("two").code, 3, "another session asks");
+    assert_eq!(again("one").code, 0);
+    let other = home.run(&["call", "write", &write("other"), "--session", "one"]);
+    assert_eq!(other.code, 3, "another call asks: {other:?}");
+}
+
+#[test]
+fn never_is_remembered_listed_and_can_be_taken_back() {
+    let home = Home::new();
+    let (ran, _) = asked(&home, &[]).answer_and_end("never");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let again = || home.run(&["call", "write", &write("new")]);
+    let denied = again();
+    assert_eq!(denied.code, 3);
+    assert!(denied.stdout.contains("a person said no before"), "{denied:?}");
+    let [kept] = &home.run(&["policy", "approvals", "--json"]).lines()[..] else { panic!("one") };
+    assert_eq!((&kept["state"], &kept["scope"]), (&json!("denied"), &json!("always")), "{kept}");
+    let id = kept["id"].as_str().expect("an id");
+    let table = home.run(&["policy", "approvals"]).stdout;
+    assert!(table.contains(id) && table.contains("everywhere"), "{table}");
+    assert_eq!(home.run(&["policy", "revoke", id]).code, 0);
+    assert_eq!(home.run(&["policy", "revoke", id]).code, 1, "it is gone");
+    assert!(again().stdout.contains("nobody is there to ask"));
+}
+
+#[test]
+fn what_was_typed_before_the_question_does_not_answer_it() {
+    let home = Home::new();
+    let write = write("new");
+    let mut terminal = Terminal::start(&home, ROWS, "y\ny\ny\n", &["call", "write", &write]);
+    terminal.expect(QUESTION);
+    let (ran, shown) = terminal.answer_and_end("n");
+    assert_eq!(ran.code, 3, "{shown}");
+    assert!(!is_there(&home, "new"));
+}
+
+#[test]
+fn the_end_of_input_is_a_no() {
+    const END_OF_INPUT: u8 = 4;
+    let home = Home::new();
+    let (ran, shown) = asked(&home, &[]).press_and_end(END_OF_INPUT);
+    assert_eq!(ran.code, 3, "{shown}");
+    assert!(ran.stdout.contains("closed"), "{ran:?}");
+    assert!(!is_there(&home, "new"));
+}
+
+#[test]
+fn an_interrupt_is_a_no() {
+    const INTERRUPT: u8 = 3;
+    let home = Home::new();
+    let (ran, shown) = asked(&home, &[]).press_and_end(INTERRUPT);
+    assert_eq!(ran.code, 130, "{shown}");
+    assert!(!is_there(&home, "new"));
+    assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+}
+
+#[test]
+fn a_long_change_is_shown_screen_by_screen() {
+    let home = Home::new();
+    let content: String = (0..60).map(|line| format!("line <{line}>\n")).collect();
+    let write = json!({"path": "new", "content": content}).to_string();
+    let mut terminal = Terminal::start(&home, 24, "", &["call", "write", &write]);
+    for screen in 1.. {
+        terminal.expect("screens: Enter shows more --");
+        let shown = terminal.shown();
+        assert!(!shown.contains(QUESTION), "it is asked before everything was shown: {shown}");
+        let last = (0..60).filter(|line| shown.contains(&format!("+line <{line}>"))).count() > 40;
+        let then = if last { QUESTION } else { "+line <" };
+        terminal.answer("", then);
+        if last {
+            assert!(screen > 1, "{shown}");
+            break;
+        }
+    }
+    let (ran, shown) = terminal.answer_and_end("y");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for line in 0..60 {
+        assert!(shown.contains(&format!("+line <{line}>\n")), "line {line} was not shown: {shown}");
+    }
+}
+
+#[test]
+fn hidden_characters_and_all_lines_are_seen() {
+    let home = Home::new();
+    let command = "make \u{202e}\u{200b}\x1b[2K\x1b[1A\r\n\n\n\nrm -rf ~/all";
+    let input = json!({"command": command}).to_string();
+    let mut terminal =
+        Terminal::start(&home, ROWS, "", &["call", "bash", &input, "--color", "never"]);
+    terminal.expect(QUESTION);
+    let (ran, shown) = terminal.answer_and_end("n");
+    assert_eq!(ran.code, 3);
+    assert!(shown.contains(r"make \u{202e}\u{200b}\x1b[2K\x1b[1A"), "{shown}");
+    assert!(shown.contains("rm -rf ~/all\n"), "{shown}");
+    assert!(!shown.contains(['\x1b', '\u{202e}', '\u{200b}']), "{shown:?}");
+}
+
+#[test]
+fn two_calls_of_a_turn_are_asked_about_one_after_the_other() {
+    let home = Home::new();
+    let call = |path: &str| json!({"tool": "write", "input": {"path": path, "content": "x\n"}});
+    let turn = json!([call("first"), call("second")]).to_string() + "\n";
+    std::fs::write(home.workspace().join("turn"), turn).expect("a file");
+    let mut terminal = Terminal::start(&home, ROWS, "", &["run", "turn"]);
+    terminal.expect(QUESTION);
+    let shown = terminal.shown();
+    assert_eq!(shown.matches("wants to").count(), 1, "{shown}");
+    let first = usize::from(!shown.contains("/first"));
+    terminal.answer("n", QUESTION);
+    let (ran, _) = terminal.answer_and_end("y");
+    let results = ran.lines();
+    let outcomes: Vec<&Value> = results.iter().map(|result| &result["outcome"]).collect();
+    assert_eq!(*outcomes[first], "denied", "{results:?}");
+    assert_eq!(*outcomes[1 - first], "ok", "{results:?}");
+}
+
+#[test]
+fn nobody_is_asked_about_a_change_that_would_fail() {
+    let home = Home::with(&[("a", "one\n")]);
+    let edit = json!({"path": "a", "old_string": "two", "new_string": "3"}).to_string();
+    let terminal = Terminal::start(&home, ROWS, "", &["call", "edit", &edit]);
+    let (ran, shown) = terminal.end();
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(!shown.contains(QUESTION), "{shown}");
+}
+
+/// A question outlives the program that asked it: it is answered later, its call is made without asking the model, and counts once.
+#[test]
+fn a_question_survives_a_kill_and_is_answered_later() {
+    let home = Home::new();
+    asked(&home, &["--session", "one"]).kill();
+    let open = |home: &Home| home.run(&["policy", "approvals", "--json"]).lines();
+    let [question] = &open(&home)[..] else { panic!("one question is open") };
+    assert_eq!((&question["state"], &question["session"]), (&json!("open"), &json!("one")));
+    let id = question["id"].as_str().expect("an id");
+    let approved = home.run(&["policy", "approve", id, "--json"]);
+    let result = &approved.lines()[0];
+    assert_eq!((approved.code, &result["outcome"]), (0, &json!("ok")), "{approved:?}");
+    assert_eq!(result["session"], "one");
+    assert!(is_there(&home, "new"));
+    assert!(open(&home).is_empty(), "it is used up");
+    assert_eq!(home.run(&["policy", "approve", id]).code, 2, "once");
+    let log = home.run(&["log", "--session", "one", "--json"]).lines();
+    let decided = log.iter().find(|row| row["kind"] == "started").expect("it is on record");
+    assert_eq!(decided["body"]["decided_by"], format!("approval {id} (once)"));
+    std::fs::remove_file(home.workspace().join("new")).expect("a file");
+    let again = home.run(&["call", "write", &write("new"), "--session", "one"]);
+    assert_eq!(again.code, 3, "the same call asks again: {again:?}");
+}
+
+#[test]
+fn a_question_is_denied_later_and_the_model_is_told() {
+    let home = Home::new();
+    asked(&home, &["--session", "one"]).kill();
+    let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+    let id = question["id"].as_str().expect("an id");
+    let denied = home.run(&["policy", "deny", id, "--why", "not on a Friday"]);
+    assert_eq!(denied.code, 0, "{denied:?}");
+    assert!(denied.stdout.contains("not on a Friday"), "{denied:?}");
+    let log = home.run(&["log", "--session", "one", "--json"]).lines();
+    let end = log.iter().find(|row| row["kind"] == "finished").expect("it is on record");
+    assert_eq!(end["outcome"], "denied", "{end}");
+    assert!(!is_there(&home, "new"));
+    assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+}
+
+/// A "no" never makes a call that would not be asked about any more.
+#[test]
+fn a_no_makes_no_call_that_the_rules_now_allow() {
+    let home = Home::new();
+    asked(&home, &["--session", "one"]).kill();
+    let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+    let id = question["id"].as_str().expect("an id");
+    let denied = home.run(&["policy", "deny", id, "--mode", "auto"]);
+    assert_eq!(denied.code, 0, "{denied:?}");
+    assert!(!is_there(&home, "new"));
+}
+
+/// An answer that is given elsewhere while somebody still sits before the question counts once, too.
+#[test]
+fn two_who_answer_make_one_call() {
+    let home = Home::new();
+    let terminal = asked(&home, &["--session", "one"]);
+    let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+    let id = question["id"].as_str().expect("an id");
+    assert_eq!(home.run(&["policy", "approve", id]).code, 0);
+    let (ran, _) = terminal.answer_and_end("y");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stdout.contains("elsewhere"), "{ran:?}");
+    let log = home.run(&["log", "--session", "one", "--json"]).lines();
+    assert_eq!(log.iter().filter(|row| row["kind"] == "started").count(), 1, "{log:?}");
+}
+
+/// What was answered is not what is there now: it asks again, and the answer is not kept for something else.
+#[test]
+fn an_answer_is_for_the_call_as_it_was() {
+    let home = Home::new();
+    asked(&home, &["--session", "one"]).kill();
+    let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+    let id = question["id"].as_str().expect("an id");
+    let other = home.run(&["policy", "approve", id, "--sandbox", "read-only"]);
+    assert_eq!(other.code, 3, "{other:?}");
+    assert!(!is_there(&home, "new"));
+    assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+}

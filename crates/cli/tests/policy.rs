@@ -1,0 +1,243 @@
+//! `windlass policy test` and `replay`, and the journal for other programs.
+
+use serde_json::{Value, json};
+
+use crate::support::Home;
+
+const POLICY: &str = r#"
+mode = "ask"
+allow = ["write docs/**"]
+deny = ["read private/**"]
+
+[[example]]
+tool = "grep"
+input = { pattern = "x" }
+expect = "allow"
+
+[[example]]
+tool = "write"
+input = { path = "docs/a.md", content = "x" }
+expect = "allow"
+rule = "allow write docs/**"
+
+[[example]]
+tool = "write"
+input = { path = "src/a.rs", content = "x" }
+expect = "ask"
+rule = "mode ask"
+
+[[example]]
+tool = "read"
+input = { path = "private/a" }
+expect = "deny"
+rule = "deny read private/**"
+
+[[example]]
+tool = "read"
+input = { path = "id_rsa" }
+expect = "deny"
+rule = "hard deny"
+"#;
+
+#[test]
+fn a_policy_is_tested_by_its_own_examples() {
+    let home = Home::with(&[("policy.toml", POLICY)]);
+    let ran = home.run(&["policy", "test", "policy.toml"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "5 passed, 0 failed\n"), "{ran:?}");
+    // The same file under another mode says which of its examples fail.
+    let ran = home.run(&["policy", "test", "policy.toml", "--mode", "yolo"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("example 3, write"), "{ran:?}");
+    assert!(ran.stdout.contains("expected ask by `mode ask`, got allow by `mode yolo`"), "{ran:?}");
+    assert!(ran.stdout.ends_with("4 passed, 1 failed\n"), "{ran:?}");
+    let lines = home.run(&["policy", "test", "policy.toml", "--json"]).lines();
+    assert_eq!(lines.len(), 6);
+    assert_eq!(lines[4]["passed"], true);
+    assert_eq!(lines[5], json!({"passed": 5, "failed": 0}));
+    assert!(home.run(&["log", "--json"]).stdout.is_empty(), "nothing was called");
+}
+
+#[test]
+fn a_policy_is_tested_alone() {
+    let home = Home::with(&[("policy.toml", POLICY)]);
+    std::fs::create_dir_all(home.config()).expect("a folder");
+    std::fs::write(home.config().join("config.toml"), "mode = \"yolo\"\n").expect("a file");
+    assert_eq!(home.run(&["policy", "test", "policy.toml"]).code, 0);
+}
+
+#[test]
+fn what_is_wrong_with_a_policy_file_is_said() {
+    for (text, why) in [
+        ("mode = \"ask\"\n", "[[example]]"),
+        ("[[example]]\ntool = \"read\"\n", "example 1"),
+        ("[[example]]\ntool = \"read\"\nexpect = \"perhaps\"\n", "perhaps"),
+        ("[[example]]\ntool = \"read\"\nexpect = \"ask\"\nwhy = 1\n", "why"),
+        ("example = 3\n", "example 1"),
+    ] {
+        let home = Home::with(&[("policy.toml", text)]);
+        let ran = home.run(&["policy", "test", "policy.toml"]);
+        assert_eq!(ran.code, 2, "{text}: {ran:?}");
+        assert!(ran.stderr.contains(why), "{text}: {ran:?}");
+    }
+    let home = Home::with(&[("p.toml", "[[example]]\ntool = \"fly\"\nexpect = \"deny\"\n")]);
+    let ran = home.run(&["policy", "test", "p.toml"]);
+    assert_eq!(ran.code, 1);
+    assert!(ran.stdout.contains("got an error"), "{ran:?}");
+}
+
+#[test]
+fn examples_do_not_matter_to_who_loads_them() {
+    let wrong = "[[example]]\ntool = \"read\"\ninput = { path = \"a\" }\nexpect = \"deny\"\n";
+    let home = Home::with(&[("more.toml", wrong), ("a", "x\n")]);
+    let options = ["--config", "more.toml"];
+    assert_eq!(home.call(&options, "read", &json!({"path": "a"})).0, 0);
+    let show = home.run(&["policy", "show", "--config", "more.toml"]);
+    assert!(show.stdout.contains("1 example:"), "{show:?}");
+    assert!(!home.run(&["policy", "show"]).stdout.contains("example"));
+}
+
+#[test]
+fn an_explanation_has_a_remedy_and_a_risk() {
+    let home = Home::new();
+    let explain = |tool: &str, input: Value, mode: &str| {
+        let input = input.to_string();
+        home.run(&["policy", "explain", tool, &input, "--mode", mode]).lines().remove(0)
+    };
+    let asked = explain("write", json!({"path": "a", "content": ""}), "ask");
+    assert_eq!(asked["risk"], "low");
+    assert!(asked["remedy"].as_str().expect("a remedy").contains("--allow 'write"), "{asked}");
+    let allowed = explain("bash", json!({"command": "make"}), "auto");
+    assert_eq!((&allowed["risk"], &allowed["remedy"]), (&json!("medium"), &Value::Null));
+}
+
+/// A session in which something was allowed, something denied, something asked, and something was no call.
+fn home_with_a_session() -> Home {
+    let home = Home::with(&[("a", "one\n")]);
+    let lines = [
+        json!({"tool": "read", "input": {"path": "a"}}),
+        json!({"tool": "write", "input": {"path": "b", "content": "x\n"}}),
+        json!({"tool": "read", "input": {"path": ".env"}}),
+        json!({"tool": "read", "input": {"path": "/etc/hostname"}}),
+        json!({"tool": "read", "input": {}}),
+    ];
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    let run = ["run", "--session", "one", "--mode", "auto"];
+    assert_eq!(home.run_with_input(&run, lines.as_bytes()).code, 0);
+    home
+}
+
+#[test]
+fn a_policy_is_replayed_on_an_earlier_session() {
+    let home = home_with_a_session();
+    let replay = |options: &[&str]| {
+        home.run(&[&["policy", "replay", "one", "--json"][..], options].concat()).lines()
+    };
+    let same = replay(&["--mode", "auto"]);
+    assert_eq!(same, [json!({"calls": 5, "differ": 0, "undecided": 1})]);
+    let [write, outside, sum] = &replay(&["--mode", "plan"])[..] else { panic!("two differ") };
+    let told = |call: &Value| (call["was"].clone(), call["now"].clone(), call["rule"].clone());
+    assert_eq!(told(write), (json!("allowed"), json!("denied"), json!("mode plan")));
+    assert_eq!((&write["tool"], &write["was_by"]), (&json!("write"), &json!("mode auto")));
+    assert_eq!(told(outside), (json!("asked"), json!("denied"), json!("mode plan")));
+    assert_eq!(sum["differ"], 2);
+    std::fs::write(home.workspace().join("p.toml"), "mode = \"auto\"\ndeny = [\"read a\"]\n")
+        .expect("a file");
+    let [read, _] = &replay(&["--config", "p.toml"])[..] else { panic!("one differs") };
+    assert_eq!(told(read), (json!("allowed"), json!("denied"), json!("deny read a")));
+    let text = home.run(&["policy", "replay", "one", "--mode", "deny"]).stdout;
+    assert!(text.contains("was allowed (mode auto), would be denied (mode deny)"), "{text}");
+    assert_eq!(home.run(&["policy", "replay", "nobody"]).code, 2);
+    assert!(home.workspace().join("b").exists(), "nothing was done again");
+}
+
+#[test]
+fn the_journal_is_exported_as_json_lines() {
+    let home = home_with_a_session();
+    let exported = home.run(&["log", "export"]);
+    assert_eq!(exported.lines(), home.run(&["log", "--json"]).lines());
+    let one = home.run(&["log", "export", "--session", "one", "--format", "jsonl"]);
+    assert_eq!(one.lines(), home.run(&["log", "--json", "--session", "one"]).lines());
+    assert_eq!(home.run(&["log", "export", "--session", "nobody"]).code, 2);
+}
+
+#[test]
+fn the_journal_is_exported_as_spans() {
+    let home = home_with_a_session();
+    let requests = home.run(&["log", "export", "--format", "otlp"]).lines();
+    let spans: Vec<&Value> = requests
+        .iter()
+        .flat_map(|request| request["resourceSpans"].as_array().expect("resourceSpans"))
+        .flat_map(|resource| resource["scopeSpans"].as_array().expect("scopeSpans"))
+        .flat_map(|scope| scope["spans"].as_array().expect("spans"))
+        .collect();
+    let (turns, calls): (Vec<&Value>, Vec<&Value>) =
+        spans.iter().partition(|span| span.get("parentSpanId").is_none());
+    assert_eq!((turns.len(), calls.len()), (5, 5));
+    let is_hex = |value: &Value, digits: usize| {
+        let text = value.as_str().expect("a text");
+        text.len() == digits && text.bytes().all(|byte| b"0123456789abcdef".contains(&byte))
+    };
+    let nanos = |value: &Value| value.as_str().expect("a text").parse::<u64>().expect("a number");
+    for span in &spans {
+        assert!(is_hex(&span["traceId"], 32) && is_hex(&span["spanId"], 16), "{span}");
+        assert_eq!(span["traceId"], spans[0]["traceId"], "one session, one trace");
+        assert!(nanos(&span["startTimeUnixNano"]) <= nanos(&span["endTimeUnixNano"]), "{span}");
+        assert_eq!(span["kind"], 1);
+    }
+    for call in &calls {
+        let turn = turns.iter().find(|turn| turn["spanId"] == call["parentSpanId"]);
+        let turn = turn.expect("its turn is there");
+        assert!(nanos(&turn["startTimeUnixNano"]) <= nanos(&call["startTimeUnixNano"]));
+        assert!(nanos(&turn["endTimeUnixNano"]) >= nanos(&call["endTimeUnixNano"]));
+    }
+    let of = |span: &Value, key: &str| {
+        let all = span["attributes"].as_array().expect("attributes");
+        let one = all.iter().find(|attribute| attribute["key"] == key);
+        one.map_or(Value::Null, |attribute| attribute["value"].clone())
+    };
+    let [read, write, secret, ..] = &calls[..] else { panic!("five calls") };
+    assert_eq!((&read["name"], &read["status"]), (&json!("read"), &json!({"code": 1})));
+    assert_eq!(of(read, "tool.name"), json!({"stringValue": "read"}));
+    assert_eq!(of(read, "decided_by"), json!({"stringValue": "allowed by mode auto"}));
+    assert!(of(read, "duration_us")["intValue"].is_string(), "64 bits are a text");
+    let effects = of(write, "effects")["arrayValue"]["values"].clone();
+    let is_write = |effect: &Value| {
+        effect["stringValue"].as_str().is_some_and(|effect| effect.starts_with("write "))
+    };
+    assert!(effects.as_array().expect("effects").iter().any(is_write), "{effects}");
+    assert_eq!(of(secret, "outcome"), json!({"stringValue": "denied"}));
+    assert_eq!(secret["status"]["code"], 2);
+    let again = home.run(&["log", "export", "--format", "otlp"]).lines();
+    assert_eq!(requests, again, "the same journal gives the same spans");
+}
+
+/// A tool that a person has switched off stays off, for listing and for calls, until they switch it on again; a list that is given
+/// means just these, and an empty one none.
+#[test]
+fn errata_disabled_tools_are_kept_and_lists_mean_what_they_say() {
+    let home = Home::with(&[("a", "x\n")]);
+    let listed = |options: &[&str]| -> Vec<String> {
+        let ran = home.run(&[&["tools", "--format", "json"][..], options].concat());
+        let tools: Value = serde_json::from_str(&ran.stdout).expect("JSON");
+        let name = |tool: &Value| tool["name"].as_str().expect("a name").to_owned();
+        tools.as_array().expect("a list").iter().map(name).collect()
+    };
+    let read =
+        |options: &[&str]| home.call(options, "read", &json!({"path": "a"})).1["outcome"].clone();
+    assert!(listed(&[]).contains(&"read".to_owned()), "unset means all");
+    assert_eq!(listed(&["--tools", ""]), Vec::<String>::new(), "empty means none");
+    assert_eq!(read(&["--tools", ""]), "fault");
+    assert_eq!(listed(&["--tools", "grep"]), ["grep"]);
+    std::fs::create_dir_all(home.config()).expect("a folder");
+    let config = home.config().join("config.toml");
+    std::fs::write(&config, "without = [\"read\", \"bash\"]\n").expect("a file");
+    for _ in 0..2 {
+        let names = listed(&[]);
+        assert!(!names.contains(&"read".to_owned()) && names.contains(&"grep".to_owned()));
+        assert_eq!(read(&[]), "fault", "what is not listed is not run");
+        assert_eq!(read(&["--tools", "read"]), "fault", "a list brings nothing back");
+        assert_eq!(read(&["--mode", "yolo", "--role", "coder"]), "fault");
+    }
+    std::fs::remove_file(config).expect("a file");
+    assert_eq!(read(&[]), "ok");
+}

@@ -1,0 +1,165 @@
+//! A terminal with a person at it: the binary runs in a session of its own, with a pseudo-terminal as the terminal that it belongs to.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use crate::support::{Home, Ran};
+
+/// When a test gives up.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// What was typed while the question was still being asked does not count, so that it is typed again after a while.
+const AGAIN: Duration = Duration::from_secs(2);
+
+type Screen = Arc<(Mutex<String>, Condvar)>;
+
+pub(crate) struct Terminal {
+    keyboard: File,
+    screen: Screen,
+    child: Child,
+    /// Up to where what was shown is dealt with.
+    read: usize,
+}
+
+impl Terminal {
+    /// Starts the binary at a terminal of so many rows. Typed beforehand, `early` waits for whoever reads first.
+    pub(crate) fn start(home: &Home, rows: u16, early: &str, arguments: &[&str]) -> Self {
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a pseudo-terminal");
+        grantpt(&ours).expect("a pseudo-terminal");
+        unlockpt(&ours).expect("a pseudo-terminal");
+        let name = ptsname(&ours, Vec::new()).expect("its name");
+        let name = name.to_str().expect("ASCII");
+        let theirs = OpenOptions::new().read(true).write(true).open(name).expect("its other side");
+        let size = Winsize { ws_row: rows, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&theirs, size).expect("a size");
+        let mut keyboard = File::from(ours);
+        keyboard.write_all(early.as_bytes()).expect("a keyboard");
+
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", env!("CARGO_BIN_EXE_windlass")]).args(arguments);
+        let child = home
+            .prepare(&mut command)
+            .stdin(theirs.try_clone().expect("a file"))
+            .stdout(Stdio::piped())
+            .stderr(theirs)
+            .spawn()
+            .expect("setsid of util-linux");
+        drop(command);
+        let screen = watch(keyboard.try_clone().expect("a file"));
+        Self { keyboard, screen, child, read: 0 }
+    }
+
+    /// Waits until this is shown after what was waited for before.
+    pub(crate) fn expect(&mut self, text: &str) {
+        assert!(self.comes(text, PATIENCE), "{text:?} did not come; shown was:\n{}", self.shown());
+    }
+
+    fn comes(&mut self, text: &str, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        let (shown, changed) = &*self.screen;
+        let mut shown = shown.lock().expect("nobody panicked");
+        loop {
+            if let Some(at) = shown[self.read..].find(text) {
+                self.read += at + text.len();
+                return true;
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            shown = changed.wait_timeout(shown, left).expect("nobody panicked").0;
+        }
+    }
+
+    /// Types a line, until that has the effect that this is shown.
+    pub(crate) fn answer(&mut self, line: &str, then: &str) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.type_line(line);
+            if self.comes(then, AGAIN) {
+                return;
+            }
+        }
+        panic!("{line:?} did not bring {then:?}; shown was:\n{}", self.shown());
+    }
+
+    /// Types a line, until that ends the program.
+    pub(crate) fn answer_and_end(mut self, line: &str) -> (Ran, String) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.type_line(line);
+            if self.ends(AGAIN / 4) {
+                return self.end();
+            }
+        }
+        panic!("{line:?} did not end it; shown was:\n{}", self.shown());
+    }
+
+    fn type_line(&mut self, line: &str) {
+        self.keyboard.write_all(format!("{line}\n").as_bytes()).expect("a keyboard");
+    }
+
+    /// Presses a key until that ends the program.
+    pub(crate) fn press_and_end(mut self, key: u8) -> (Ran, String) {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.keyboard.write_all(&[key]).expect("a keyboard");
+            if self.ends(AGAIN / 4) {
+                return self.end();
+            }
+        }
+        panic!("the key {key} did not end it; shown was:\n{}", self.shown());
+    }
+
+    fn ends(&mut self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            if self.child.try_wait().expect("a child").is_some() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        false
+    }
+
+    /// How the program ended, and all that was shown.
+    pub(crate) fn end(self) -> (Ran, String) {
+        let output = self.child.wait_with_output().expect("it ends");
+        let shown = self.screen.0.lock().expect("nobody panicked").clone();
+        (Ran::of(output), shown)
+    }
+
+    /// The program is killed.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        self.screen.0.lock().expect("nobody panicked").clone()
+    }
+}
+
+/// Gathers what is shown. An error is the end: nobody has the other side any more.
+fn watch(mut from: File) -> Screen {
+    let screen = Screen::default();
+    let (told, mut kept) = (screen.clone(), Vec::new());
+    std::thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            kept.extend_from_slice(&bytes[..count]);
+            // A character may still be on its way.
+            let whole = kept.utf8_chunks().next().map_or("", |chunk| chunk.valid());
+            let text = whole.replace("\r\n", "\n");
+            *told.0.lock().expect("nobody panicked") = text;
+            told.1.notify_all();
+        }
+    });
+    screen
+}

@@ -1,0 +1,119 @@
+//! Who decides: the approvals, permissions and lists of the systems that Windlass learned from, and where those were weak.
+
+mod agentctl;
+mod errata;
+mod hector;
+mod hex;
+mod hygge;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use windlass::{
+    Answer, ApprovalRequest, Approvals, Approver, BoxFuture, Builder, CallResult, Durability,
+    Event, Mode, Session, SessionId, ToolCall, Windlass,
+};
+
+/// Workspaces and a state directory beside them, for one engine after another.
+struct Ground {
+    folder: TempDir,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let ground = Self { folder: tempfile::tempdir().unwrap() };
+        for workspace in ["work", "other"] {
+            fs::create_dir(ground.folder.path().join(workspace)).unwrap();
+        }
+        ground
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+
+    fn put(&self, name: &str, content: &str) {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    }
+
+    fn builder(&self, workspace: &str) -> Builder {
+        Windlass::builder(self.path(workspace))
+            .state(self.path("state"))
+            .durability(Durability::Kernel)
+            .mode(Mode::Ask)
+    }
+
+    /// An engine in `work` that asks this one.
+    fn open(&self, approver: impl Approver) -> Windlass {
+        self.builder("work").approver(approver).build().unwrap()
+    }
+
+    /// One with nobody to ask.
+    fn unattended(&self) -> Windlass {
+        self.builder("work").build().unwrap()
+    }
+}
+
+/// Gives the same answer to every question, and keeps the questions.
+#[derive(Clone)]
+struct Says {
+    answer: Answer,
+    heard: Arc<Mutex<Vec<ApprovalRequest>>>,
+}
+
+impl Says {
+    fn new(answer: Answer) -> Self {
+        Self { answer, heard: Arc::default() }
+    }
+
+    fn count(&self) -> usize {
+        self.heard.lock().unwrap().len()
+    }
+
+    fn last(&self) -> ApprovalRequest {
+        self.heard.lock().unwrap().last().unwrap().clone()
+    }
+}
+
+impl Approver for Says {
+    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        self.heard.lock().unwrap().push(request.clone());
+        Box::pin(std::future::ready(self.answer.clone()))
+    }
+}
+
+fn session(id: &str) -> Arc<Session> {
+    Arc::new(Session::new(SessionId::new(id)))
+}
+
+async fn call(windlass: &Windlass, session: &Arc<Session>, tool: &str, input: Value) -> CallResult {
+    windlass.call(session, ToolCall::new(tool, input)).await
+}
+
+/// Leaves questions open as a kill leaves them: on record, with nobody who waits. Each of the calls asks.
+async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
+    let listeners = Approvals::Listeners { timeout: Duration::from_mins(1) };
+    let windlass =
+        ground.builder("work").configure(|engine| engine.approvals(listeners)).build().unwrap();
+    let mut events = windlass.subscribe();
+    let (session, count) = (session(id), calls.len());
+    let turn = tokio::spawn({
+        let windlass = windlass.clone();
+        async move { windlass.turn(&session, calls).await }
+    });
+    for _ in 0..count {
+        while !matches!(events.next().await, Event::Approval(_)) {}
+    }
+    let file = ground.path("state/approvals.json");
+    let record = fs::read(&file).unwrap();
+    turn.abort();
+    drop(turn.await);
+    drop((windlass, events));
+    fs::write(file, record).unwrap();
+}

@@ -1,0 +1,74 @@
+//! Errata: tools that are switched off, and lists of tools: unset is all, empty is none. That they are kept is tested with the
+//! command line, which has the configuration.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass::{Mode, Outcome, Overrides, Predicate, Role, Session, SessionId, Windlass};
+
+use super::{Ground, call, session};
+use crate::support::text;
+
+fn with(predicate: Predicate) -> Arc<Session> {
+    Arc::new(Session::new(SessionId::new("s")).with_predicate(predicate))
+}
+
+async fn names(windlass: &Windlass, session: &Session) -> Vec<String> {
+    windlass.tools(session).await.into_iter().map(|spec| spec.name.to_string()).collect()
+}
+
+#[tokio::test]
+async fn errata_allow_list_unset_is_all_and_empty_is_none() {
+    let ground = Ground::new();
+    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+    let all = names(&windlass, &session("s")).await;
+    assert_eq!(names(&windlass, &with(Predicate::All)).await, all);
+    assert!(all.len() > 10, "{all:?}");
+    assert!(names(&windlass, &with(Predicate::allow(Vec::<String>::new()))).await.is_empty());
+    assert_eq!(names(&windlass, &with(Predicate::allow(["list", "read"]))).await, ["read", "list"]);
+    let disabled = names(&windlass, &with(Predicate::deny(["bash"]))).await;
+    assert_eq!(disabled.len(), all.len() - 1);
+}
+
+/// 3C-2: a tool that was not listed ran all the same if a model named it.
+#[tokio::test]
+async fn errata_3c_2_what_is_not_listed_is_not_run() {
+    let ground = Ground::new();
+    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+    for predicate in [
+        Predicate::None,
+        Predicate::allow(Vec::<String>::new()),
+        Predicate::allow(["read"]),
+        Predicate::deny(["write", "bash"]),
+        Role::Explorer.predicate(),
+        Predicate::allow(["write", "bash"]).and(Predicate::deny(["write", "bash"])),
+    ] {
+        let session = with(predicate.clone());
+        for (tool, input) in [
+            ("write", json!({"path": "a", "content": "x\n"})),
+            ("bash", json!({"command": "touch a"})),
+        ] {
+            let result = call(&windlass, &session, tool, input).await;
+            assert_ne!(result.outcome, Outcome::Ok, "{predicate:?} {tool}: {}", text(&result));
+            assert!(!ground.path("work/a").exists(), "{predicate:?} {tool}");
+        }
+    }
+}
+
+/// 3C-8: a role brought back what was switched off, and an unknown one had all rights.
+#[tokio::test]
+async fn errata_3c_8_a_role_brings_nothing_back() {
+    let ground = Ground::new();
+    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+    let parent =
+        Session::new(SessionId::new("s")).with_predicate(Predicate::deny(["bash", "grep"]));
+    for role in [Role::Explorer, Role::Planner, Role::Coder] {
+        let child = parent.child(SessionId::new("c"), role.predicate(), &Overrides::default());
+        let names = names(&windlass, &child).await;
+        assert!(!names.iter().any(|name| name == "bash" || name == "grep"), "{role:?}: {names:?}");
+        let child = Arc::new(child);
+        let result = call(&windlass, &child, "bash", json!({"command": "touch a"})).await;
+        assert_ne!(result.outcome, Outcome::Ok, "{role:?}");
+    }
+    assert!("superuser".parse::<Role>().is_err());
+}

@@ -1,0 +1,202 @@
+//! Hector: a call waits for a person, also across a restart, and goes on when they have answered.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass::{
+    Answer, Approval, ApprovalId, Event, Outcome, Overrides, Predicate, Session, SessionId,
+    Settled, ToolCall, Windlass,
+};
+
+use super::{Ground, Says, call, leave_open, session};
+use crate::support::text;
+
+fn write(path: &str) -> ToolCall {
+    ToolCall::new("write", json!({"path": path, "content": "x\n"}))
+}
+
+fn open(windlass: &Windlass) -> Vec<Approval> {
+    let mut all = windlass.approvals().unwrap();
+    all.retain(|one| one.settled == Settled::Pending);
+    all
+}
+
+async fn resume(
+    windlass: &Windlass,
+    session: &Arc<Session>,
+    id: &ApprovalId,
+) -> windlass::CallResult {
+    windlass.resume(session, id).await.unwrap()
+}
+
+#[tokio::test]
+async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_approved() {
+    let ground = Ground::new();
+    leave_open(&ground, "s", vec![write("a")]).await;
+    let windlass = ground.unattended();
+    let [question] = &open(&windlass)[..] else { panic!("one question is open") };
+    assert_eq!((question.tool.as_str(), question.session.as_str()), ("write", "s"));
+    assert!(!ground.path("work/a").exists());
+    assert!(windlass.answer(&question.id, Answer::Allow));
+    assert!(!windlass.answer(&question.id, Answer::Allow), "there is one answer");
+    drop(windlass);
+    // Another restart between the answer and the call changes nothing.
+    let windlass = ground.unattended();
+    let session = session("s");
+    let result = resume(&windlass, &session, &question.id).await;
+    assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
+    assert!(ground.path("work/a").exists());
+    assert!(windlass.approvals().unwrap().is_empty(), "the decision is used up");
+    assert!(windlass.resume(&session, &question.id).await.is_err());
+    std::fs::remove_file(ground.path("work/a")).unwrap();
+    let again = windlass.call(&session, write("a")).await;
+    assert_eq!(again.outcome, Outcome::Denied, "the same call asks again");
+}
+
+#[tokio::test]
+async fn hector_hitl_a_denial_is_no_error_and_runs_nothing() {
+    let ground = Ground::new();
+    leave_open(&ground, "s", vec![write("a")]).await;
+    let windlass = ground.unattended();
+    let id = open(&windlass)[0].id.clone();
+    assert!(windlass.answer(&id, Answer::Deny("not this one".into())));
+    let result = resume(&windlass, &session("s"), &id).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(text(&result).contains("not this one"), "{}", text(&result));
+    assert!(!ground.path("work/a").exists());
+    assert!(windlass.approvals().unwrap().is_empty());
+    let failed = call(&windlass, &session("s"), "read", json!({"path": "a"})).await;
+    assert_eq!(failed.outcome, Outcome::Error, "which is something else");
+}
+
+/// The model may as well make the call itself: the answer waits for it.
+#[tokio::test]
+async fn hector_hitl_the_answer_is_there_when_the_model_comes_back() {
+    let ground = Ground::new();
+    leave_open(&ground, "s", vec![write("a")]).await;
+    let windlass = ground.unattended();
+    let id = open(&windlass)[0].id.clone();
+    windlass.answer(&id, Answer::Allow);
+    assert_eq!(
+        windlass.call(&session("t"), write("a")).await.outcome,
+        Outcome::Denied,
+        "not its own"
+    );
+    assert_eq!(
+        windlass.call(&session("s"), write("b")).await.outcome,
+        Outcome::Denied,
+        "another call"
+    );
+    assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Ok);
+    std::fs::remove_file(ground.path("work/a")).unwrap();
+    assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Denied, "once");
+}
+
+/// 3B-6: a yes to one call ran every open call of that tool, with arguments that nobody had seen.
+#[tokio::test]
+async fn hector_3b_6_an_approval_is_for_one_call() {
+    let ground = Ground::new();
+    leave_open(&ground, "s", vec![write("a"), write("b"), write("c")]).await;
+    let windlass = ground.unattended();
+    let questions = open(&windlass);
+    assert_eq!(questions.len(), 3);
+    let is_b = |one: &&Approval| one.input.as_ref().is_some_and(|input| input["path"] == "b");
+    let chosen = questions.iter().find(is_b).unwrap();
+    windlass.answer(&chosen.id, Answer::Allow);
+    resume(&windlass, &session("s"), &chosen.id).await;
+    let there = ["a", "b", "c"].map(|name| ground.path("work").join(name).exists());
+    assert_eq!(there, [false, true, false]);
+    assert_eq!(open(&windlass).len(), 2, "the others wait");
+}
+
+/// 3B-6: who was behind a link or a directory when it was approved is part of what was approved.
+#[tokio::test]
+async fn hector_3b_6_an_approval_is_for_the_place_that_was_shown() {
+    let ground = Ground::new();
+    ground.put("work/d/keep", "");
+    ground.put("work/e/keep", "");
+    std::os::unix::fs::symlink("d", ground.path("work/link")).unwrap();
+    leave_open(&ground, "s", vec![write("link/a")]).await;
+    let windlass = ground.unattended();
+    let id = open(&windlass)[0].id.clone();
+    windlass.answer(&id, Answer::Allow);
+    std::fs::remove_file(ground.path("work/link")).unwrap();
+    std::os::unix::fs::symlink("e", ground.path("work/link")).unwrap();
+    assert_eq!(resume(&windlass, &session("s"), &id).await.outcome, Outcome::Denied);
+    assert!(!ground.path("work/e/a").exists() && !ground.path("work/d/a").exists());
+}
+
+/// 3B-7: "approve" as a text was taken for an answer, or lost. An answer names its question.
+#[tokio::test]
+async fn hector_3b_7_an_answer_names_its_question() {
+    let ground = Ground::new();
+    leave_open(&ground, "s", vec![write("a")]).await;
+    let windlass = ground.unattended();
+    for id in ["approve", "write", "", "s"] {
+        assert!(!windlass.answer(&ApprovalId::new(id), Answer::Allow), "{id}");
+    }
+    assert_eq!(open(&windlass).len(), 1);
+}
+
+/// 3B-8, 3B-21: results of a turn were lost with the one that waited, and a denial ended its siblings.
+#[tokio::test]
+async fn hector_3b_8_a_turn_has_all_its_results_whatever_is_denied() {
+    let ground = Ground::new();
+    ground.put("work/a", "here\n");
+    let windlass = ground.open(Says::new(Answer::Deny("no".into())));
+    let read = || ToolCall::new("read", json!({"path": "a"}));
+    let results = windlass.turn(&session("s"), vec![read(), write("b"), read()]).await;
+    let outcomes: Vec<Outcome> = results.iter().map(|result| result.outcome).collect();
+    assert_eq!(outcomes, [Outcome::Ok, Outcome::Denied, Outcome::Ok]);
+    assert!(text(&results[2]).contains("here"));
+}
+
+/// 3B-9: a call that failed after it was approved was told as a success.
+#[tokio::test]
+async fn hector_3b_9_an_approved_call_that_fails_has_failed() {
+    let ground = Ground::new();
+    let windlass = ground.open(Says::new(Answer::Allow));
+    let result =
+        call(&windlass, &session("s"), "bash", json!({"command": "echo out; exit 3"})).await;
+    assert_eq!((result.outcome, result.output.is_error), (Outcome::Error, true));
+    assert_eq!(result.output.metadata["exit_code"], json!(3));
+    assert!(text(&result).starts_with("out\n"), "{}", text(&result));
+}
+
+/// 3B-27: what a child waited for never reached whoever could have answered.
+#[tokio::test]
+async fn hector_3b_27_a_childs_question_reaches_the_listener() {
+    let ground = Ground::new();
+    let listeners = windlass::Approvals::Listeners { timeout: std::time::Duration::from_mins(1) };
+    let windlass =
+        ground.builder("work").configure(|engine| engine.approvals(listeners)).build().unwrap();
+    let mut events = windlass.subscribe();
+    let child = session("s").child(SessionId::new("c"), Predicate::All, &Overrides::default());
+    let (_, running) = windlass.start(&Arc::new(child), write("a"));
+    let running = tokio::spawn(running);
+    let request = loop {
+        if let Event::Approval(request) = events.next().await {
+            break request;
+        }
+    };
+    assert_eq!(request.asker.parent, Some(SessionId::new("s")));
+    assert!(windlass.answer(&request.id, Answer::Allow));
+    assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
+}
+
+/// Arguments that hold a secret are not kept with the question, so that such a call cannot be made from the record.
+#[tokio::test]
+async fn hector_hitl_a_secret_is_not_kept_with_a_question() {
+    let ground = Ground::new();
+    leave_open(&ground, "s", vec![write("a")]).await;
+    let file = ground.path("state/approvals.json");
+    let mut all: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    all[0]["input"] = Value::Null;
+    std::fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
+    let windlass = ground.unattended();
+    let id = open(&windlass)[0].id.clone();
+    windlass.answer(&id, Answer::Allow);
+    let error = windlass.resume(&session("s"), &id).await.unwrap_err();
+    assert!(error.to_string().contains("the model has to make it again"), "{error}");
+    assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Ok);
+}

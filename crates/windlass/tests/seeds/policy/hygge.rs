@@ -1,0 +1,254 @@
+//! Hygge: the permission engine with its categories and scopes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use windlass::{
+    Answer, Approvals, CommandLine, Decision, Effect, Effects, Mode, Outcome, Overrides, Policy,
+    Predicate, Scope, SessionId,
+};
+
+use super::{Ground, Says, call, session};
+use crate::support::text;
+
+fn write(path: &str) -> Value {
+    json!({"path": path, "content": "x\n"})
+}
+
+/// What the seed decides by category where no rule does; the network asks with us, as the mode says.
+#[test]
+fn hygge_categories_have_their_defaults() {
+    let policy = Policy::new(Mode::Ask);
+    let one = |effect: Effect| Effects::none().and(effect);
+    for (category, effects, decision) in [
+        ("file.read inside", Effects::read("/w/a"), Decision::Allow),
+        ("file.read outside", Effects::read("/v/a"), Decision::Ask),
+        ("file.write", Effects::write("/w/a"), Decision::Ask),
+        ("file.write, delete", Effects::delete("/w/a"), Decision::Ask),
+        ("shell", one(Effect::Exec(CommandLine::words(["make"]))), Decision::Ask),
+        (
+            "network",
+            one(Effect::Net { origin: "https://docs.rs:443".into(), method: "GET".into() }),
+            Decision::Ask,
+        ),
+        ("mcp", one(Effect::Mcp { server: "s".into(), tool: "t".into() }), Decision::Ask),
+        ("agent", one(Effect::Agent("explore".into())), Decision::Allow),
+        ("plugin", one(Effect::Plugin("p".into())), Decision::Ask),
+        ("secrets", Effects::read("/w/.env"), Decision::Deny),
+    ] {
+        let verdict = policy.decide("tool", effects.clone(), "/w".as_ref());
+        assert_eq!(verdict.decision(), decision, "{category}");
+        let yolo = Policy::new(Mode::Yolo).decide("tool", effects, "/w".as_ref());
+        let expected = if category == "secrets" { Decision::Deny } else { Decision::Allow };
+        assert_eq!(yolo.decision(), expected, "{category} in yolo");
+    }
+}
+
+/// Once, session, project, always; and a "no" can be remembered as well. All of it outlives the program.
+#[tokio::test]
+async fn hygge_scopes_reach_as_far_as_they_say() {
+    // The same session, another session: where the answer counts. In another workspace the same words are another call.
+    for (scope, counts) in [
+        (Scope::Once, [false, false, false]),
+        (Scope::Session, [true, false, false]),
+        (Scope::Project, [true, true, false]),
+        (Scope::Always, [true, true, false]),
+    ] {
+        for allowed in [true, false] {
+            let ground = Ground::new();
+            let answer = match (allowed, scope) {
+                (true, Scope::Once) => Answer::Allow,
+                (true, scope) => Answer::AllowFor(scope),
+                (false, Scope::Once) => Answer::Deny("no".into()),
+                (false, scope) => Answer::DenyFor(scope, "no".into()),
+            };
+            let input = json!({"command": "touch made"});
+            let first = ground.open(Says::new(answer));
+            call(&first, &session("s"), "bash", input.clone()).await;
+            drop(first);
+            for ((workspace, id), counts) in
+                [("work", "s"), ("work", "t"), ("other", "t")].into_iter().zip(counts)
+            {
+                let other =
+                    Says::new(if allowed { Answer::Deny("asked".into()) } else { Answer::Allow });
+                let windlass = ground.builder(workspace).approver(other.clone()).build().unwrap();
+                call(&windlass, &session(id), "bash", input.clone()).await;
+                assert_eq!(
+                    other.count(),
+                    usize::from(!counts),
+                    "{scope} {allowed} {workspace} {id}"
+                );
+            }
+        }
+    }
+}
+
+/// Kept outside of the repository, for the person alone.
+#[tokio::test]
+async fn hygge_approvals_are_kept_outside_the_repository() {
+    let ground = Ground::new();
+    let windlass = ground.open(Says::new(Answer::AllowFor(Scope::Always)));
+    call(&windlass, &session("s"), "write", write("a")).await;
+    let kept = ground.path("state/approvals.json");
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
+    let names: Vec<_> = fs::read_dir(ground.path("work"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["a"], "nothing of ours is in the workspace");
+    // Nor can a tool change what is kept.
+    let forge = json!({"path": kept, "content": "[]"});
+    let forged = call(&windlass, &session("s"), "write", forge).await;
+    assert_eq!(forged.outcome, Outcome::Denied, "{}", text(&forged));
+}
+
+/// G2: what a repository brings along is not what a person said.
+#[tokio::test]
+async fn hygge_g2_a_repository_brings_no_approvals() {
+    let ground = Ground::new();
+    let person = Says::new(Answer::AllowFor(Scope::Always));
+    call(&ground.open(person), &session("s"), "write", write("a")).await;
+    let record = fs::read(ground.path("state/approvals.json")).unwrap();
+    fs::remove_dir_all(ground.path("state")).unwrap();
+    for name in ["approvals.json", ".windlass/approvals.json", ".hygge/permissions.json"] {
+        ground.put(&format!("work/{name}"), std::str::from_utf8(&record).unwrap());
+    }
+    let again = call(&ground.unattended(), &session("s"), "write", write("a")).await;
+    assert_eq!(again.outcome, Outcome::Denied);
+}
+
+/// G3: what was approved for one command let through what followed it.
+#[tokio::test]
+async fn hygge_g3_an_approved_command_lets_nothing_else_through() {
+    let ground = Ground::new();
+    ground.put("work/internal/main.go", "x\n");
+    let person = Says::new(Answer::AllowFor(Scope::Session));
+    let windlass = ground.open(person.clone());
+    let session = session("s");
+    let run = |command: &str| json!({"command": command});
+    call(&windlass, &session, "bash", run("sort -o out internal/main.go")).await;
+    assert_eq!(person.count(), 1);
+    for (at, command) in [
+        "sort -o out internal/main.go; touch x",
+        "sort -o out internal/main.go | sh",
+        "sort -o out internal/main.go\ntouch x",
+        "sort -o out internal/../../x",
+        "sort -o out internal/other.go",
+        "sort -o out internal/main.go ",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        call(&windlass, &session, "bash", run(command)).await;
+        assert_eq!(person.count(), at + 2, "{command}");
+    }
+}
+
+/// G4: what was approved was read as a pattern, and could break the program for good.
+#[tokio::test]
+async fn hygge_g4_what_is_approved_is_no_pattern() {
+    let ground = Ground::new();
+    let person = Says::new(Answer::AllowFor(Scope::Always));
+    let windlass = ground.open(person.clone());
+    for name in ["a*", "[id]", "{x", "b?"] {
+        assert_eq!(call(&windlass, &session("s"), "write", write(name)).await.outcome, Outcome::Ok);
+        fs::remove_file(ground.path("work").join(name)).unwrap();
+    }
+    drop(windlass);
+    // It starts again, knows what was approved, and nothing more.
+    let windlass = ground.unattended();
+    for (name, outcome) in [
+        ("a*", Outcome::Ok),
+        ("[id]", Outcome::Ok),
+        ("{x", Outcome::Ok),
+        ("abc", Outcome::Denied),
+        ("i", Outcome::Denied),
+        ("bb", Outcome::Denied),
+    ] {
+        let result = call(&windlass, &session("t"), "write", write(name)).await;
+        assert_eq!(result.outcome, outcome, "{name}: {}", text(&result));
+    }
+}
+
+/// G4: an entry that cannot be understood is passed over with a warning; the others count.
+#[tokio::test]
+async fn hygge_g4_a_broken_entry_is_passed_over() {
+    let ground = Ground::new();
+    let windlass = ground.open(Says::new(Answer::AllowFor(Scope::Always)));
+    call(&windlass, &session("s"), "write", write("a")).await;
+    drop(windlass);
+    let file = ground.path("state/approvals.json");
+    let mut all: Vec<Value> = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    all.insert(0, json!({"id": "x", "scope": "forever"}));
+    fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
+    fs::remove_file(ground.path("work/a")).unwrap();
+    let result = call(&ground.unattended(), &session("t"), "write", write("a")).await;
+    assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
+    let book = windlass::ApprovalFile::in_state(&ground.path("state"));
+    assert!(book.skipped().unwrap()[0].contains("entry 1"));
+    // A file that is no list at all allows nothing, and stops nothing.
+    fs::write(&file, "{").unwrap();
+    fs::remove_file(ground.path("work/a")).unwrap();
+    let result = call(&ground.unattended(), &session("t"), "write", write("a")).await;
+    assert_eq!(result.outcome, Outcome::Denied, "{}", text(&result));
+    let read = call(&ground.unattended(), &session("t"), "list", json!({})).await;
+    assert_eq!(read.outcome, Outcome::Ok, "{}", text(&read));
+}
+
+/// G5: the policy saw the name, the tool followed the link.
+#[tokio::test]
+async fn hygge_g5_a_link_is_judged_by_where_it_leads() {
+    let ground = Ground::new();
+    ground.put("work/.env", "KEY=1\n");
+    std::os::unix::fs::symlink(".env", ground.path("work/notes.txt")).unwrap();
+    std::os::unix::fs::symlink("..", ground.path("work/up")).unwrap();
+    let windlass = ground.builder("work").mode(Mode::Auto).build().unwrap();
+    for (tool, input) in [
+        ("read", json!({"path": "notes.txt"})),
+        ("write", write("up/escaped")),
+        ("edit", json!({"path": "notes.txt", "old_string": "1", "new_string": "2"})),
+    ] {
+        let result = call(&windlass, &session("s"), tool, input).await;
+        assert_eq!(result.outcome, Outcome::Denied, "{tool}: {}", text(&result));
+    }
+    assert!(!ground.path("escaped").exists());
+}
+
+/// G8: an approval for one session counted in all of them, and one file opened its directory.
+#[tokio::test]
+async fn hygge_g8_a_sessions_approval_stays_in_it() {
+    let ground = Ground::new();
+    let person = Says::new(Answer::AllowFor(Scope::Session));
+    let windlass = ground.open(person.clone());
+    let parent = session("s");
+    let child = parent.child(SessionId::new("child"), Predicate::All, &Overrides::default()).into();
+    call(&windlass, &parent, "write", write("d/a")).await;
+    for (session, path, asked) in
+        [(&parent, "d/a", 1), (&session("t"), "d/a", 2), (&child, "d/a", 3), (&parent, "d/b", 4)]
+    {
+        drop(fs::remove_file(ground.path("work").join(path)));
+        call(&windlass, session, "write", write(path)).await;
+        assert_eq!(person.count(), asked, "{} {path}", session.id());
+    }
+}
+
+/// G10: a question without anybody who hears it waited for ever.
+#[tokio::test]
+async fn hygge_g10_a_question_always_comes_to_an_end() {
+    let ground = Ground::new();
+    let listeners = |timeout| Approvals::Listeners { timeout };
+    let open = |approvals| {
+        ground.builder("work").configure(|engine| engine.approvals(approvals)).build().unwrap()
+    };
+    let unheard = open(listeners(Duration::from_hours(1)));
+    let result = call(&unheard, &session("s"), "write", write("a")).await;
+    assert!(text(&result).contains("nobody is listening"), "{}", text(&result));
+    let slow = open(listeners(Duration::from_millis(50)));
+    let _hears = slow.subscribe();
+    let result = call(&slow, &session("s"), "write", write("a")).await;
+    assert!(text(&result).contains("no answer within"), "{}", text(&result));
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(slow.approvals().unwrap().is_empty(), "no question stays open");
+}
