@@ -395,8 +395,7 @@ impl Policy {
         let Effect::Exec(command) = effect else {
             return self.strictest(|rule| rule.matches(effect, workspace) || names_tool(rule));
         };
-        let of_command =
-            command::strictest(self.rules.iter(), command, |part| self.lets_pass(part));
+        let of_command = command::strictest(&self.rules, command, |part| self.lets_pass(part));
         let of_tool = self.strictest(names_tool);
         of_tool.into_iter().chain(of_command).max_by_key(|(decision, _)| *decision)
     }
@@ -409,7 +408,7 @@ impl Policy {
         workspace: &Path,
     ) -> Option<(Decision, String)> {
         let (Effect::Write(at) | Effect::Delete(at)) = effect else { return None };
-        let rule = command::allows_change(self.rules.iter(), effects, at)?;
+        let rule = command::allows_change(&self.rules, effects, at)?;
         at.path.starts_with(workspace).then_some((Decision::Allow, rule))
     }
 
@@ -420,7 +419,7 @@ impl Policy {
 
     fn open_parts(&self, effect: &Effect) -> Vec<usize> {
         let Effect::Exec(command) = effect else { return Vec::new() };
-        command::open_parts(self.rules.iter(), command, |part| self.lets_pass(part))
+        command::open_parts(&self.rules, command, |part| self.lets_pass(part))
     }
 
     /// The first rule that may deny a command that is not understood.

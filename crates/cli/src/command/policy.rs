@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use serde_json::json;
-use windlass_core::{Decision, ToolCall};
+use serde_json::{Value, json};
+use windlass_core::{Decision, Effect, ToolCall, Verdict};
 
 use super::block_on;
 use crate::options::{Global, PolicyCommand, PolicyWhat};
@@ -25,10 +25,7 @@ fn explain(global: &Global, tool: String, input: &str) -> Result<ExitCode> {
         anyhow::Ok(windlass.explain(&session, ToolCall::new(tool, input)).await)
     })??;
     let answer = match explained {
-        Ok(verdict) => json!({
-            "decision": verdict.decision(), "rule": verdict.rule(),
-            "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
-        }),
+        Ok(verdict) => explained_verdict(&verdict),
         // What an `.aiexclude` hides is denied before the policy is asked.
         Err(error) if error.code() == "denied" => {
             json!({"decision": Decision::Deny, "rule": error.message().text, "effects": []})
@@ -37,6 +34,28 @@ fn explain(global: &Global, tool: String, input: &str) -> Result<ExitCode> {
     };
     terminal::print_json(&answer)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was decided, and of a command what was understood.
+fn explained_verdict(verdict: &Verdict) -> Value {
+    let mut answer = json!({
+        "decision": verdict.decision(), "rule": verdict.rule(),
+        "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
+    });
+    if let Some(because) = verdict.because() {
+        answer["because"] = because.into();
+    }
+    let commands = verdict.effects().iter().find_map(|effect| match effect {
+        Effect::Exec(command) => Some(command),
+        _ => None,
+    });
+    if let Some(command) = commands {
+        answer["commands"] = json!(command.commands);
+        if let Some(why) = &command.unclear {
+            answer["why"] = why.as_str().into();
+        }
+    }
+    answer
 }
 
 fn show(global: &Global) -> Result<ExitCode> {

@@ -9,8 +9,8 @@ use super::{Decision, Rule, decision_word};
 use crate::{CommandLine, Effect, Effects, OnlyReads, PathPattern, SimpleCommand};
 
 /// The strictest that rules say about a command, and which one; `None` where they leave a part of it open.
-pub(super) fn strictest<'r>(
-    rules: impl Iterator<Item = &'r (Decision, Rule)> + Clone,
+pub(super) fn strictest(
+    rules: &[(Decision, Rule)],
     command: &CommandLine,
     passes: impl Fn(&SimpleCommand) -> bool,
 ) -> Option<(Decision, String)> {
@@ -18,7 +18,7 @@ pub(super) fn strictest<'r>(
     let mut strict = None;
     let mut open = command.unclear.is_some() || command.commands.is_empty();
     for part in &command.commands {
-        match of_part(rules.clone(), part) {
+        match of_part(rules, part) {
             Some((Decision::Allow, rule)) => {
                 allowed.get_or_insert((Decision::Allow, rule));
             }
@@ -39,34 +39,32 @@ pub(super) fn strictest<'r>(
 }
 
 /// The strictest that rules say about one part of a command.
-fn of_part<'r>(
-    rules: impl Iterator<Item = &'r (Decision, Rule)>,
-    part: &SimpleCommand,
-) -> Option<(Decision, String)> {
+fn of_part(rules: &[(Decision, Rule)], part: &SimpleCommand) -> Option<(Decision, String)> {
     let applies = |(decision, rule): &&(Decision, Rule)| match decision {
         Decision::Allow => rule.covers(part),
         Decision::Ask | Decision::Deny => rule.binds(part),
     };
     rules
+        .iter()
         .filter(applies)
         .max_by_key(|(decision, _)| *decision)
         .map(|(decision, rule)| (*decision, format!("{} {rule}", decision_word(*decision))))
 }
 
 /// The parts that no rule allows and that do not pass by themselves.
-pub(super) fn open_parts<'r>(
-    rules: impl Iterator<Item = &'r (Decision, Rule)> + Clone,
+pub(super) fn open_parts(
+    rules: &[(Decision, Rule)],
     command: &CommandLine,
     passes: impl Fn(&SimpleCommand) -> bool,
 ) -> Vec<usize> {
-    let is_open = |part: &SimpleCommand| of_part(rules.clone(), part).is_none() && !passes(part);
+    let is_open = |part: &SimpleCommand| of_part(rules, part).is_none() && !passes(part);
     let parts = command.commands.iter().enumerate();
     parts.filter(|(_, part)| is_open(part)).map(|(at, _)| at).collect()
 }
 
 /// The rule that allows a command which by its own words makes this very change; what the shell writes is no part of that.
-pub(super) fn allows_change<'r>(
-    rules: impl Iterator<Item = &'r (Decision, Rule)> + Clone,
+pub(super) fn allows_change(
+    rules: &[(Decision, Rule)],
     effects: &Effects,
     change: &PathPattern,
 ) -> Option<String> {
@@ -76,9 +74,8 @@ pub(super) fn allows_change<'r>(
             return None;
         }
         let mut makers = command.commands.iter().filter(|part| part.changes.contains(change));
-        let first = of_part(rules.clone(), makers.next()?)?;
-        let all =
-            makers.all(|part| matches!(of_part(rules.clone(), part), Some((Decision::Allow, _))));
+        let first = of_part(rules, makers.next()?)?;
+        let all = makers.all(|part| matches!(of_part(rules, part), Some((Decision::Allow, _))));
         (first.0 == Decision::Allow && all).then_some(first.1)
     })
 }

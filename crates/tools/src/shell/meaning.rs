@@ -284,7 +284,7 @@ impl Meaning<'_> {
                 self.add(&named, found, places);
             }
             Unwrapped::Command { from, is_part } => {
-                self.wrapped(&named, from, is_part, found, places, more)
+                self.wrapped(&named, from, is_part, found, places, more);
             }
             Unwrapped::Script { .. } if more.words => {
                 self.unclear("a script is given words that are not known");
@@ -356,6 +356,11 @@ impl Meaning<'_> {
         programs::look(words, &mut found);
         if let Some(why) = found.unclear.take() {
             self.unclear(why);
+        }
+        for (at, word) in words.iter().enumerate() {
+            if word.pattern.is_some() && could_be_hidden(&word.text) {
+                found.risk(at, "could be a hidden file");
+            }
         }
         let name = words.first().map_or("", |word| word.text.as_str());
         if more.words {
@@ -433,6 +438,12 @@ fn quoted(path: PathBuf) -> PathBuf {
         std::borrow::Cow::Borrowed(_) => path,
         std::borrow::Cow::Owned(quoted) => PathBuf::from(quoted),
     }
+}
+
+/// Whether a pattern could mean a file such as `.env`: a star alone does not.
+fn could_be_hidden(pattern: &str) -> bool {
+    let is_hidden = |part: &str| part.starts_with('.') && part.contains(['*', '?', '[']);
+    pattern.split('/').any(is_hidden)
 }
 
 /// Files that hold nothing of anybody.

@@ -457,8 +457,9 @@ fn is_assignment(raw: &[u8]) -> bool {
     let name = raw.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     let begins = raw.first().is_some_and(|byte| !byte.is_ascii_digit()) && name > 0;
     let rest = raw.get(name..).unwrap_or_default();
-    begins && (rest.starts_with(b"=") || rest.starts_with(b"+=") || rest.starts_with(b"["))
-        || (begins && rest.starts_with(b"\\\n"))
+    // Where a line is joined, what follows is not looked at.
+    let marks: [&[u8]; 4] = [b"=", b"+=", b"[", b"\\\n"];
+    begins && marks.iter().any(|mark| rest.starts_with(mark))
 }
 
 /// Words that the shell would not take for the name of a program.
