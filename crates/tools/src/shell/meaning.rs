@@ -5,12 +5,15 @@
 //! `cd a &&` only in `a`, behind `cd a;` in `a` or where it was. What is done in one of several directories is done in all of them, for all
 //! that is known.
 
+mod places;
+
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
     CommandLine, OnlyReads, PathPattern, SimpleCommand, normalize, program_name, quote,
 };
 
+use self::places::{After, Places, union};
 use super::found::{Found, Touch};
 use super::programs;
 use super::reader::{self, Script};
@@ -37,34 +40,6 @@ pub(crate) struct Understood {
 pub(crate) struct Place<'p> {
     pub(crate) workspace: &'p Path,
     pub(crate) directory: &'p Path,
-}
-
-/// The directories in which a command may find itself.
-type Places = Vec<PathBuf>;
-
-/// The directories after a success, and after a failure.
-struct After {
-    success: Places,
-    failure: Places,
-}
-
-impl After {
-    fn either(places: Places) -> Self {
-        Self { success: places.clone(), failure: places }
-    }
-
-    fn any(self) -> Places {
-        union(self.success, self.failure)
-    }
-}
-
-fn union(mut one: Places, other: Places) -> Places {
-    for place in other {
-        if !one.contains(&place) {
-            one.push(place);
-        }
-    }
-    one
 }
 
 /// Finds out what a text does.
