@@ -19,6 +19,7 @@ mod change;
 mod engine;
 mod mcp;
 mod measure;
+mod policy;
 mod process;
 mod read;
 mod search;
@@ -37,6 +38,7 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group { rows: start::ROWS, measure: start::measure },
     Group { rows: engine::ROWS, measure: engine::measure },
+    Group { rows: policy::ROWS, measure: policy::measure },
     Group { rows: change::ROWS, measure: change::measure },
     Group { rows: process::ROWS, measure: process::measure },
     Group { rows: search::SMALL_ROWS, measure: search::measure_small },

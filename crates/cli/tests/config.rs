@@ -58,6 +58,17 @@ fn policy_explains_without_running() {
         explain(&["--mode", "yolo"], "write", json!({"path": ".git/hooks/x", "content": ""}))["decision"],
         "ask"
     );
+    let answer =
+        explain(&["--allow", "exec find"], "bash", json!({"command": "ls; find . -delete"}));
+    assert_eq!(answer["decision"], "ask");
+    assert_eq!(answer["commands"][0], json!({"words": ["ls"], "only_reads": "always"}));
+    assert_eq!(
+        answer["commands"][1]["risks"],
+        json!([{"word": 2, "why": "removes what it finds"}])
+    );
+    assert_eq!(answer["because"], "`-delete` in `find . -delete` removes what it finds");
+    let answer = explain(&[], "bash", json!({"command": "echo $x"}));
+    assert_eq!(answer["why"], "it expands a variable (at column 6)");
     assert!(!home.workspace().join("a").exists());
     assert!(!home.state().join("journal.db").exists(), "explaining is not recorded");
 }

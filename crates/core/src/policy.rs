@@ -500,7 +500,15 @@ impl Policy {
         let of_command =
             command::strictest(self.in_force(situation), command, |part| self.lets_pass(part));
         let of_tool = self.ruled(situation, names_tool);
-        of_tool.into_iter().chain(of_command).max_by_key(|(decision, _)| *decision)
+        // A part that no rule speaks of may be denied by the mode where another only asks.
+        let is_open =
+            || command.unclear.is_some() || !self.open_parts(effect, situation).is_empty();
+        let of_mode = of_command
+            .as_ref()
+            .filter(|_| of_tool.is_none() && is_open())
+            .map(|_| (self.by_mode(effect, workspace), self.by_name()));
+        let all = of_mode.into_iter().chain(of_tool).chain(of_command);
+        all.max_by_key(|(decision, _)| *decision)
     }
 
     /// A change that a command makes by its own words is allowed with the command, if it is made in the workspace.
@@ -611,7 +619,7 @@ fn decision_word(decision: Decision) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CommandLine, PathPattern};
+    use crate::{CommandLine, OnlyReads, PathPattern};
 
     fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
         let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
@@ -687,6 +695,38 @@ mod tests {
             (Policy::new(Mode::Deny).deny(rule("exec rm")), Decision::Deny, "mode deny"),
         ] {
             check(&policy, "bash", &opaque, decision, by);
+        }
+    }
+
+    #[test]
+    fn every_part_of_a_command_counts() {
+        use Decision::{Allow, Ask, Deny};
+        let rule = |text: &str| text.parse::<Rule>().expect("a rule");
+        let part = |words: &str| SimpleCommand::new(words.split(' '));
+        let reads = part("ls").reading(OnlyReads::Always);
+        let risky = part("find . -delete").risk(2, "removes files");
+        for (parts, rules, [ask, auto, plan]) in [
+            (vec![reads.clone()], vec![], [Allow, Allow, Allow]),
+            (vec![reads.clone(), part("make")], vec![], [Ask, Allow, Deny]),
+            (vec![reads.clone(), part("make")], vec![(Allow, "exec make")], [Allow; 3]),
+            (vec![part("a"), part("b")], vec![(Allow, "exec a"), (Allow, "exec b")], [Allow; 3]),
+            (vec![part("a"), part("b")], vec![(Allow, "exec a")], [Ask, Allow, Deny]),
+            (vec![part("a"), part("b")], vec![(Ask, "exec a")], [Ask, Ask, Deny]),
+            (vec![part("a"), part("b")], vec![(Ask, "exec a"), (Allow, "exec b")], [Ask; 3]),
+            (vec![part("a"), part("b")], vec![(Allow, "exec a"), (Deny, "exec b")], [Deny; 3]),
+            (vec![reads], vec![(Deny, "exec ls")], [Deny; 3]),
+            (vec![risky.clone()], vec![(Allow, "exec find")], [Ask, Allow, Deny]),
+            (vec![risky.clone()], vec![(Allow, "exec find . -delete")], [Allow; 3]),
+            (vec![risky], vec![(Deny, "exec find")], [Deny; 3]),
+        ] {
+            let effect = Effect::Exec(CommandLine::understood("text", parts));
+            for (mode, wanted) in [(Mode::Ask, ask), (Mode::Auto, auto), (Mode::Plan, plan)] {
+                let policy = rules.iter().fold(Policy::new(mode), |policy, (decision, text)| {
+                    policy.with(*decision, rule(text))
+                });
+                let verdict = policy.decide("t", Effects::from(effect.clone()), Path::new("/w"));
+                assert_eq!(verdict.decision(), wanted, "{effect:?} {rules:?} in {mode}");
+            }
         }
     }
 

@@ -23,13 +23,13 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-fn samples(printed: &Value, key: &str) -> Result<Samples> {
+pub(super) fn samples(printed: &Value, key: &str) -> Result<Samples> {
     let values = printed.get(key).and_then(Value::as_array);
-    let values = values.with_context(|| format!("engine_overhead printed no `{key}`"))?;
+    let values = values.with_context(|| format!("no `{key}` was printed"))?;
     Ok(Samples::new(values.iter().filter_map(Value::as_f64).collect()))
 }
 
-fn row(name: &'static str, ours: Samples, limit: f64) -> Row {
+pub(super) fn row(name: &'static str, ours: Samples, limit: f64) -> Row {
     Row { name, unit: Unit::Seconds, ours, peer: None, target: Target::AtMost(limit) }
 }
 

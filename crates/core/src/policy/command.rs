@@ -9,7 +9,8 @@ use super::ruling::deciding;
 use super::{Decision, Ruling};
 use crate::{CommandLine, Effect, Effects, OnlyReads, PathPattern, SimpleCommand};
 
-/// The strictest that rules say about a command, and which one; `None` where they leave a part of it open.
+/// The strictest that rules say about a command, and which one; `None` where they do not cover all of it. What asks or denies counts
+/// although another part is open: then the mode may be stricter still.
 pub(super) fn strictest<'r>(
     rules: impl Iterator<Item = &'r Ruling> + Clone,
     command: &CommandLine,
@@ -31,12 +32,7 @@ pub(super) fn strictest<'r>(
             None => open |= !passes(part),
         }
     }
-    match strict {
-        Some((Decision::Deny, _)) => strict,
-        // Where a part is open, the mode may be stricter than a rule that asks.
-        Some(_) if !open => strict,
-        _ => allowed.filter(|_| !open),
-    }
+    strict.or(allowed.filter(|_| !open))
 }
 
 /// The strictest that rules say about one part of a command.

@@ -36,7 +36,7 @@ fn check(policy: &Policy, effect: &Effect) {
     } else {
         let other_mode = policy.clone().with_mode(Mode::Yolo);
         let helps = match remedy.as_str() {
-            "another --mode would allow it" => {
+            text if text.starts_with("another --mode would allow it") => {
                 decide(&other_mode, effect).decision() == Decision::Allow
             }
             _ => {

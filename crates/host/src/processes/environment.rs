@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use windlass_core::{NetworkAccess, ProcessRequest};
+use windlass_core::{Access, NetworkAccess, ProcessRequest};
 
 use super::LocalProcesses;
 use crate::proxy::Proxy;
@@ -27,8 +27,10 @@ impl LocalProcesses {
         };
         set("PATH".as_ref(), USUAL_PATH.as_ref());
         for (name, value) in std::env::vars_os() {
-            if self.is_inherited(&name) {
-                set(&name, &value);
+            match name.to_str() {
+                Some("PATH") => set(&name, &self.search_path(&value, request.access)),
+                _ if self.is_inherited(&name) => set(&name, &value),
+                _ => {}
             }
         }
         if is_confined {
@@ -58,6 +60,16 @@ impl LocalProcesses {
             set(name.as_ref(), value.as_ref());
         }
         variables.into_iter().map(|(name, value)| joined(&name, &value)).collect()
+    }
+
+    /// Where programs are looked for: never in the present directory, whatever that is. What may only look was allowed because of
+    /// what the programs of the system are known to do, so it finds none that lies in the workspace.
+    fn search_path(&self, path: &OsStr, access: Access) -> OsString {
+        let only_looks = access == Access::Read;
+        let kept = std::env::split_paths(path).filter(|directory| {
+            directory.is_absolute() && !(only_looks && directory.starts_with(&self.workspace))
+        });
+        std::env::join_paths(kept).unwrap_or_else(|_| USUAL_PATH.into())
     }
 
     fn is_inherited(&self, name: &OsStr) -> bool {

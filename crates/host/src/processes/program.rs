@@ -24,7 +24,7 @@ pub(super) fn find(
                 Some(shell) => shell.to_owned(),
                 None => named("bash".as_ref(), workspace)?,
             };
-            Ok((shell, vec!["bash".into(), "-c".into(), text.into()]))
+            Ok((shell, vec!["bash".into(), "-c".into(), "--".into(), text.into()]))
         }
         Program::Words(words) => {
             let Some(first) = words.first() else {

@@ -5,12 +5,15 @@
 //! `cd a &&` only in `a`, behind `cd a;` in `a` or where it was. What is done in one of several directories is done in all of them, for all
 //! that is known.
 
+mod places;
+
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
     CommandLine, OnlyReads, PathPattern, SimpleCommand, normalize, program_name, quote,
 };
 
+use self::places::{After, Places, union};
 use super::found::{Found, Touch};
 use super::programs;
 use super::reader::{self, Script};
@@ -37,34 +40,6 @@ pub(crate) struct Understood {
 pub(crate) struct Place<'p> {
     pub(crate) workspace: &'p Path,
     pub(crate) directory: &'p Path,
-}
-
-/// The directories in which a command may find itself.
-type Places = Vec<PathBuf>;
-
-/// The directories after a success, and after a failure.
-struct After {
-    success: Places,
-    failure: Places,
-}
-
-impl After {
-    fn either(places: Places) -> Self {
-        Self { success: places.clone(), failure: places }
-    }
-
-    fn any(self) -> Places {
-        union(self.success, self.failure)
-    }
-}
-
-fn union(mut one: Places, other: Places) -> Places {
-    for place in other {
-        if !one.contains(&place) {
-            one.push(place);
-        }
-    }
-    one
 }
 
 /// Finds out what a text does.
@@ -284,7 +259,7 @@ impl Meaning<'_> {
                 self.add(&named, found, places);
             }
             Unwrapped::Command { from, is_part } => {
-                self.wrapped(&named, from, is_part, found, places, more)
+                self.wrapped(&named, from, is_part, found, places, more);
             }
             Unwrapped::Script { .. } if more.words => {
                 self.unclear("a script is given words that are not known");
@@ -356,6 +331,11 @@ impl Meaning<'_> {
         programs::look(words, &mut found);
         if let Some(why) = found.unclear.take() {
             self.unclear(why);
+        }
+        for (at, word) in words.iter().enumerate() {
+            if word.pattern.is_some() && could_be_hidden(&word.text) {
+                found.risk(at, "could be a hidden file");
+            }
         }
         let name = words.first().map_or("", |word| word.text.as_str());
         if more.words {
@@ -433,6 +413,12 @@ fn quoted(path: PathBuf) -> PathBuf {
         std::borrow::Cow::Borrowed(_) => path,
         std::borrow::Cow::Owned(quoted) => PathBuf::from(quoted),
     }
+}
+
+/// Whether a pattern could mean a file such as `.env`: a star alone does not.
+fn could_be_hidden(pattern: &str) -> bool {
+    let is_hidden = |part: &str| part.starts_with('.') && part.contains(['*', '?', '[']);
+    pattern.split('/').any(is_hidden)
 }
 
 /// Files that hold nothing of anybody.

@@ -9,11 +9,10 @@
 //! would join what is read apart here, so the reader stops there.
 
 mod heredoc;
+mod redirect;
 mod word;
 
-use super::syntax::{
-    AndOr, Body, Command, Connector, List, Pipeline, Redirect, RedirectKind, Word,
-};
+use super::syntax::{AndOr, Body, Command, Connector, List, Pipeline, Word};
 
 /// The longest text that is read.
 const LONGEST: usize = 64 * 1024;
@@ -388,68 +387,6 @@ impl Reader<'_> {
         command.body = Body::Simple(words);
         (!is_nothing || self.unclear.is_some()).then_some(command)
     }
-
-    /// Takes a redirection, if one is next.
-    fn redirect(&mut self, command: &mut Command) -> bool {
-        let begin = self.at;
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
-        }
-        let is_numbered = self.at > begin;
-        let Some(operator) = self.redirect_operator(is_numbered) else {
-            self.at = begin;
-            return false;
-        };
-        self.take(operator);
-        self.skip_blanks();
-        if matches!(operator, "<<" | "<<-") {
-            self.delimiter(operator == "<<-");
-            return true;
-        }
-        let from = self.at;
-        let Some(target) = self.word(&mut command.inside) else {
-            self.stop("a redirection leads nowhere");
-            return true;
-        };
-        if target.pattern.is_some() {
-            self.at = from;
-            self.stop("a redirection leads to a pattern");
-            return true;
-        }
-        let kind = match operator {
-            "<<<" => return true,
-            "<" => RedirectKind::Read,
-            "<&" | ">&" if is_descriptor(&target) => return true,
-            "<&" => {
-                self.stop("a redirection leads to no descriptor");
-                return true;
-            }
-            _ => RedirectKind::Write,
-        };
-        command.redirects.push(Redirect { kind, target });
-        true
-    }
-
-    fn redirect_operator(&mut self, is_numbered: bool) -> Option<&'static str> {
-        const OPERATORS: &[&str] =
-            &["<<<", "<<-", "<<", "<>", "<&", "<", ">>", ">&", ">|", ">", "&>>", "&>"];
-        let found = OPERATORS.iter().find(|operator| self.begins_with(operator)).copied()?;
-        if is_numbered && found.starts_with('&') {
-            return None;
-        }
-        // `<(…)` and `>(…)`.
-        if self.peek_at(found.len()) == Some(b'(') {
-            self.stop("it uses what a command prints as a file");
-            return None;
-        }
-        Some(found)
-    }
-}
-
-/// `2`, `-` or `2-`.
-fn is_descriptor(word: &Word) -> bool {
-    let digits = word.text.strip_suffix('-').unwrap_or(&word.text);
-    !word.is_open && digits.bytes().all(|byte| byte.is_ascii_digit()) && !word.text.is_empty()
 }
 
 /// Whether a word, as written, sets a variable: `a=`, `a+=`, `a[…]=`.
@@ -457,8 +394,9 @@ fn is_assignment(raw: &[u8]) -> bool {
     let name = raw.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     let begins = raw.first().is_some_and(|byte| !byte.is_ascii_digit()) && name > 0;
     let rest = raw.get(name..).unwrap_or_default();
-    begins && (rest.starts_with(b"=") || rest.starts_with(b"+=") || rest.starts_with(b"["))
-        || (begins && rest.starts_with(b"\\\n"))
+    // Where a line is joined, what follows is not looked at.
+    let marks: [&[u8]; 4] = [b"=", b"+=", b"[", b"\\\n"];
+    begins && marks.iter().any(|mark| rest.starts_with(mark))
 }
 
 /// Words that the shell would not take for the name of a program.

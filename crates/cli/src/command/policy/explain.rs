@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use serde_json::json;
-use windlass_core::{Decision, ToolCall};
+use serde_json::{Value, json};
+use windlass::Windlass;
+use windlass_core::{Decision, Effect, ToolCall, Verdict};
 
 use crate::command::block_on;
 use crate::options::Global;
@@ -16,14 +17,7 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
     let answer = block_on(async {
         let Setup { windlass, session } = Setup::open(global, Journal::Unneeded)?;
         match windlass.explain(&session, ToolCall::new(tool, input)).await {
-            Ok(verdict) => {
-                let remedy = (verdict.decision() != Decision::Allow).then(|| verdict.remedy());
-                Ok(json!({
-                    "decision": verdict.decision(), "rule": verdict.rule(),
-                    "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
-                    "risk": windlass.risk(verdict.effects()), "remedy": remedy.flatten(),
-                }))
-            }
+            Ok(verdict) => Ok(explained(&windlass, &verdict)),
             // What an `.aiexclude` hides is denied before the policy is asked.
             Err(error) if error.code() == "denied" => {
                 let message = error.message();
@@ -37,4 +31,28 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
     })??;
     terminal::print_json(&answer)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What was decided and why, and of a command what was understood.
+fn explained(windlass: &Windlass, verdict: &Verdict) -> Value {
+    let remedy = (verdict.decision() != Decision::Allow).then(|| verdict.remedy());
+    let mut answer = json!({
+        "decision": verdict.decision(), "rule": verdict.rule(),
+        "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "risk": windlass.risk(verdict.effects()), "remedy": remedy.flatten(),
+    });
+    if let Some(because) = verdict.because() {
+        answer["because"] = because.into();
+    }
+    let command = verdict.effects().iter().find_map(|effect| match effect {
+        Effect::Exec(command) => Some(command),
+        _ => None,
+    });
+    if let Some(command) = command {
+        answer["commands"] = json!(command.commands);
+        if let Some(why) = &command.unclear {
+            answer["why"] = why.as_str().into();
+        }
+    }
+    answer
 }

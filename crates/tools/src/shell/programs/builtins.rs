@@ -49,7 +49,7 @@ pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     match program.text.as_str() {
         name if CHANGE_THE_SHELL.contains(&name) => {
-            found.unclear(format!("`{name}` changes the shell itself"))
+            found.unclear(format!("`{name}` changes the shell itself"));
         }
         "set" => set(arguments, found),
         "test" | "[" => test(words, found),
@@ -57,7 +57,7 @@ pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
         "date" => date(words, found),
         "env" if arguments.is_empty() => found.reads(OnlyReads::Always),
         "command" | "builtin" | "exec" if arguments.is_empty() => {
-            found.unclear("it changes the shell itself")
+            found.unclear("it changes the shell itself");
         }
         _ => return false,
     }

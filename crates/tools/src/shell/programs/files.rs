@@ -21,12 +21,16 @@ fn operands(words: &[Word]) -> Vec<&Word> {
 
 /// `rm`, `rmdir`, `unlink`, `shred`.
 pub(super) fn remove(words: &[Word], found: &mut Found) {
-    operands(words).into_iter().for_each(|word| found.delete(word));
+    for word in operands(words) {
+        found.delete(word);
+    }
 }
 
 /// `mkdir`, `touch`, `tee`, `truncate`, `mkfifo`.
 pub(super) fn create(words: &[Word], found: &mut Found) {
-    operands(words).into_iter().for_each(|word| found.write(word));
+    for word in operands(words) {
+        found.write(word);
+    }
 }
 
 /// `chmod`, `chown`, `chgrp`: the first word is no file.

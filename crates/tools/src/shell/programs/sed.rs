@@ -109,39 +109,39 @@ fn ends(rest: &str) -> Option<&str> {
     (rest.is_empty() || rest.starts_with(['\n', ';', '}'])).then_some(rest)
 }
 
-/// None, one or two addresses: numbers, `$`, `/…/`, steps.
+/// Passes over none, one or two addresses: numbers, `$`, `/…/`, steps.
 fn addresses(text: &str) -> Option<&str> {
-    let Some(mut rest) = address(text)? else { return Some(text) };
-    rest = rest.trim_start_matches([' ', '\t']);
+    let rest = address(text)?;
+    if rest.len() == text.len() {
+        return Some(text);
+    }
+    let rest = rest.trim_start_matches([' ', '\t']);
     let Some(second) = rest.strip_prefix(',') else { return Some(rest) };
     let second = second.trim_start_matches([' ', '\t']);
     match second.strip_prefix(['+', '~']) {
-        Some(number) => Some(number.trim_start_matches(|c: char| c.is_ascii_digit())),
-        None => address(second)?,
+        Some(number) => Some(digits(number)),
+        None => address(second).filter(|behind| behind.len() < second.len()),
     }
 }
 
-/// Passes over an address: `None` if it is not understood, `Some(None)` if there is none.
-fn address(text: &str) -> Option<Option<&str>> {
-    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    if digits.len() < text.len() {
-        let step = digits.strip_prefix('~');
-        return Some(Some(
-            step.map_or(digits, |step| step.trim_start_matches(|c: char| c.is_ascii_digit())),
-        ));
+/// Passes over an address, if there is one; `None` if it is not understood.
+fn address(text: &str) -> Option<&str> {
+    let behind_number = digits(text);
+    if behind_number.len() < text.len() {
+        return Some(behind_number.strip_prefix('~').map_or(behind_number, digits));
     }
     if let Some(rest) = text.strip_prefix('$') {
-        return Some(Some(rest));
+        return Some(rest);
     }
     match text.strip_prefix('/') {
-        Some(pattern) => {
-            let rest = behind(pattern, '/')?;
-            Some(Some(rest.trim_start_matches(['I', 'M'])))
-        }
+        Some(pattern) => Some(behind(pattern, '/')?.trim_start_matches(['I', 'M'])),
         // `\cREGEXc` is left to people.
-        None if text.starts_with('\\') => None,
-        None => Some(None),
+        None => (!text.starts_with('\\')).then_some(text),
     }
+}
+
+fn digits(text: &str) -> &str {
+    text.trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
 fn substitution(text: &str) -> Option<&str> {

@@ -165,12 +165,9 @@ impl Reader<'_> {
     fn dollar(&mut self, word: &mut Word, inside: &mut Vec<List>, is_quoted: bool) {
         let next = self.peek_at(1);
         let is_itself = match next {
-            None | Some(b' ' | b'\t' | b'\n' | b'|' | b')' | b';' | b'&' | b'<' | b'>') => true,
-            Some(b'/' | b'.' | b',' | b':' | b'%' | b'^' | b']' | b'}' | b'=' | b'+' | b'~') => {
-                true
-            }
+            None => true,
             Some(b'"') => is_quoted,
-            _ => false,
+            Some(byte) => b" \t\n|);&<>/.,:%^]}=+~".contains(&byte),
         };
         if is_itself {
             word.text.push('$');
@@ -181,7 +178,7 @@ impl Reader<'_> {
         match next {
             Some(b'(') if self.peek_at(2) == Some(b'(') => self.stop("it calculates"),
             Some(b'(') if !self.waiting.is_empty() => {
-                self.stop("a command lies before a here-document")
+                self.stop("a command lies before a here-document");
             }
             Some(b'(') => {
                 self.note("it runs a command to make a word");

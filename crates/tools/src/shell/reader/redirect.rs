@@ -1,0 +1,69 @@
+//! Redirections: a file, a descriptor or a text in place of what a command reads or prints.
+
+use super::Reader;
+use crate::shell::syntax::{Command, Redirect, RedirectKind, Word};
+
+impl Reader<'_> {
+    /// Takes a redirection, if one is next.
+    pub(super) fn redirect(&mut self, command: &mut Command) -> bool {
+        let begin = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        let is_numbered = self.at > begin;
+        let Some(operator) = self.redirect_operator(is_numbered) else {
+            self.at = begin;
+            return false;
+        };
+        self.take(operator);
+        self.skip_blanks();
+        if matches!(operator, "<<" | "<<-") {
+            self.delimiter(operator == "<<-");
+            return true;
+        }
+        let from = self.at;
+        let Some(target) = self.word(&mut command.inside) else {
+            self.stop("a redirection leads nowhere");
+            return true;
+        };
+        if target.pattern.is_some() {
+            self.at = from;
+            self.stop("a redirection leads to a pattern");
+            return true;
+        }
+        let kind = match operator {
+            "<<<" => return true,
+            "<" => RedirectKind::Read,
+            "<&" | ">&" if is_descriptor(&target) => return true,
+            ">&" if !is_numbered => RedirectKind::Write,
+            "<&" | ">&" => {
+                self.stop("a redirection leads to no descriptor");
+                return true;
+            }
+            _ => RedirectKind::Write,
+        };
+        command.redirects.push(Redirect { kind, target });
+        true
+    }
+
+    fn redirect_operator(&mut self, is_numbered: bool) -> Option<&'static str> {
+        const OPERATORS: &[&str] =
+            &["<<<", "<<-", "<<", "<>", "<&", "<", ">>", ">&", ">|", ">", "&>>", "&>"];
+        let found = OPERATORS.iter().find(|operator| self.begins_with(operator)).copied()?;
+        if is_numbered && found.starts_with('&') {
+            return None;
+        }
+        // `<(…)` and `>(…)`.
+        if self.peek_at(found.len()) == Some(b'(') {
+            self.stop("it uses what a command prints as a file");
+            return None;
+        }
+        Some(found)
+    }
+}
+
+/// `2`, `-` or `2-`.
+fn is_descriptor(word: &Word) -> bool {
+    let digits = word.text.strip_suffix('-').unwrap_or(&word.text);
+    !word.is_open && digits.bytes().all(|byte| byte.is_ascii_digit()) && !word.text.is_empty()
+}
