@@ -234,12 +234,12 @@ impl Engine {
     /// # Ok::<(), windlass_core::ToolError>(())
     /// ```
     pub fn approvals(&self) -> Result<Vec<Approval>, ToolError> {
-        self.0.broker.book().list().map_err(unreadable)
+        self.0.broker.book().list().map_err(|why| unreadable(&why))
     }
 
     /// Forgets a question or a remembered answer; `false` if there is none of that name.
     pub fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
-        self.0.broker.book().remove(id).map_err(unreadable)
+        self.0.broker.book().remove(id).map_err(|why| unreadable(&why))
     }
 
     /// Makes the call that a question was about, once it has been answered: without asking the model again. A "no" comes back as a
@@ -445,7 +445,7 @@ async fn unless_stopped<T>(
     }
 }
 
-fn unreadable(why: String) -> ToolError {
+fn unreadable(why: &str) -> ToolError {
     ToolError::host_failed(format!("the record of approvals cannot be used: {why}"))
 }
 

@@ -31,6 +31,7 @@ pub use grant::Grant;
 pub use hard_denies::HardDenies;
 pub use risk::RiskLevel;
 pub use rule::{Resource, Rule, RuleError};
+use ruling::InForce;
 pub use ruling::{Layer, Ruling};
 pub use situation::Situation;
 pub(crate) use situation::source;
@@ -542,23 +543,19 @@ impl Policy {
             ruling.decision == Decision::Deny
                 && matches!(ruling.rule.resource(), Resource::Exec { .. })
         };
-        self.in_force(situation).find(denies).map(ToString::to_string)
+        self.in_force(situation).iter().find(denies).map(ToString::to_string)
     }
 
-    fn in_force(&self, situation: &Situation) -> impl Iterator<Item = &Ruling> + Clone {
-        let now = situation.now;
-        self.rules.iter().filter(move |ruling| ruling.holds(now))
+    fn in_force(&self, situation: &Situation) -> InForce<'_> {
+        InForce { rulings: &self.rules, now: situation.now }
     }
 
-    /// The rule that decides among those that apply: one that denies, wherever it stands; else one of the last layer, and there the
-    /// strictest.
     fn ruled(
         &self,
         situation: &Situation,
         applies: impl Fn(&Rule) -> bool,
     ) -> Option<(Decision, String)> {
-        let applying = self.in_force(situation).filter(|ruling| applies(&ruling.rule));
-        ruling::deciding(applying).map(|ruling| (ruling.decision, ruling.told()))
+        self.in_force(situation).deciding(|ruling| applies(&ruling.rule))
     }
 
     /// The mode as the one that decided.

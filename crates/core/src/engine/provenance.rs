@@ -24,7 +24,9 @@ pub(super) fn mark(call: &Call, output: &mut Output) {
         text.insert_str(0, &before);
     }
     if let Some(Content::Text { text }) = output.content.iter_mut().rfind(text) {
-        let line = if text.ends_with('\n') { "" } else { "\n" };
-        text.push_str(&format!("{line}[«end of {id}»]"));
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.extend(["[«end of ", id.as_str(), "»]"]);
     }
 }

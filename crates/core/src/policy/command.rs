@@ -5,14 +5,14 @@
 //! do nothing but read where the mode lets that pass. A rule covers a part only if its own words reach past every word with which
 //! the program does more than its name says.
 
-use super::ruling::deciding;
-use super::{Decision, Ruling};
+use super::Decision;
+use super::ruling::InForce;
 use crate::{CommandLine, Effect, Effects, OnlyReads, PathPattern, SimpleCommand};
 
 /// The strictest that rules say about a command, and which one; `None` where they do not cover all of it. What asks or denies counts
 /// although another part is open: then the mode may be stricter still.
-pub(super) fn strictest<'r>(
-    rules: impl Iterator<Item = &'r Ruling> + Clone,
+pub(super) fn strictest(
+    rules: InForce<'_>,
     command: &CommandLine,
     passes: impl Fn(&SimpleCommand) -> bool,
 ) -> Option<(Decision, String)> {
@@ -20,7 +20,7 @@ pub(super) fn strictest<'r>(
     let mut strict = None;
     let mut open = command.unclear.is_some() || command.commands.is_empty();
     for part in &command.commands {
-        match of_part(rules.clone(), part) {
+        match of_part(rules, part) {
             Some((Decision::Allow, rule)) => {
                 allowed.get_or_insert((Decision::Allow, rule));
             }
@@ -36,31 +36,27 @@ pub(super) fn strictest<'r>(
 }
 
 /// The strictest that rules say about one part of a command.
-fn of_part<'r>(
-    rules: impl Iterator<Item = &'r Ruling>,
-    part: &SimpleCommand,
-) -> Option<(Decision, String)> {
-    let applies = |ruling: &&Ruling| match ruling.decision {
+fn of_part(rules: InForce<'_>, part: &SimpleCommand) -> Option<(Decision, String)> {
+    rules.deciding(|ruling| match ruling.decision {
         Decision::Allow => ruling.rule.covers(part),
         Decision::Ask | Decision::Deny => ruling.rule.binds(part),
-    };
-    deciding(rules.filter(applies)).map(|ruling| (ruling.decision, ruling.told()))
+    })
 }
 
 /// The parts that no rule allows and that do not pass by themselves.
-pub(super) fn open_parts<'r>(
-    rules: impl Iterator<Item = &'r Ruling> + Clone,
+pub(super) fn open_parts(
+    rules: InForce<'_>,
     command: &CommandLine,
     passes: impl Fn(&SimpleCommand) -> bool,
 ) -> Vec<usize> {
-    let is_open = |part: &SimpleCommand| of_part(rules.clone(), part).is_none() && !passes(part);
+    let is_open = |part: &SimpleCommand| of_part(rules, part).is_none() && !passes(part);
     let parts = command.commands.iter().enumerate();
     parts.filter(|(_, part)| is_open(part)).map(|(at, _)| at).collect()
 }
 
 /// The rule that allows a command which by its own words makes this very change; what the shell writes is no part of that.
-pub(super) fn allows_change<'r>(
-    rules: impl Iterator<Item = &'r Ruling> + Clone,
+pub(super) fn allows_change(
+    rules: InForce<'_>,
     effects: &Effects,
     change: &PathPattern,
 ) -> Option<String> {
@@ -70,9 +66,8 @@ pub(super) fn allows_change<'r>(
             return None;
         }
         let mut makers = command.commands.iter().filter(|part| part.changes.contains(change));
-        let first = of_part(rules.clone(), makers.next()?)?;
-        let all =
-            makers.all(|part| matches!(of_part(rules.clone(), part), Some((Decision::Allow, _))));
+        let first = of_part(rules, makers.next()?)?;
+        let all = makers.all(|part| matches!(of_part(rules, part), Some((Decision::Allow, _))));
         (first.0 == Decision::Allow && all).then_some(first.1)
     })
 }

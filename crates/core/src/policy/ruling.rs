@@ -118,10 +118,26 @@ impl Ruling {
     }
 }
 
-/// The one that decides among rules that all apply: one that denies, wherever it stands; else one of the last layer, and there the
-/// strictest.
-pub(super) fn deciding<'r>(rulings: impl Iterator<Item = &'r Ruling>) -> Option<&'r Ruling> {
-    rulings.max_by_key(|ruling| (ruling.decision == Decision::Deny, ruling.layer, ruling.decision))
+/// The rules that have not ended.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InForce<'a> {
+    pub(super) rulings: &'a [Ruling],
+    pub(super) now: Option<SystemTime>,
+}
+
+impl<'a> InForce<'a> {
+    pub(super) fn iter(self) -> impl Iterator<Item = &'a Ruling> {
+        self.rulings.iter().filter(move |ruling| ruling.holds(self.now))
+    }
+
+    /// The one that decides among those that apply: one that denies, wherever it stands; else one of the last layer, and there the
+    /// strictest.
+    pub(super) fn deciding(self, applies: impl Fn(&Ruling) -> bool) -> Option<(Decision, String)> {
+        self.iter()
+            .filter(|ruling| applies(ruling))
+            .max_by_key(|ruling| (ruling.decision == Decision::Deny, ruling.layer, ruling.decision))
+            .map(|ruling| (ruling.decision, ruling.told()))
+    }
 }
 
 impl fmt::Display for Ruling {

@@ -228,10 +228,9 @@ impl Jail {
                 .filter_map(|pattern| pattern.path.strip_prefix(workspace).ok().map(Path::to_owned))
                 .collect();
             for name in made {
-                assert!(
-                    foreseen.contains(&name),
-                    "{text:?} made {name:?}, not one of {foreseen:?}"
-                );
+                let is_foreseen = foreseen.contains(&name);
+                let name = name.display();
+                assert!(is_foreseen, "{text:?} made {name}, not one of {foreseen:?}");
             }
         }
     }
