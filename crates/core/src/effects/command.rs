@@ -51,6 +51,9 @@ pub struct SimpleCommand {
     /// The words with which it does more than its name says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<Risk>,
+    /// Programs whose work it does by these words, so that whoever denies them denies this too: `find -delete` is `rm`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub acts_as: Vec<Cow<'static, str>>,
     /// The files that its words say it reads.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<PathPattern>,
@@ -144,6 +147,7 @@ impl SimpleCommand {
             words: words.into_iter().map(Into::into).collect(),
             only_reads: OnlyReads::No,
             risks: Vec::new(),
+            acts_as: Vec::new(),
             reads: Vec::new(),
             changes: Vec::new(),
         }

@@ -188,13 +188,23 @@ impl Rule {
         }
     }
 
-    /// Whether it is about commands, and this one begins with its words (or is just them).
+    /// Whether it is about commands, and this one begins with its words (or is just them), or does the work of the program that it
+    /// names.
     pub fn binds(&self, simple: &SimpleCommand) -> bool {
+        let acts_as = match &self.resource {
+            Resource::Exec { words, .. } => matches!(words.as_slice(), [program]
+                if simple.acts_as.iter().any(|other| other == program)),
+            _ => false,
+        };
+        acts_as || self.spells(simple)
+    }
+
+    fn spells(&self, simple: &SimpleCommand) -> bool {
         let Resource::Exec { words, exact } = &self.resource else { return false };
         simple.words.starts_with(words) && (!exact || simple.words.len() == words.len())
     }
 
-    /// Whether it says all that this command does: it [binds](Rule::binds) it, and its words reach past every risk.
+    /// Whether it says all that this command does: the command begins with its words, and they reach past every risk.
     ///
     /// ```
     /// use windlass_core::{Rule, SimpleCommand};
@@ -204,7 +214,7 @@ impl Rule {
     /// ```
     pub fn covers(&self, simple: &SimpleCommand) -> bool {
         let Resource::Exec { words, .. } = &self.resource else { return false };
-        self.binds(simple) && simple.is_within(words.len())
+        self.spells(simple) && simple.is_within(words.len())
     }
 }
 

@@ -12,6 +12,8 @@ pub(super) struct Found {
     /// As what it is known, if there were no risks.
     pub(super) only_reads: OnlyReads,
     pub(super) risks: Vec<Risk>,
+    /// Programs whose work it does.
+    pub(super) acts_as: Vec<&'static str>,
     pub(super) touches: Vec<(Touch, PathPattern)>,
     /// What it runs itself.
     pub(super) runs: Vec<Run>,

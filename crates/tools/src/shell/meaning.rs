@@ -360,6 +360,7 @@ impl Meaning<'_> {
         let mut command = SimpleCommand::new(literal.map(|word| word.text.as_str()));
         command.only_reads = if found.risks.is_empty() { found.only_reads } else { OnlyReads::No };
         command.risks = found.risks;
+        command.acts_as = found.acts_as.into_iter().map(Into::into).collect();
         for (touch, pattern) in found.touches {
             if pattern.path.to_str().is_some_and(is_device) {
                 continue;

@@ -36,6 +36,9 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
         "for i in a; do rm $i; done",
         "! rm x",
         "{ rm x; } >f",
+        "find . -delete",
+        "git clean -fd",
+        "unlink x",
     ] {
         for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
             let verdict = explain(&place, policy(mode, &rules), command).await;

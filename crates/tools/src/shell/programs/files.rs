@@ -21,6 +21,10 @@ fn operands(words: &[Word]) -> Vec<&Word> {
 
 /// `rm`, `rmdir`, `unlink`, `shred`.
 pub(super) fn remove(words: &[Word], found: &mut Found) {
+    // What removes nothing but empty directories is another thing.
+    if words.first().is_some_and(|program| program.text != "rmdir") {
+        found.acts_as.push("rm");
+    }
     for word in operands(words) {
         found.delete(word);
     }

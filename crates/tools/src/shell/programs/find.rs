@@ -113,6 +113,7 @@ pub(super) fn find(words: &[Word], found: &mut Found) {
             "-exec" | "-execdir" | "-ok" | "-okdir" => runs(words, at, found),
             "-delete" => {
                 found.risk(at, "removes what it finds");
+                found.acts_as.push("rm");
                 1
             }
             "-fprint" | "-fprint0" | "-fls" | "-fprintf" => {

@@ -233,6 +233,9 @@ fn changes(words: &[Word], at: usize, found: &mut Found) {
             found.risk(index, "could become an option");
         }
     }
+    if matches!(name, "rm" | "clean") {
+        found.acts_as.push("rm");
+    }
     let second = words.get(at + 1).map_or("", |word| word.text.as_str());
     match (name, second) {
         ("bisect", "run") | ("submodule", "foreach") => {
