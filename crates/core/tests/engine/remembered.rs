@@ -205,7 +205,11 @@ async fn a_sub_agent_is_named() {
     });
     let child = setup
         .session
-        .child(SessionId::new("s2"), windlass_core::Predicate::All, &Default::default())
+        .child(
+            SessionId::new("s2"),
+            windlass_core::Predicate::All,
+            &windlass_core::Overrides::default(),
+        )
         .with_agent("reviewer");
     setup.engine.call(&Arc::new(child), deploy("a")).await;
     let expected = format!("agent reviewer, 1 below session {} (low)", setup.session.id());
