@@ -230,7 +230,8 @@ impl Jail {
             for name in made {
                 assert!(
                     foreseen.contains(&name),
-                    "{text:?} made {name:?}, not one of {foreseen:?}"
+                    "{text:?} made {}, not one of {foreseen:?}",
+                    name.display()
                 );
             }
         }
