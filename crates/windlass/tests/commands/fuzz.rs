@@ -81,7 +81,7 @@ const TRICKS: &[&str] = &[
     " >|x",
     " 2>&1",
     " >&2",
-    " </dev/null",
+    " </dev/null ",
     " <<<x",
     " <<'E'\nx $(a)\nE\n",
     " <<E\nx\nE\n",
