@@ -81,7 +81,7 @@ const TRICKS: &[&str] = &[
     " >|x",
     " 2>&1",
     " >&2",
-    " </dev/null",
+    " </dev/null ",
     " <<<x",
     " <<'E'\nx $(a)\nE\n",
     " <<E\nx\nE\n",
@@ -228,9 +228,11 @@ impl Jail {
                 .filter_map(|pattern| pattern.path.strip_prefix(workspace).ok().map(Path::to_owned))
                 .collect();
             for name in made {
-                let is_foreseen = foreseen.contains(&name);
-                let name = name.display();
-                assert!(is_foreseen, "{text:?} made {name}, not one of {foreseen:?}");
+                assert!(
+                    foreseen.contains(&name),
+                    "{text:?} made {}, not one of {foreseen:?}",
+                    name.display()
+                );
             }
         }
     }
