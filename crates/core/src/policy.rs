@@ -8,6 +8,7 @@ mod book;
 mod broker;
 mod grant;
 mod hard_denies;
+mod hidden;
 mod protected;
 mod remedy;
 mod risk;
