@@ -221,7 +221,7 @@ pub(crate) fn config(global: &Global, workspace: &Path, state: &Path) -> Result<
 
 /// What the workspace says, if a person trusts it.
 fn add_workspace(config: &mut Config, workspace: &Path, state: &Path) -> Result<()> {
-    let (acting, warnings) = trust::acting(workspace)?;
+    let (acting, warnings) = trust::acting(workspace);
     if acting.is_empty() {
         return Ok(());
     }

@@ -4,15 +4,18 @@
 //! or a file less asks for trust again.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use windlass::CommandFile;
+use windlass_core::quote;
 
 /// What a workspace says about how we work.
 const CONFIG: &str = ".windlass/config.toml";
+/// A larger file is no configuration.
+const LARGEST: u64 = 1 << 20;
 /// Where its command tools are.
 const TOOLS: &str = ".windlass/tools";
 
@@ -38,20 +41,32 @@ impl Acting {
 }
 
 /// Everything in a workspace that could act, and what is to be said of what could not be read.
-pub(crate) fn acting(workspace: &Path) -> Result<(Vec<Acting>, Vec<String>)> {
+pub(crate) fn acting(workspace: &Path) -> (Vec<Acting>, Vec<String>) {
     let mut found = Vec::new();
     let path = workspace.join(CONFIG);
-    match std::fs::read_to_string(&path) {
+    let (tools, mut warnings) = windlass::command_files(&workspace.join(TOOLS));
+    match read(&path) {
         Ok(text) => found.push(Acting { role: Role::Config, path, text }),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", path.display()));
-        }
+        // What a workspace has there is no reason not to work in it.
+        Err(error) => warnings.push(format!("cannot read {}: {error}", quote::path(&path))),
     }
-    let (tools, warnings) = windlass::command_files(&workspace.join(TOOLS));
     let tool = |CommandFile { path, text }| Acting { role: Role::CommandTool, path, text };
     found.extend(tools.into_iter().map(tool));
-    Ok((found, warnings))
+    (found, warnings)
+}
+
+/// A file of moderate size. A pipe would keep us waiting for whoever writes to it, a device for ever.
+fn read(path: &Path) -> std::io::Result<String> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a file"));
+    }
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST {
+        return Err(std::io::Error::other(format!("it is larger than {} KiB", LARGEST >> 10)));
+    }
+    Ok(text)
 }
 
 /// Whether a person has trusted exactly this.
@@ -113,7 +128,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let (state, workspace) = (folder.path().join("state"), folder.path().join("w"));
         std::fs::create_dir_all(workspace.join(".windlass")).expect("a folder");
-        let acting = |workspace: &Path| acting(workspace).expect("readable").0;
+        let acting = |workspace: &Path| acting(workspace).0;
         std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"").expect("a file");
         let before = acting(&workspace);
         assert_eq!(before.len(), 1);

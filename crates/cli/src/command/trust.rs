@@ -16,7 +16,7 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
         None => setup::workspace(global)?,
     };
     let state = setup::state(global)?;
-    let (acting, warnings) = trust::acting(&workspace)?;
+    let (acting, warnings) = trust::acting(&workspace);
     trust::trust(&state, &workspace, &acting)?;
     for warning in &warnings {
         terminal::note(global, warning);
