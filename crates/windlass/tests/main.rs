@@ -12,6 +12,7 @@
 mod approvals;
 mod builder;
 mod command_tools;
+mod incidents;
 mod seeds;
 mod support;
 mod undo;
