@@ -11,6 +11,8 @@ mod call;
 mod command_tools;
 mod concurrency;
 mod config;
+mod doors;
+mod incidents;
 mod journal;
 mod kill;
 mod mcp;
