@@ -13,7 +13,15 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        Self::inside(tempfile::tempdir().expect("a folder"))
+    }
+
+    /// Where confined programs see it: they have a `/tmp` of their own.
+    pub(crate) fn in_sight() -> Self {
+        Self::inside(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"))
+    }
+
+    fn inside(folder: TempDir) -> Self {
         for name in ["work", "home"] {
             std::fs::create_dir(folder.path().join(name)).expect("a folder");
         }
@@ -22,13 +30,16 @@ impl Home {
 
     /// With these files in the workspace.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
-        let home = Self::new();
+        Self::new().having(files)
+    }
+
+    pub(crate) fn having(self, files: &[(&str, &str)]) -> Self {
         for (name, content) in files {
-            let path = home.workspace().join(name);
+            let path = self.workspace().join(name);
             std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
             std::fs::write(path, content).expect("a file");
         }
-        home
+        self
     }
 
     pub(crate) fn workspace(&self) -> PathBuf {

@@ -20,9 +20,8 @@ use crate::proposals::Overlay;
 use crate::secrets::Stream;
 use crate::sync::Lock;
 use crate::{
-    CallId, Effect, Event, Files, Fingerprint, Grant, HardDenies, History, Host, Outputs,
-    Overrides, Policy, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId,
-    WalkReport,
+    CallId, Effect, Event, Files, Fingerprint, Grant, History, Host, Outputs, Overrides, Policy,
+    ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId, WalkReport,
 };
 
 pub use self::files::{FilesDoor, WalkSettings};
@@ -68,7 +67,6 @@ pub(crate) struct Inner {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) history: Arc<dyn History>,
     pub(crate) outputs: Arc<dyn Outputs>,
-    pub(crate) hard_denies: Arc<HardDenies>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) broker: Arc<Broker>,
     /// The arguments as they may be shown.

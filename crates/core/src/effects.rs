@@ -11,6 +11,8 @@ use std::path::{Component, Path, PathBuf};
 pub use command::{CommandLine, OnlyReads, Risk, SimpleCommand, program_name};
 use serde::{Deserialize, Serialize};
 
+use crate::quote::visible;
+
 /// One thing that a call wants to do.
 ///
 /// ```
@@ -304,12 +306,16 @@ impl fmt::Display for Effect {
                     Reach::Tree => f.write_str("/**"),
                 }
             }
-            Self::Exec(command) => write!(f, "{name} {}", crate::quote::visible(&command.text)),
-            Self::Net { origin, method } => write!(f, "{name} {method} {origin}"),
+            Self::Exec(command) => write!(f, "{name} {}", visible(&command.text)),
+            Self::Net { origin, method } => {
+                write!(f, "{name} {} {}", visible(method), visible(origin))
+            }
             Self::Ask => f.write_str(name),
-            Self::Mcp { server, tool } => write!(f, "{name} {server}/{tool}"),
+            Self::Mcp { server, tool } => {
+                write!(f, "{name} {}/{}", visible(server), visible(tool))
+            }
             Self::Secret(what) | Self::Agent(what) | Self::Plugin(what) | Self::State(what) => {
-                write!(f, "{name} {what}")
+                write!(f, "{name} {}", visible(what))
             }
         }
     }

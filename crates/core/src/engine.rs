@@ -299,6 +299,8 @@ impl Engine {
     /// Replaces the policy for calls that begin from now on.
     pub fn set_policy(&self, policy: Policy) {
         *self.0.policy.lock() = Arc::new(policy);
+        // What was found when more could be seen is not an answer any more.
+        self.0.cache.clear();
     }
 
     /// How the cache has done.
@@ -462,7 +464,7 @@ fn prepare<'t>(
         session: &call.session,
         host: &*engine.host,
         history: &*engine.history,
-        hard_denies: policy.hard_denies(),
+        policy: &policy,
         overrides: &call.overrides,
     };
     let declared = prepared.effects_in(&scene)?;

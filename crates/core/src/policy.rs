@@ -9,6 +9,7 @@ mod broker;
 mod command;
 mod grant;
 mod hard_denies;
+mod hidden;
 mod protected;
 mod remedy;
 mod risk;

@@ -63,7 +63,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Characters that change what a person believes to see: C0 and C1 controls, bidirectional marks, zero-width and tag characters.
+/// Characters that change what a person believes to see: C0 and C1 controls, bidirectional marks, zero-width characters, fillers, and
+/// the plane of tags and variation selectors, in which whole texts have been hidden.
 ///
 /// ```
 /// use windlass_core::quote::is_invisible;
@@ -72,9 +73,9 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 /// ```
 pub fn is_invisible(c: char) -> bool {
     matches!(c,
-        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}')
+        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{180e}'
+        | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}'
+        | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 fn push_escaped(text: &mut String, c: char) {

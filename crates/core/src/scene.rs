@@ -8,7 +8,7 @@ use crate::commit::beside;
 use crate::snapshot::Return;
 use crate::sync::Lock;
 use crate::{
-    Effect, Effects, Entry, FileKind, HardDenies, History, Host, Overrides, PathPattern, Query,
+    Effect, Effects, Entry, FileKind, History, Host, Overrides, PathPattern, Policy, Query,
     Resolved, Session, SessionId, Shelf, Snapshot, Step, To, ToolError, UndoPlan, Visitor, Walk,
     WalkOptions, context,
 };
@@ -29,7 +29,7 @@ pub struct Scene<'a> {
     pub(crate) session: &'a Session,
     pub(crate) host: &'a dyn Host,
     pub(crate) history: &'a dyn History,
-    pub(crate) hard_denies: &'a HardDenies,
+    pub(crate) policy: &'a Policy,
     pub(crate) overrides: &'a Overrides,
 }
 
@@ -84,7 +84,8 @@ impl Scene<'_> {
             return Vec::new();
         }
         let names = Lock::default();
-        let hidden = |path: &Path| self.hard_denies.hidden_entry(path);
+        let now = self.host.clock().now();
+        let hidden = |path: &Path| self.policy.hides_entry(path, files.workspace(), now);
         let options = WalkOptions {
             max_depth: 1,
             ignore_files: false,
@@ -121,7 +122,7 @@ impl Scene<'_> {
     /// Whether no tool may see this file. What a process did to it can still be taken back.
     pub fn is_hidden(&self, path: &Path) -> bool {
         let files = self.host.files();
-        self.hard_denies.hidden(path).is_some()
+        self.policy.hides(path, files.workspace(), self.host.clock().now())
             || !matches!(files.excluded_by(&beside(files, path)), Ok(None))
     }
 }

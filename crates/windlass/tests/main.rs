@@ -14,6 +14,7 @@ mod builder;
 mod command_tools;
 mod commands;
 mod hooks;
+mod incidents;
 mod seeds;
 mod support;
 mod undo;

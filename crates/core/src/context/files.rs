@@ -57,7 +57,7 @@ impl FilesDoor<'_> {
     /// Whether no tool may see what is in this file.
     pub fn is_hidden(&self, path: &Path) -> bool {
         let files = self.cx.host.files();
-        self.cx.hard_denies.hidden(path).is_some()
+        self.cx.policy.hides(path, files.workspace(), self.cx.host.clock().now())
             || !matches!(files.excluded_by(&commit::beside(files, path)), Ok(None))
     }
 
@@ -100,7 +100,8 @@ impl FilesDoor<'_> {
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'v> + Sync + 'v),
     ) -> Result<WalkReport, ToolError> {
         let resolved = self.readable(root)?;
-        let hidden = |path: &Path| self.cx.hard_denies.hidden_entry(path);
+        let (workspace, now) = (self.workspace(), self.cx.host.clock().now());
+        let hidden = |path: &Path| self.cx.policy.hides_entry(path, workspace, now);
         let cancelled = || self.cx.cancel.is_cancelled();
         let options = WalkOptions {
             max_depth: walk.max_depth,

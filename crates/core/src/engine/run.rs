@@ -76,7 +76,6 @@ fn inner(engine: &Shared, call: &Call, resolved: Vec<(PathBuf, Resolved)>, grant
         host: engine.host.clone(),
         history: engine.history.clone(),
         outputs: engine.outputs.clone(),
-        hard_denies: engine.policy().hard_denies().clone(),
         policy: engine.policy(),
         broker: engine.broker.clone(),
         input: record::clean_input(engine, call),

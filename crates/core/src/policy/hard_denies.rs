@@ -1,10 +1,11 @@
-//! What no rule and no mode can allow: secret files, our own state, the system's own directories.
+//! What no rule and no mode can allow: secret files, our own state, the system's own directories, hosts that are not spelled as such.
 //!
 //! Looked at for every file that a tool opens, also in the middle of a search, so it works on names alone and allocates nothing.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use super::rule::host_of;
 use crate::{Effect, Reach};
 
 /// What is denied in every mode, for every tool, from every front door.
@@ -104,6 +105,8 @@ impl HardDenies {
                 }
                 self.fixed(&at.path, workspace).or_else(|| self.hidden(&at.path))
             }
+            // Whoever connects may read another host out of it than a rule does.
+            Effect::Net { origin, .. } if !is_host(host_of(origin)) => Some("no name of a host"),
             _ => None,
         }
     }
@@ -172,6 +175,17 @@ fn memory_of_a_process(path: &Path) -> Option<&'static str> {
     let inside = path.strip_prefix("/proc").ok()?;
     let name = inside.file_name()?;
     (name == "environ" || name == "mem").then_some("what a process knows")
+}
+
+/// Whether a text is a host and nothing else: a name in its ASCII form, or an address, that of the newer kind in brackets.
+fn is_host(host: &str) -> bool {
+    let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_allowed = |c: &u8| match inner {
+        Some(_) => c.is_ascii_hexdigit() || matches!(c, b':' | b'.'),
+        None => c.is_ascii_alphanumeric() || matches!(c, b'-' | b'.' | b'_'),
+    };
+    let text = inner.unwrap_or(host);
+    !text.is_empty() && text.bytes().all(|c| is_allowed(&c))
 }
 
 fn secret_name(name: &[u8]) -> Option<&'static str> {
@@ -291,6 +305,28 @@ mod tests {
             assert!(denies.denies(&Effect::Read(file(path)), workspace).is_some(), "{path}");
         }
         assert!(denies.hidden(Path::new("/proc/cpuinfo")).is_none());
+    }
+
+    #[test]
+    fn what_is_no_host_is_denied() {
+        for (origin, is_denied) in [
+            ("https://docs.rs", false),
+            ("https://docs.rs:443", false),
+            ("http://127.0.0.1:80", false),
+            ("http://[::ffff:127.0.0.1]:80", false),
+            ("https://a_b.xn--bcher-kva.example.", false),
+            ("https://", true),
+            ("https://evil\0.docs.rs", true),
+            ("https://evil/.docs.rs", true),
+            ("https://docs.rs@evil", true),
+            ("https://a.docs.rs:443@evil", true),
+            ("https://b\u{fc}cher.example", true),
+            ("http://[::1%25.docs.rs]", true),
+        ] {
+            let effect = Effect::Net { origin: origin.into(), method: "GET".into() };
+            let denied = HardDenies::default().denies(&effect, Path::new("/w"));
+            assert_eq!(denied.is_some(), is_denied, "{origin:?}");
+        }
     }
 
     #[test]

@@ -77,7 +77,7 @@ fn spelled(pattern: &PathPattern) -> String {
         Cow::Owned(quoted) => quoted,
         Cow::Borrowed(plain) => plain.chars().fold(String::new(), |mut text, c| {
             match c {
-                '*' | '?' | '[' | '{' => text.extend(['[', c, ']']),
+                '*' | '?' | '[' | '{' | '}' | '\\' => text.extend(['[', c, ']']),
                 _ => text.push(c),
             }
             text

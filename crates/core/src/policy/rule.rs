@@ -113,21 +113,26 @@ impl PathGlob {
 
     /// Whether every file of `pattern` is meant.
     fn covers(&self, pattern: &PathPattern, workspace: &Path) -> bool {
+        match pattern.reach {
+            Reach::Exact | Reach::Entry => self.covers_file(&pattern.path, workspace),
+            // A tree is covered if anything in it would be.
+            Reach::Tree => self.covers_file(&pattern.path.join("\u{1}/\u{1}"), workspace),
+        }
+    }
+
+    /// Whether this file is meant.
+    pub(super) fn covers_file(&self, path: &Path, workspace: &Path) -> bool {
         let subject = if self.absolute {
-            &pattern.path
+            path
         } else {
-            match pattern.path.strip_prefix(workspace) {
+            match path.strip_prefix(workspace) {
                 Ok(inside) => inside,
                 Err(_) => return false,
             }
         };
-        if let Some(literal) = &self.literal {
-            return subject == literal || subject.starts_with(literal);
-        }
-        match pattern.reach {
-            Reach::Exact | Reach::Entry => self.matcher.is_match(subject),
-            // A tree is covered if anything in it would be.
-            Reach::Tree => self.matcher.is_match(subject.join("\u{1}/\u{1}")),
+        match &self.literal {
+            Some(literal) => subject.starts_with(literal),
+            None => self.matcher.is_match(subject),
         }
     }
 }

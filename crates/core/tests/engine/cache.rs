@@ -162,7 +162,7 @@ async fn nothing_is_served_that_would_not_be_allowed() {
     setup.engine.set_policy(Policy::new(Mode::Auto).deny("read a".parse().unwrap()));
     assert_eq!(setup.call("read", json!({"path": "a"})).await.outcome, Outcome::Denied);
     setup.engine.set_policy(Policy::new(Mode::Auto));
-    assert_eq!(read(&setup, "a").await, "run 1");
+    assert_eq!(read(&setup, "a").await, "run 2", "another policy may let less be seen");
 }
 
 #[tokio::test]

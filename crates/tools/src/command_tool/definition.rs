@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass_core::{Kinds, nearest};
+use windlass_core::{Kinds, nearest, quote};
 
 use super::front_matter::{self, FrontMatter};
 use super::node::{Entries, Entry, Node, Place};
@@ -83,6 +83,9 @@ impl CommandDefinition {
             return Err(unknown_key(unknown));
         }
         let schema = entries.get("schema").map_or_else(|| Ok(no_parameters()), schema::of)?;
+        if let Some(node) = entries.get("schema") {
+            refuse_invisible_in(&schema, node.at)?;
+        }
         Ok(Self {
             name: name(entries)?,
             description: description(entries, &body)?,
@@ -187,6 +190,7 @@ fn description(entries: &Entries, body: &str) -> Result<String, DefinitionError>
     if text.is_empty() {
         return Err(at.wrong("`description` is missing, and nothing stands below the front matter"));
     }
+    refuse_invisible(text, at)?;
     let characters = text.chars().count();
     if characters > LONGEST_DESCRIPTION {
         return Err(at.wrong(format!(
@@ -210,6 +214,27 @@ fn refuse_nul(text: &str, at: Place) -> Result<(), DefinitionError> {
         return Ok(());
     }
     Err(at.wrong("there is a NUL character in it, which no program can be given"))
+}
+
+/// What a model would read and a person would not see is no description.
+fn refuse_invisible(text: &str, at: Place) -> Result<(), DefinitionError> {
+    let is_hidden = |c: &char| quote::is_invisible(*c) && !matches!(c, '\n' | '\t');
+    text.chars().find(is_hidden).map_or(Ok(()), |hidden| {
+        Err(at.wrong(format!("there is an invisible character in it, U+{:04X}", u32::from(hidden))))
+    })
+}
+
+/// The same for every text of a schema.
+fn refuse_invisible_in(value: &Value, at: Place) -> Result<(), DefinitionError> {
+    match value {
+        Value::String(text) => refuse_invisible(text, at),
+        Value::Array(items) => items.iter().try_for_each(|item| refuse_invisible_in(item, at)),
+        Value::Object(entries) => entries.iter().try_for_each(|(name, value)| {
+            refuse_invisible(name, at)?;
+            refuse_invisible_in(value, at)
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn env(node: &Node) -> Result<Vec<(String, String)>, DefinitionError> {

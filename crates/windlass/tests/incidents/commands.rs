@@ -1,0 +1,439 @@
+//! I-01 to I-16: commands that ran without the approval that they needed.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use windlass::{ApprovalRequest, Decision, Level, Mode, Outcome, Undo};
+
+use super::outsider::Outsider;
+use super::{asking, at_level, decided, in_mode, in_sight, shell};
+use crate::support::{Place, text};
+
+/// What is in the workspace of every command.
+const FILES: &[(&str, &str)] = &[("a", "one\ntwo\n"), ("sub/b", "three\n")];
+
+/// With these rules that allow, no attack is allowed, though each of them changes something when it runs, and every benign command
+/// is: so it is not that everything asks.
+async fn check(rules: &[&str], attacks: &[&str], benign: &[&str]) {
+    let place = asking(FILES, rules);
+    let free = Place::in_memory(&[]);
+    for attack in attacks {
+        begin_anew(&free);
+        let before = free.tree();
+        let result = free.call("bash", shell(attack)).await;
+        assert!(before != free.tree(), "{attack:?} does nothing: {}", text(&result));
+        assert_ne!(decided(&place, "bash", shell(attack)).await, Decision::Allow, "{attack:?}");
+    }
+    for command in benign {
+        assert_eq!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command:?}");
+    }
+}
+
+/// Whatever was in the workspace, now it is what every command begins with.
+fn begin_anew(place: &Place) {
+    std::fs::remove_dir_all(place.path("sub")).ok();
+    for entry in std::fs::read_dir(place.workspace()).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    for (name, content) in FILES {
+        place.put(name, content);
+    }
+}
+
+#[tokio::test]
+async fn i_01_what_follows_an_echo_is_not_allowed_with_it() {
+    check(
+        &["exec echo"],
+        &[
+            "echo hi; touch canary",
+            "echo hi && touch canary",
+            "echo hi & touch canary; wait",
+            "echo hi\ntouch canary",
+            "echo hi | tee canary",
+            "echo \"$(touch canary)\"",
+            "echo `touch canary`",
+            "echo <(touch canary); sleep 0.2",
+            "echo \"<<x\"; touch canary; echo \"x\"",
+            "echo hi #\\\ntouch canary",
+        ],
+        &["echo hi", "echo 'hi; touch canary'", "echo hi # ; touch canary"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn i_02_a_search_that_runs_programs_is_not_allowed_with_the_search() {
+    check(
+        &["exec find", "exec tar", "exec git log", "exec sort"],
+        &[
+            "find . -name a -exec touch canary ';'",
+            "find . -name a -execdir touch canary \\;",
+            "find . -name a -delete",
+            "find . -fprint canary",
+            "tar cf /dev/null a --checkpoint=1 --checkpoint-action=exec='touch canary'",
+            "tar cf canary a",
+            "sort a -o canary",
+        ],
+        &["find . -name a", "sort a"],
+    )
+    .await;
+    // These need programs and repositories that not every machine has.
+    let place = asking(FILES, &["exec rg", "exec git", "exec man", "exec sort"]);
+    for attack in [
+        "rg --pre ./evil x",
+        "rg --pre=./evil x",
+        "rg --hostname-bin=./evil --hyperlink-format='{host}' x",
+        "git -c core.pager=./evil -p log",
+        "git --exec-path=. log",
+        "git log --output=canary",
+        "git grep -O./evil x",
+        "man -P ./evil man",
+        "sort --compress-program=./evil -S 1k a",
+    ] {
+        assert_ne!(decided(&place, "bash", shell(attack)).await, Decision::Allow, "{attack}");
+    }
+    for command in ["rg x", "git log --oneline"] {
+        assert_eq!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn i_03_sed_cannot_write_or_run_without_being_asked() {
+    check(
+        &["exec sed"],
+        &[
+            "sed -n 'w canary' a",
+            "sed -n 1wcanary a",
+            "sed s/one/two/wcanary a",
+            "sed 's/one/two/gw canary' a",
+            "sed '1e touch canary' a",
+            "sed 's/.*/touch canary/e' a",
+            "sed -ne 'p;W canary' a",
+            "sed -i s/one/two/ a",
+            "sed -ibak s/one/two/ a",
+            "sed --in-place=.bak s/one/two/ a",
+            "sed --in-pl s/one/two/ a",
+            "sed -n -i p a",
+            "echo '1e touch canary' | sed -f /dev/stdin a",
+        ],
+        &["sed -n 1p a", "sed s/one/two/ a", "sed -e '1,2d' a"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn i_04_what_is_decided_on_is_what_bash_reads() {
+    check(
+        &["exec echo", "exec sort", "exec cat", "exec find"],
+        &[
+            "echo${IFS}x>canary",
+            "echo$IFS\"x\">canary",
+            "{touch,canary}",
+            "a=touch; $a canary",
+            "sort -ocanary a",
+            "sort -uocanary a",
+            "sort --outp=canary a",
+            "find . -maxdepth 0 -fls canary",
+            "t\\\nouch canary",
+            "$'\\x74ouch' canary",
+            "cat a|t'ou'ch canary",
+            "echo x >\\\ncanary",
+            "if touch canary; then echo x; fi",
+            "echo() { touch canary; }; echo x",
+        ],
+        &["sort -u a", "cat a", "e'ch'o x"],
+    )
+    .await;
+}
+
+/// A name that is looked up tells whoever answers for it as much as a connection does.
+#[tokio::test]
+async fn i_05_what_only_looks_reaches_nobody() {
+    let place = asking(FILES, &[]);
+    for command in [
+        "ping -c 1 secret.example.org",
+        "nslookup secret.example.org",
+        "dig secret.example.org",
+        "host secret.example.org",
+        "getent hosts secret.example.org",
+        "curl http://secret.example.org/",
+        "cat < /dev/tcp/127.0.0.1/80",
+    ] {
+        assert_ne!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+    }
+    let outsider = Outsider::new();
+    let port = outsider.port();
+    let attempt = format!("echo x > /dev/tcp/127.0.0.1/{port}; echo x > /dev/udp/127.0.0.1/{port}");
+    for (level, is_reached) in
+        [(Level::Workspace, false), (Level::ReadOnly, false), (Level::Off, true)]
+    {
+        let place = Place::built(FILES, |builder| builder.processes(at_level(level)));
+        place.call("bash", shell(&attempt)).await;
+        assert_eq!(outsider.was_reached(), is_reached, "sandbox {level}");
+    }
+}
+
+#[tokio::test]
+async fn i_06_a_rule_that_denies_holds_behind_any_number_of_commands() {
+    for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
+        let place = Place::built(FILES, |builder| {
+            builder.mode(mode).allow("exec echo".parse().unwrap()).deny("exec rm".parse().unwrap())
+        });
+        for count in [0, 1, 49, 50, 51, 1_000, 20_000] {
+            let command = format!("{}rm a", "echo x; ".repeat(count));
+            let decision = decided(&place, "bash", shell(&command)).await;
+            assert_ne!(decision, Decision::Allow, "behind {count} commands, mode {mode}");
+            place.refused("bash", shell(&command)).await;
+        }
+        let harmless = format!("{}echo y", "echo x; ".repeat(60));
+        assert_eq!(decided(&place, "bash", shell(&harmless)).await, Decision::Allow, "{mode}");
+    }
+}
+
+#[tokio::test]
+async fn i_07_a_redirection_is_a_write_whatever_was_allowed_before_it() {
+    check(
+        &["exec echo", "exec cat", "exec ls"],
+        &[
+            "echo x > canary",
+            "echo x >> a",
+            "echo x >| canary",
+            "echo x &> canary",
+            "echo x >& canary",
+            "ls nothing 2> canary",
+            "cat < a > canary",
+            "cat a 1<> canary; echo x > canary",
+            "> canary",
+            "{ echo x; } > canary",
+            "(echo x) > canary",
+            "cat <<< x > canary",
+        ],
+        &["echo x > /dev/null", "ls 2>&1", "cat < a"],
+    )
+    .await;
+    let place = asking(FILES, &["exec echo", "write canary"]);
+    for (command, decision) in
+        [("echo x > canary", Decision::Allow), ("echo x > other", Decision::Ask)]
+    {
+        assert_eq!(decided(&place, "bash", shell(command)).await, decision, "{command}");
+    }
+}
+
+#[tokio::test]
+async fn i_08_an_expansion_is_code() {
+    check(
+        &["exec echo", "exec printf"],
+        &[
+            "x='$(touch canary)'; echo ${x@P}",
+            "echo ${x:=$(touch canary)}",
+            "echo ${x:-`touch canary`}",
+            "x='a[$(touch canary)]'; echo ${!x}",
+            "x='a[$(touch canary)]'; echo $((x))",
+            "echo \"${x:+y}$(touch canary)\"",
+            "printf -v 'a[$(touch canary)]' x",
+        ],
+        &["echo x", "printf '%s\\n' x"],
+    )
+    .await;
+    for dynamic in ["echo ${x@P}", "echo ${x:=y}", "echo ${!x}", "echo $x", "echo $((1))"] {
+        let place = asking(FILES, &["exec echo"]);
+        assert_ne!(decided(&place, "bash", shell(dynamic)).await, Decision::Allow, "{dynamic}");
+    }
+}
+
+#[tokio::test]
+async fn i_09_a_rule_for_the_first_command_is_not_one_for_the_next() {
+    check(
+        &["exec ls", "exec git status"],
+        &[
+            "ls && touch canary",
+            "ls nothing || touch canary",
+            "ls; touch canary",
+            "ls | touch canary",
+            "ls |& touch canary",
+            "ls > canary",
+            "git status; touch canary",
+            "! git status && touch canary || touch canary",
+            "ls <<x\nx\ntouch canary",
+        ],
+        &["ls && ls", "git status -s", "ls | ls"],
+    )
+    .await;
+}
+
+/// What the parser does not understand is nobody's simple command, also where almost everything is allowed.
+#[tokio::test]
+async fn i_10_what_cannot_be_parsed_is_asked_about() {
+    let attacks = [
+        "echo $[ a[$(touch canary)0] ]",
+        "echo $(( a[$(touch canary)0] ))",
+        "x='a[$(touch canary)0]'; echo $[ x ]",
+        "[[ -v a[$(touch canary)0] ]]; echo",
+        "test -v 'a[$(touch canary)0]'; echo",
+        "let 'a[$(touch canary)0]=1'; echo",
+    ];
+    check(&["exec echo", "exec test"], &attacks, &["echo x"]).await;
+    let deny = Place::built(FILES, |builder| builder.deny("exec touch".parse().unwrap()));
+    for broken in attacks.into_iter().chain(["echo 'open", "echo \"$(", "if ls", "echo x)", "((("])
+    {
+        assert_ne!(decided(&deny, "bash", shell(broken)).await, Decision::Allow, "{broken}");
+    }
+    assert_eq!(decided(&deny, "bash", shell("echo x")).await, Decision::Allow);
+}
+
+#[tokio::test]
+async fn i_11_no_call_prepares_the_surroundings_of_the_next() {
+    let place = asking(FILES, &["exec ls"]);
+    for command in [
+        "export PATH=.:$PATH",
+        "typeset -x PAGER=./evil",
+        "declare -x BASH_ENV=./evil",
+        "alias ls='touch canary'",
+        "hash -p ./evil ls",
+        "enable -n test",
+        "PATH=. ls",
+        "LD_PRELOAD=./evil.so ls",
+        "env LD_PRELOAD=./evil.so ls",
+        "trap 'touch canary' EXIT",
+        "shopt -s expand_aliases",
+        "source ./evil",
+    ] {
+        assert_ne!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+    }
+    let free = Place::with(FILES);
+    let prepare = "export EVIL=1 BASH_ENV=$PWD/a PATH=$PWD:$PATH; cd sub; umask 0; set -f; \
+                   ls() { echo poisoned; }; export -f ls; alias cat=false; ulimit -n 10; \
+                   printenv EVIL; pwd; ls";
+    let look = "printenv EVIL BASH_ENV; pwd; umask; ls; ulimit -n; echo \"$PATH\"";
+    let before = text(&free.call("bash", shell(look)).await);
+    let inside = text(&free.ok("bash", shell(prepare)).await);
+    assert!(inside.starts_with("1\n") && inside.contains("/sub\npoisoned\n"), "{inside}");
+    assert_eq!(text(&free.call("bash", shell(look)).await), before);
+}
+
+#[tokio::test]
+async fn i_12_no_program_makes_a_tunnel() {
+    let outsider = Outsider::new();
+    let port = outsider.port();
+    let place = asking(FILES, &[]);
+    let tunnels = [
+        format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo x >&3"),
+        format!("bash -c 'echo x >& /dev/tcp/127.0.0.1/{port}'"),
+        format!("export A=1; setsid -w bash -c 'echo x > /dev/tcp/127.0.0.1/{port}'"),
+    ];
+    for (level, is_reached) in [(Level::Workspace, false), (Level::Off, true)] {
+        let free = Place::built(FILES, |builder| builder.processes(at_level(level)));
+        for tunnel in &tunnels {
+            assert_ne!(decided(&place, "bash", shell(tunnel)).await, Decision::Allow, "{tunnel}");
+            for background in [false, true] {
+                let input = json!({"command": tunnel, "background": background});
+                free.call("bash", input).await;
+                for job in free.session.all_jobs() {
+                    job.wait().await;
+                }
+                assert_eq!(outsider.was_reached(), is_reached, "sandbox {level}: {tunnel}");
+            }
+        }
+    }
+}
+
+/// Names can always be spelled in another way; what becomes of the file cannot.
+#[tokio::test]
+async fn i_13_what_denies_by_name_is_not_what_protects() {
+    let spellings = [
+        "rm a",
+        "/bin/rm a",
+        "\\rm a",
+        "r\"\"m a",
+        "command rm a",
+        "env rm a",
+        "find . -name a -delete",
+        "perl -e 'unlink \"a\"'",
+        "bash -c 'rm a'",
+        "echo cm0gYQ== | base64 -d | sh",
+        "mv a c",
+        "x=r; ${x}m a",
+    ];
+    for spelling in spellings {
+        let place = Place::with(FILES);
+        let before = place.tree();
+        place.ok("bash", shell(spelling)).await;
+        assert!(!place.path("a").exists(), "{spelling} shows nothing");
+        assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+        before.assert_is(&place.tree(), spelling);
+        let bound = Place::built(FILES, |builder| builder.deny("write a".parse().unwrap()));
+        bound.refused("bash", shell(spelling)).await;
+        let named = Place::built(FILES, |builder| builder.deny("exec rm".parse().unwrap()));
+        if spelling.contains("rm a") && !spelling.contains("${x}") {
+            assert_ne!(decided(&named, "bash", shell(spelling)).await, Decision::Allow);
+        }
+    }
+}
+
+/// Whichever way a program is started, it is in the same sandbox.
+#[tokio::test]
+async fn i_14_there_is_one_way_to_start_a_program() {
+    let tools = tempfile::tempdir().unwrap();
+    let outside = in_sight();
+    let target = outside.path().join("canary");
+    let command = format!("echo x > {}", target.display());
+    let file = format!("---\nname: mine\ncommand: {command}\n---\nTry.\n");
+    std::fs::write(tools.path().join("mine.md"), file).unwrap();
+    let ways = [
+        ("bash", shell(&command)),
+        ("bash", json!({"command": command, "pty": true})),
+        ("bash", json!({"command": command, "background": true})),
+        ("bash", json!({"command": format!("cat | {{ {command}; }}"), "stdin": "x"})),
+        ("test", json!({"command": command})),
+        ("mine", json!({})),
+    ];
+    for (level, gets_out) in [(Level::Workspace, false), (Level::Off, true)] {
+        let place = Place::built(FILES, |builder| {
+            builder.processes(at_level(level)).command_tools(tools.path())
+        });
+        for (tool, input) in &ways {
+            place.call(tool, input.clone()).await;
+            place.session.end_jobs().await;
+            assert_eq!(target.exists(), gets_out, "sandbox {level}: {tool} {input}");
+            std::fs::remove_file(&target).ok();
+        }
+    }
+}
+
+/// `i_15` is about a home directory, and runs in `cli` with one that is not a person's.
+#[tokio::test]
+async fn i_16_who_is_asked_sees_which_places_are_meant() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let hears = asked.clone();
+    let place = Place::built(&[("~/kept", "x\n")], |builder| {
+        builder.mode(Mode::Ask).approver(move |request: &ApprovalRequest| {
+            hears.lock().unwrap().push(request.effects.to_string());
+            false
+        })
+    });
+    let workspace = place.workspace();
+    for (command, meant) in [
+        ("rm -rf ./~", workspace.join("~")),
+        ("rm -rf '~'", workspace.join("~")),
+        ("rm -rf sub/..", workspace.clone()),
+    ] {
+        let result = place.call("bash", shell(command)).await;
+        assert_eq!(result.outcome, Outcome::Denied, "{command}");
+        let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));
+        assert!(shown.contains(&format!("delete {}", meant.display())), "{command}: {shown}");
+    }
+    // Unquoted it is not a directory of the workspace, and must not be told as one.
+    let result = place.call("bash", shell("rm -rf ~/nothing-here")).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));
+    assert!(!shown.contains(&format!("delete {}", workspace.join("~").display())), "{shown}");
+    for command in ["cat ~/file", "ls ~", "cat ~root/file", "cat < ~/file", "head ~+/../file"] {
+        let decision = decided(&asking(&[], &[]), "bash", shell(command)).await;
+        assert_ne!(decision, Decision::Allow, "{command}");
+    }
+    let yolo = in_mode(Mode::Yolo, &[], &[]);
+    for command in ["rm -rf .", "rm -rf ../work", &format!("rm -rf {}", yolo.workspace().display())]
+    {
+        assert_eq!(decided(&yolo, "bash", shell(command)).await, Decision::Deny, "{command}");
+    }
+}

@@ -1,0 +1,446 @@
+//! I-17 to I-33: paths that led elsewhere, sandboxes that could be left open, and work that was lost.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde_json::{Value, json};
+use windlass::{Decision, Level, Mode, Outcome, Undo};
+
+use super::{asking, at_level, decided, in_mode, in_sight, shell};
+use crate::support::{Place, text};
+
+/// Calls that would read or change what is at a path.
+fn touching(path: &str) -> Vec<(&'static str, Value)> {
+    let patch = format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch\n");
+    vec![
+        ("read", json!({"path": path})),
+        ("write", json!({"path": path, "content": "mine\n"})),
+        ("edit", json!({"path": path, "old_string": "hush", "new_string": "mine"})),
+        ("patch", json!({"patch": patch})),
+        ("grep", json!({"pattern": "hush", "path": path})),
+    ]
+}
+
+/// No call of ours gets at the file through this path: it is refused, and does not say what is in it.
+async fn out_of_reach(place: &Place, path: &str, file: &Path) {
+    for (tool, input) in touching(path) {
+        let result = place.call(tool, input).await;
+        assert_eq!(result.outcome, Outcome::Denied, "{tool} {path}: {}", text(&result));
+        assert!(!text(&result).contains("hush"), "{tool} {path}");
+        assert_eq!(fs::read_to_string(file).unwrap(), "hush\n", "{tool} {path}");
+    }
+}
+
+#[tokio::test]
+async fn i_17_a_directory_whose_name_begins_like_the_workspace_is_outside() {
+    let place = in_mode(Mode::Auto, &[], &["read .", "write ."]);
+    let evil = place.outside().join("work_evil");
+    fs::create_dir(&evil).unwrap();
+    fs::write(evil.join("file"), "hush\n").unwrap();
+    let absolute = evil.join("file").display().to_string();
+    for path in ["../work_evil/file", "./../work_evil/file", &absolute] {
+        out_of_reach(&place, path, &evil.join("file")).await;
+    }
+    let free = in_mode(Mode::Yolo, &[], &[]);
+    fs::write(free.outside().join("work_evil"), "hush\n").unwrap();
+    assert!(text(&free.ok("read", json!({"path": "../work_evil"})).await).contains("hush"));
+}
+
+#[tokio::test]
+async fn i_18_a_link_that_leads_out_is_outside() {
+    let place = in_mode(Mode::Auto, &[("d/", "")], &[]);
+    let file = place.outside().join("file");
+    fs::write(&file, "hush\n").unwrap();
+    symlink(&file, place.path("link")).unwrap();
+    symlink(place.outside(), place.path("directory")).unwrap();
+    symlink("../..", place.path("d/up")).unwrap();
+    symlink("link", place.path("twice")).unwrap();
+    for path in ["link", "directory/file", "d/up/file", "twice", "d/../link"] {
+        out_of_reach(&place, path, &file).await;
+    }
+    let found = text(&place.call("grep", json!({"pattern": "hush", "all": true})).await);
+    assert!(!found.contains("hush"), "{found}");
+}
+
+/// The same mistake as I-17, in a rule.
+#[tokio::test]
+async fn i_19_a_rule_for_a_directory_is_not_one_for_names_that_begin_alike() {
+    let files = [("docs/a", ""), ("docs_evil/a", ""), ("docs.bak", "")];
+    for rule in ["write docs", "write docs/", "write docs/**"] {
+        let place = asking(&files, &[rule]);
+        for (path, decision) in [
+            ("docs/new", Decision::Allow),
+            ("docs/deep/new", Decision::Allow),
+            ("docs_evil/new", Decision::Ask),
+            ("docs.bak", Decision::Ask),
+            ("docs/../new", Decision::Ask),
+            ("docs/../docs_evil/new", Decision::Ask),
+            ("Docs/new", Decision::Ask),
+        ] {
+            let input = json!({"path": path, "content": ""});
+            assert_eq!(decided(&place, "write", input).await, decision, "{rule}: {path}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn i_20_a_rule_that_denies_binds_the_file_whatever_it_is_called() {
+    let files = [("private/file", "hush\n"), ("open", "open\n")];
+    let place = Place::built(&files, |builder| {
+        builder.deny("read private/**".parse().unwrap()).deny("write private/**".parse().unwrap())
+    });
+    let file = place.path("private/file");
+    symlink("private/file", place.path("alias")).unwrap();
+    symlink("private", place.path("folder")).unwrap();
+    symlink(&file, place.path("absolute")).unwrap();
+    for path in ["private/file", "alias", "folder/file", "absolute", "private/../private/file"] {
+        out_of_reach(&place, path, &file).await;
+    }
+    let found = text(&place.ok("grep", json!({"pattern": "hush|open", "all": true})).await);
+    assert!(found.contains("open:1") && !found.contains("hush"), "{found}");
+    let excluded = [(".aiexclude", "hidden\n"), ("hidden", "hush\n"), (".env", "hush\n")];
+    let place = in_mode(Mode::Yolo, &excluded, &[]);
+    for hidden in ["hidden", ".env"] {
+        let link = format!("to-{hidden}");
+        symlink(hidden, place.path(&link)).unwrap();
+        out_of_reach(&place, &link, &place.path(hidden)).await;
+    }
+}
+
+#[tokio::test]
+async fn i_21_a_link_that_a_program_made_is_not_followed_out() {
+    let place = in_mode(Mode::Auto, &[("d/file", "inside\n")], &[]);
+    let file = place.outside().join("file");
+    fs::write(&file, "hush\n").unwrap();
+    let outside = place.outside().display();
+    // Nobody can tell beforehand where it leads.
+    let make = format!("o={outside}; ln -s $o/file link; rm -r d; ln -s $o d");
+    place.ok("bash", shell(&make)).await;
+    assert_eq!(fs::read_link(place.path("d")).unwrap(), place.outside(), "it shows nothing");
+    for path in ["link", "d/file"] {
+        out_of_reach(&place, path, &file).await;
+    }
+}
+
+/// The same while the link leads in and out by turns, as fast as it can be changed.
+#[tokio::test]
+async fn i_21_a_link_that_changes_meanwhile_is_not_followed_out() {
+    let place = in_mode(Mode::Auto, &[("inside/file", "inside x\n")], &[]);
+    let file = place.outside().join("file");
+    fs::write(&file, "hush x\n").unwrap();
+    let (directory, next) = (place.path("d"), place.path("next"));
+    let outside = place.outside().to_owned();
+    symlink("inside", &directory).unwrap();
+    let done = Arc::new(AtomicBool::new(false));
+    let is_done = done.clone();
+    let swapping = std::thread::spawn(move || {
+        let mut swaps = 0;
+        while !is_done.load(Ordering::Relaxed) {
+            for target in [&*outside, Path::new("inside")] {
+                symlink(target, &next).unwrap();
+                fs::rename(&next, &directory).unwrap();
+            }
+            swaps += 1;
+        }
+        swaps
+    });
+    for _ in 0..200 {
+        let read = place.call("read", json!({"path": "d/file"})).await;
+        assert!(!text(&read).contains("hush"), "{}", text(&read));
+        for (old, new) in [("x", "y"), ("y", "x")] {
+            let edit = json!({"path": "d/file", "old_string": old, "new_string": new});
+            place.call("edit", edit).await;
+        }
+    }
+    done.store(true, Ordering::Relaxed);
+    let swaps = swapping.join().unwrap();
+    assert!(swaps > 100, "only {swaps} swaps: it shows nothing");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "hush x\n");
+}
+
+#[tokio::test]
+async fn i_22_a_settings_file_that_was_absent_cannot_be_created_in_the_sandbox() {
+    let places = [
+        (".windlass/config.toml", "mkdir -p .windlass && echo x > .windlass/config.toml"),
+        (".windlass/tools/sly.md", "mkdir -p .windlass/tools; echo x > .windlass/tools/sly.md"),
+        (".mcp.json", "echo x > .mcp.json"),
+        (".mcp.json", "echo x > y; mv y .mcp.json"),
+        (".aiexclude", "ln -s /dev/null .aiexclude"),
+        (".git/hooks/pre-commit", "mkdir -p .git/hooks; echo x > .git/hooks/pre-commit"),
+        (".git/config", "mkdir .git; cp /dev/null .git/config"),
+        (".git/hooks/pre-commit", "mkdir -p g/hooks; echo x > g/hooks/pre-commit; mv g .git"),
+    ];
+    for (path, command) in places {
+        for input in [shell(command), json!({"command": command, "background": true})] {
+            let place = in_mode(Mode::Yolo, &[], &[]);
+            place.call("bash", input.clone()).await;
+            for job in place.session.all_jobs() {
+                job.wait().await;
+            }
+            place.session.end_jobs().await;
+            let is_there = place.path(path).symlink_metadata().is_ok();
+            assert!(!is_there, "{path} by {input}");
+        }
+        let free = Place::built(&[], |builder| {
+            // Without a sandbox a person who was asked is all there is.
+            builder.processes(at_level(Level::Off)).approver(|_: &_| true)
+        });
+        free.call("bash", shell(command)).await;
+        assert!(free.path(path).symlink_metadata().is_ok(), "{command} shows nothing");
+    }
+}
+
+#[tokio::test]
+async fn i_23_temporary_files_are_nobody_elses() {
+    let place = in_mode(Mode::Yolo, &[], &[]);
+    let machine = tempfile::Builder::new().prefix("windlass-i23-").tempdir_in("/tmp").unwrap();
+    let (trap, victim) = (machine.path().join("response.md"), machine.path().join("victim"));
+    fs::write(&victim, "mine\n").unwrap();
+    symlink(&victim, &trap).unwrap();
+    let write =
+        format!("mkdir -p {0}; echo x > {1}; cat {1}", machine.path().display(), trap.display());
+    assert!(text(&place.ok("bash", shell(&write)).await).contains("x\n"));
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "mine\n");
+    let free = Place::built(&[], |builder| builder.processes(at_level(Level::Off)));
+    free.ok("bash", shell(&write)).await;
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "x\n", "it shows nothing");
+    let mode = fs::metadata(place.state()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o077, 0, "somebody else can look into {}", place.state().display());
+    for entry in fs::read_dir(place.state().join("tmp")).unwrap() {
+        let entry = entry.unwrap();
+        assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0);
+        let name = entry.file_name().into_string().unwrap();
+        assert!(name.len() >= 16 && !name.contains(&std::process::id().to_string()), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn i_24_what_git_is_given_never_becomes_an_option_or_another_place() {
+    let place = in_mode(Mode::Yolo, &[("a", "one\n")], &[]);
+    let outside = place.outside().join("file");
+    fs::write(&outside, "hush\n").unwrap();
+    let prepare =
+        "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x";
+    let made = std::process::Command::new("bash")
+        .args(["-c", prepare])
+        .current_dir(place.workspace())
+        .status()
+        .unwrap();
+    assert!(made.success());
+    for input in [
+        json!({"command": "diff", "args": ["--output=canary"]}),
+        json!({"command": "diff", "args": ["--outp=canary"]}),
+        json!({"command": "log", "args": ["--output", "canary"]}),
+        json!({"command": "show", "args": ["--output=canary", "HEAD"]}),
+        json!({"command": "diff", "args": ["--no-index", "/dev/null", "../file"]}),
+        json!({"command": "diff", "args": ["--ext-diff"]}),
+        json!({"command": "log", "args": ["--git-dir=/"]}),
+        json!({"command": "log", "args": ["-c", "core.pager=touch canary"]}),
+        json!({"command": "checkout", "args": ["-"], "paths": ["../file"]}),
+        json!({"command": "add", "paths": ["../file"]}),
+        json!({"command": "add", "paths": ["../../etc/passwd"]}),
+        json!({"command": "blame", "args": ["--contents", "../file"], "paths": ["a"]}),
+        json!({"command": "commit", "message": "x", "args": ["--template=../file"]}),
+        json!({"command": "init", "args": ["/tmp/anywhere"]}),
+    ] {
+        let before = place.tree();
+        let result = place.call("git", input.clone()).await;
+        assert_ne!(result.outcome, Outcome::Ok, "{input}: {}", text(&result));
+        assert!(!text(&result).contains("hush"), "{input}");
+        before.assert_is(&place.tree(), &input.to_string());
+    }
+    place.ok("git", json!({"command": "add", "paths": ["a"]})).await;
+    assert!(text(&place.ok("git", json!({"command": "status"})).await).contains("A  a"));
+}
+
+#[tokio::test]
+async fn i_25_the_case_of_letters_protects_nothing_less() {
+    let place = in_mode(Mode::Yolo, &[(".git/HEAD", "")], &["write **", "read **"]);
+    for path in [
+        ".GIT/hooks/pre-commit",
+        ".git/HOOKS/pre-commit",
+        ".Git/Config",
+        ".Windlass/config.toml",
+        ".WINDLASS/tools/x.md",
+        ".MCP.json",
+        ".AIexclude",
+        ".ENV",
+        ".Env.local",
+        "ID_RSA",
+        "Server.PEM",
+        ".SSH/config",
+        ".Aws/credentials",
+    ] {
+        let input = json!({"path": path, "content": "x"});
+        assert_ne!(decided(&place, "write", input.clone()).await, Decision::Allow, "{path}");
+        place.refused("write", input).await;
+    }
+    let input = json!({"path": "Readme.MD", "content": "x"});
+    assert_eq!(decided(&place, "write", input).await, Decision::Allow);
+}
+
+#[tokio::test]
+async fn i_26_the_directory_that_a_model_chooses_does_not_become_writable() {
+    let outside = in_sight();
+    let input = json!({"command": "echo x > canary; pwd", "cwd": outside.path()});
+    let canary = outside.path().join("canary");
+    let auto = in_mode(Mode::Auto, &[], &[]);
+    assert_eq!(auto.call("bash", input.clone()).await.outcome, Outcome::Denied);
+    let yolo = in_mode(Mode::Yolo, &[], &[]);
+    let result = yolo.call("bash", input.clone()).await;
+    assert!(text(&result).contains(&outside.path().display().to_string()), "{}", text(&result));
+    assert!(!canary.exists(), "{}", text(&result));
+    let free = Place::built(&[], |builder| builder.processes(at_level(Level::Off)));
+    free.ok("bash", input).await;
+    assert!(canary.exists(), "it shows nothing");
+}
+
+/// A directory that could not be made, and files that were moved "into" it one over the other.
+#[tokio::test]
+async fn i_27_moves_over_each_other_are_told_and_can_be_taken_back() {
+    let files = [("a", "a\n"), ("b", "b\n"), ("c", "c\n"), ("taken", "x\n")];
+    let place = in_mode(Mode::Auto, &files, &[]);
+    let before = place.tree();
+    let result = place.call("bash", shell("mkdir taken; mv a taken; mv b taken; mv c taken")).await;
+    let said = text(&result);
+    assert!(said.contains("mkdir: cannot create directory"), "{said}");
+    for change in ["D a", "D b", "D c", "M taken"] {
+        assert!(said.contains(change), "{change} is not told: {said}");
+    }
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "what the moves destroyed");
+    let failed = place.call("bash", shell("mkdir taken")).await;
+    assert_eq!((failed.outcome, &failed.output.metadata["exit_code"]), (Outcome::Error, &json!(1)));
+    let patch = "*** Begin Patch\n*** Update File: a\n*** Move to: b\n@@\n-a\n+z\n*** End Patch\n";
+    place.refused("patch", json!({"patch": patch})).await;
+}
+
+#[tokio::test]
+async fn i_28_what_a_clean_up_removed_comes_back() {
+    let files = [
+        (".git.bak/HEAD", "ref\n"),
+        (".git.bak/objects/ab/cd", "\0\x01"),
+        (".gitignore", "*.bak\n"),
+    ];
+    let place = in_mode(Mode::Auto, &files, &[]);
+    fs::set_permissions(place.path(".git.bak/HEAD"), fs::Permissions::from_mode(0o400)).unwrap();
+    let before = place.tree();
+    let said = text(&place.ok("bash", shell("rm -rf .git.bak")).await);
+    assert!(said.contains("D .git.bak/HEAD") && !place.path(".git.bak").exists(), "{said}");
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    before.assert_is(&place.tree(), "the copy");
+}
+
+/// `i_29` is about what is kept in a home directory, and is in `cli`.
+#[tokio::test]
+async fn i_30_brackets_and_blanks_in_a_name_are_a_name() {
+    let names = ["[ab]", "a", "b", "x y", "x", "y", "*", "-rf", "$HOME", "'q'", "{a,b}"];
+    let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "text\n")).collect();
+    for name in ["[ab]", "x y", "*", "-rf", "$HOME", "'q'", "{a,b}"] {
+        let place = in_mode(Mode::Yolo, &files, &[]);
+        let patch = format!("*** Begin Patch\n*** Delete File: {name}\n*** End Patch\n");
+        place.ok("patch", json!({"patch": patch})).await;
+        for other in names {
+            assert_eq!(place.path(other).exists(), other != name, "{other} after deleting {name}");
+        }
+        // What a person is told to allow is this file and no other.
+        let asks = asking(&files, &[]);
+        let write = |path: &str| json!({"path": path, "content": "x"});
+        let call = windlass::ToolCall::new("write", write(name));
+        let verdict = asks.windlass.explain(&asks.session, call).await.unwrap();
+        let remedy = verdict.remedy().unwrap();
+        let rule = remedy.strip_prefix("to allow it: --allow '").unwrap();
+        let rule = rule.strip_suffix('\'').unwrap().replace(r"'\''", "'");
+        let rule: windlass::Rule = rule.parse().unwrap();
+        for other in names {
+            let effect = windlass::Effects::write(asks.path(other));
+            let is_meant = effect.iter().all(|effect| rule.matches(effect, &asks.workspace()));
+            assert_eq!(is_meant, other == name, "{rule} and {other}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn i_31_undo_gives_back_and_never_deletes_what_a_call_did_not_make() {
+    let place = in_mode(Mode::Auto, &[("edited", "one\n")], &[]);
+    let edit = json!({"path": "edited", "old_string": "one", "new_string": "two"});
+    place.ok("edit", edit).await;
+    assert_eq!(place.call("read", json!({"path": "absent"})).await.outcome, Outcome::Error);
+    let failing = json!({"path": "absent", "old_string": "a", "new_string": "b"});
+    assert_eq!(place.call("edit", failing).await.outcome, Outcome::Error);
+    place.put("absent", "a person's\n");
+    place.put("other", "a person's\n");
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert_eq!(
+        (place.text("edited"), place.text("absent")),
+        ("one\n".into(), "a person's\n".into())
+    );
+    assert_eq!(place.text("other"), "a person's\n");
+}
+
+#[tokio::test]
+async fn i_31_undo_of_one_session_leaves_the_work_of_another_and_of_people() {
+    let place = in_mode(Mode::Auto, &[("a", "one\n"), ("b", "one\n"), ("c", "one\n")], &[]);
+    let other = place.windlass.new_session();
+    let edit = |path: &str, new: &str| {
+        let input = json!({"path": path, "old_string": "one", "new_string": new});
+        windlass::ToolCall::new("edit", input)
+    };
+    place.windlass.call(&other, edit("b", "theirs")).await;
+    place.windlass.call(&place.session, edit("a", "mine")).await;
+    place.windlass.call(&place.session, edit("c", "mine")).await;
+    place.put("c", "much later, by a person\n");
+    let all = Undo::Session(place.session.id().clone());
+    let result = place.undo(all).await;
+    assert_ne!(result.outcome, Outcome::Ok, "{}", text(&result));
+    assert!(text(&result).contains('c'), "{}", text(&result));
+    assert_eq!(place.text("b"), "theirs\n");
+    assert_eq!(place.text("c"), "much later, by a person\n");
+}
+
+#[tokio::test]
+async fn i_32_a_file_that_changed_since_it_was_read_is_not_overwritten() {
+    let place = in_mode(Mode::Auto, &[("a", "one\n")], &[]);
+    let write = json!({"path": "a", "content": "the model's\n"});
+    assert!(place.refused("write", write.clone()).await.contains("stale"), "it was never read");
+    place.ok("read", json!({"path": "a"})).await;
+    place.put("a", "a person's\n");
+    assert!(place.refused("write", write.clone()).await.contains("stale"));
+    assert_eq!(place.text("a"), "a person's\n");
+    let edit = json!({"path": "a", "old_string": "one", "new_string": "two"});
+    place.refused("edit", edit).await;
+    place.ok("read", json!({"path": "a"})).await;
+    place.ok("write", write).await;
+    assert_eq!(place.text("a"), "the model's\n");
+}
+
+#[tokio::test]
+async fn i_33_bytes_that_were_not_edited_stay_as_they_are() {
+    let utf16: Vec<u8> =
+        "\u{feff}one\r\nold\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let utf16_after: Vec<u8> =
+        "\u{feff}one\r\nnew\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (before, after) in [
+        (b"one\r\nold\r\nend\r\n".to_vec(), b"one\r\nnew\r\nend\r\n".to_vec()),
+        (b"one\r\nold\nend\r".to_vec(), b"one\r\nnew\nend\r".to_vec()),
+        (b"\xef\xbb\xbfold\n".to_vec(), b"\xef\xbb\xbfnew\n".to_vec()),
+        (b"caf\xe9 old \xfc".to_vec(), b"caf\xe9 new \xfc".to_vec()),
+        (b"\tone  \nold".to_vec(), b"\tone  \nnew".to_vec()),
+        (b"\x0c\x1b[1m old \x7f\n\n\n".to_vec(), b"\x0c\x1b[1m new \x7f\n\n\n".to_vec()),
+        (utf16, utf16_after),
+    ] {
+        let place = in_mode(Mode::Auto, &[], &[]);
+        place.put("a", &before);
+        fs::set_permissions(place.path("a"), fs::Permissions::from_mode(0o751)).unwrap();
+        let edit = json!({"path": "a", "old_string": "old", "new_string": "new"});
+        place.ok("edit", edit).await;
+        assert_eq!(place.read("a"), after, "{}", String::from_utf8_lossy(&before));
+        let mode = fs::metadata(place.path("a")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o751);
+        place.undo(Undo::Last).await;
+        assert_eq!(place.read("a"), before);
+    }
+}

@@ -1,0 +1,126 @@
+//! I-59 to I-64, as far as one process shows them: calls that never ended, memory without end. What is about killed programs, several
+//! processes and the environment is in `cli`.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::json;
+use windlass::{Level, Outcome};
+
+use super::{at_level, shell};
+use crate::support::{Place, text};
+
+/// Long enough for the slowest machine; whoever comes here hangs.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Whether a program with this word among its own is still there, anywhere on the machine.
+fn is_alive(word: &str) -> bool {
+    let commands = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    commands
+        .into_iter()
+        .any(|words| words.split(|byte| *byte == 0).any(|one| one == word.as_bytes()))
+}
+
+/// Seconds that nobody else sleeps for.
+fn mark(which: u32) -> String {
+    format!("{}.{which}", 100_000 + std::process::id())
+}
+
+#[tokio::test]
+async fn i_59_a_grandchild_that_holds_the_pipe_holds_nobody() {
+    for (level, which) in [(Level::Workspace, 1), (Level::Off, 2)] {
+        let place = Place::built(&[], |builder| builder.processes(at_level(level)));
+        for (way, more) in ["sleep {}", "setsid sleep {}", "nohup sleep {}", "(setsid sleep {} &)"]
+            .into_iter()
+            .zip(1..)
+        {
+            let seconds = mark(which * 10 + more);
+            let command = format!("{} & echo done", way.replace("{}", &seconds));
+            let call = place.call("bash", shell(&command));
+            let result = tokio::time::timeout(PATIENCE, call).await.expect("it hangs");
+            assert_eq!(result.outcome, Outcome::Ok, "{way}: {}", text(&result));
+            assert!(text(&result).starts_with("done\n"), "{way}: {}", text(&result));
+            assert!(!is_alive(&seconds), "sandbox {level}: {way} lives on");
+        }
+    }
+}
+
+#[tokio::test]
+async fn i_59_at_the_time_limit_everything_is_gone() {
+    let place = Place::new();
+    for (way, more) in [
+        "sleep {}",
+        "setsid -w sleep {}",
+        "(setsid sleep {} &); sleep {}",
+        "trap '' TERM; sleep {}",
+    ]
+    .into_iter()
+    .zip(1..)
+    {
+        let seconds = mark(more);
+        let command = format!("echo begun; {}", way.replace("{}", &seconds));
+        let call = place.call("bash", json!({"command": command, "timeout": 0.5}));
+        let result = tokio::time::timeout(PATIENCE, call).await.expect("it hangs");
+        assert_eq!(result.outcome, Outcome::TimedOut, "{way}");
+        assert!(text(&result).starts_with("begun\n"), "{way}: {}", text(&result));
+        assert!(!is_alive(&seconds), "{way} lives on");
+    }
+}
+
+/// The most memory that this process has used so far, in kilobytes.
+fn most_memory() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn i_61_output_without_end_takes_bounded_memory() {
+    const BYTES: u64 = 250_000_000;
+    let place = Place::new();
+    place.ok("bash", shell("echo warm")).await;
+    let before = most_memory();
+    let command = format!("head -c {BYTES} /dev/zero | tr '\\0' y; echo; echo the end");
+    let result = place.ok("bash", shell(&command)).await;
+    let grown = most_memory() - before;
+    assert!(grown < 180_000, "{grown} kB for {BYTES} bytes");
+    let said = text(&result);
+    assert!(said.len() < 60_000 && said.contains("the end"), "{} bytes", said.len());
+    assert_eq!(result.output.metadata["truncated"], json!(true));
+}
+
+#[tokio::test]
+async fn i_63_what_is_no_file_keeps_nobody_waiting() {
+    let place = Place::new();
+    let make = "mkfifo pipe; ln -s pipe link; mkdir d; mkfifo d/pipe; ln -s /dev/zero zero; ln -s /dev/tty tty";
+    let made = std::process::Command::new("bash")
+        .args(["-c", make])
+        .current_dir(place.workspace())
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
+    for path in ["pipe", "link", "d/pipe", "zero", "tty", "socket", "/dev/zero", "/proc/kmsg"] {
+        for (tool, input) in [
+            ("read", json!({"path": path})),
+            ("grep", json!({"pattern": "x", "path": path})),
+            ("edit", json!({"path": path, "old_string": "a", "new_string": "b"})),
+            ("write", json!({"path": path, "content": "x"})),
+        ] {
+            let call = place.call(tool, input);
+            let result = tokio::time::timeout(PATIENCE, call);
+            let result = result.await.unwrap_or_else(|_| panic!("{tool} {path} hangs"));
+            assert_ne!(result.outcome, Outcome::TimedOut, "{tool} {path}");
+            assert!(
+                tool == "grep" || result.outcome != Outcome::Ok,
+                "{tool} {path}: {}",
+                text(&result)
+            );
+        }
+    }
+    let walk = place.call("grep", json!({"pattern": "x", "all": true}));
+    let result = tokio::time::timeout(PATIENCE, walk).await.expect("it hangs");
+    assert_ne!(result.outcome, Outcome::TimedOut);
+}
