@@ -311,10 +311,10 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_with_all_its_lines() {
-        let command = lines(300, "echo line");
+        let command = lines(300, "make line");
         let told = told_of(session(), "bash", json!({"command": command}));
         for line in 0..300 {
-            assert!(told.contains(&format!("\n    echo line {line}\n")), "line {line}");
+            assert!(told.contains(&format!("\n    make line {line}\n")), "line {line}");
         }
     }
 

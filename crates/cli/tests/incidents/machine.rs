@@ -321,7 +321,7 @@ fn i_64_no_secret_of_ours_is_in_the_environment_of_a_program() {
         ("DATABASE_URL", "postgres://key-five"),
         ("BASH_FUNC_ls%%", "() { echo key-six; }"),
     ];
-    let look = "env; printenv | cut -d= -f2; cat /proc/self/environ /proc/$PPID/environ /proc/[0-9]*/environ; ls; true";
+    let look = "env; printenv | cut -d= -f2; p=/proc; cat $p/self/environ $p/$PPID/environ $p/[0-9]*/environ; ls; true";
     let call = |look: &str, more: &[&str]| -> String {
         let input = json!({"command": look}).to_string();
         let arguments = [&["call", "bash", &input, "--mode", "auto"], more].concat();

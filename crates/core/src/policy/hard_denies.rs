@@ -100,8 +100,9 @@ impl HardDenies {
             Effect::Read(at) => self.hidden(&at.path),
             Effect::Write(at) | Effect::Delete(at) => {
                 let is_removed = matches!(effect, Effect::Delete(_)) && at.reach == Reach::Tree;
-                if is_removed && workspace.starts_with(&at.path) {
-                    return Some("the workspace itself");
+                // All of the workspace can be brought back, what it is in cannot.
+                if is_removed && workspace != at.path && workspace.starts_with(&at.path) {
+                    return Some("what the workspace is in");
                 }
                 self.fixed(&at.path, workspace).or_else(|| self.hidden(&at.path))
             }

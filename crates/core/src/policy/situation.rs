@@ -62,11 +62,17 @@ pub(crate) fn source(effects: &Effects, workspace: &std::path::Path) -> Option<S
         Effect::Net { origin, .. } => Some(origin.clone()),
         Effect::Mcp { server, tool } => Some(format!("mcp {server}/{tool}")),
         Effect::Plugin(name) => Some(format!("plugin {name}")),
-        Effect::Read(at) if !at.path.starts_with(workspace) => {
+        Effect::Read(at) if !at.path.starts_with(workspace) && !is_repository(&at.path) => {
             Some(crate::quote::path(&at.path).into_owned())
         }
         _ => None,
     })
+}
+
+/// Whether it is inside a git repository's own directory: that of a second working tree is beside the first, and what it holds came
+/// with the workspace.
+fn is_repository(path: &std::path::Path) -> bool {
+    path.components().any(|part| part.as_os_str() == ".git")
 }
 
 #[cfg(test)]
@@ -107,6 +113,7 @@ mod tests {
             (Effects::read("/w/a"), None),
             (Effects::read("/etc/hosts"), Some("/etc/hosts")),
             (Effects::write("/etc/hosts"), None),
+            (Effects::read_tree("/other/.git"), None),
             (
                 Effects::read("/w/a")
                     .and(Effect::Net { origin: "https://a".into(), method: "GET".into() }),

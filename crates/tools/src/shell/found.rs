@@ -56,18 +56,29 @@ impl Found {
     }
 
     pub(super) fn read(&mut self, word: &Word) {
-        self.touch(Touch::Read, PathPattern::file(&word.text));
+        self.touch_word(Touch::Read, word, PathPattern::file);
     }
 
     pub(super) fn read_tree(&mut self, word: &Word) {
-        self.touch(Touch::Read, PathPattern::tree(&word.text));
+        self.touch_word(Touch::Read, word, PathPattern::tree);
     }
 
     pub(super) fn write(&mut self, word: &Word) {
-        self.touch(Touch::Write, PathPattern::file(&word.text));
+        self.touch_word(Touch::Write, word, PathPattern::file);
+    }
+
+    pub(super) fn write_tree(&mut self, word: &Word) {
+        self.touch_word(Touch::Write, word, PathPattern::tree);
     }
 
     pub(super) fn delete(&mut self, word: &Word) {
-        self.touch(Touch::Delete, PathPattern::tree(&word.text));
+        self.touch_word(Touch::Delete, word, PathPattern::tree);
+    }
+
+    /// A word that expands something names no place that is known here, and must not be told as one: the line is unclear anyway.
+    fn touch_word(&mut self, touch: Touch, word: &Word, pattern: fn(String) -> PathPattern) {
+        if !word.is_open {
+            self.touch(touch, pattern(word.text.clone()));
+        }
     }
 }

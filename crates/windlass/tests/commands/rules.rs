@@ -154,7 +154,8 @@ async fn the_words_of_a_command_allow_what_it_changes_in_the_workspace() {
     let touch = (Allow, "exec touch");
     for (rules, command, wanted) in [
         (&[touch][..], "touch a", Allow),
-        (&[touch], "touch /etc/a", Ask),
+        (&[touch], "touch /srv/a", Ask),
+        (&[touch], "touch /etc/a", Deny),
         (&[touch], "touch .env", Deny),
         (&[touch], "touch a > b", Ask),
         (&[touch, (Allow, "exec echo")], "touch a; echo x > a", Ask),

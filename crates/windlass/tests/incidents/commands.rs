@@ -432,8 +432,8 @@ async fn i_16_who_is_asked_sees_which_places_are_meant() {
         assert_ne!(decision, Decision::Allow, "{command}");
     }
     let yolo = in_mode(Mode::Yolo, &[], &[]);
-    for command in ["rm -rf .", "rm -rf ../work", &format!("rm -rf {}", yolo.workspace().display())]
-    {
+    let above = format!("rm -rf {}", yolo.outside().display());
+    for command in ["rm -rf ..", "rm -rf ../../", &above, "rm -rf /"] {
         assert_eq!(decided(&yolo, "bash", shell(command)).await, Decision::Deny, "{command}");
     }
 }

@@ -78,13 +78,14 @@ fn set(arguments: &[Word], found: &mut Found) {
     found.reads(OnlyReads::Always);
 }
 
-/// `-v` and `-R` read the name of a variable, and calculate what is in its brackets.
+/// `-v` and `-R` read the name of a variable, and calculate what is in its brackets: that may run anything.
 fn test(words: &[Word], found: &mut Found) {
     found.reads(OnlyReads::Always);
-    for (at, word) in words.iter().enumerate().skip(1) {
-        if matches!(word.text.as_str(), "-v" | "-R") || word.could_be_option() {
-            found.risk(at, "reads a word as code");
-        }
+    let evaluates =
+        |word: &Word| matches!(word.text.as_str(), "-v" | "-R") || word.could_be_option();
+    if let Some(at) = words.iter().skip(1).position(evaluates) {
+        found.risk(at + 1, "reads a word as code");
+        found.unclear("a word is read as code");
     }
 }
 

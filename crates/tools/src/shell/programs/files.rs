@@ -40,7 +40,7 @@ pub(super) fn create(words: &[Word], found: &mut Found) {
 /// `chmod`, `chown`, `chgrp`: the first word is no file.
 pub(super) fn attributes(words: &[Word], found: &mut Found) {
     for word in operands(words).into_iter().skip(1) {
-        found.touch(Touch::Write, PathPattern::tree(&word.text));
+        found.write_tree(word);
     }
 }
 
@@ -64,7 +64,7 @@ pub(super) fn copy(words: &[Word], found: &mut Found) {
     if operands.len() > 1
         && let Some(to) = operands.pop()
     {
-        found.touch(Touch::Write, PathPattern::tree(&to.text));
+        found.write_tree(to);
     }
     for from in operands {
         found.read_tree(from);
