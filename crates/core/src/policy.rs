@@ -25,8 +25,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use approval::{Answer, ApprovalRequest, Approvals, Approver, Asker, FileChange};
-pub(crate) use book::subject;
 pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled};
+pub(crate) use book::{Place, subject};
 pub(crate) use broker::Broker;
 pub use grant::Grant;
 pub use hard_denies::HardDenies;

@@ -77,7 +77,7 @@ fn assignments(text: &str) -> Vec<Named> {
             return None;
         }
         let (name, value) = line.split_once('=').or_else(|| line.split_once(": "))?;
-        // `//registry.npmjs.org/:_authToken`
+        // npm puts the address of a registry before the name: `//HOST/:_authToken`.
         let name = name.trim().rsplit(':').next()?.trim_matches(['"', '\'']);
         let value = unquoted(value.trim());
         if let Some(password) = password_of(value).filter(|password| is_secret(password)) {

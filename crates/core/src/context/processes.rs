@@ -11,7 +11,7 @@ use super::Context;
 use crate::engine::{asker, situation, surroundings};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::plain::Plain;
-use crate::policy::subject;
+use crate::policy::{Place, subject};
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
@@ -322,7 +322,7 @@ impl Context {
                 &inner.tool,
                 &inner.input,
                 verdict.effects(),
-                workspace,
+                Place { workspace, directory: workspace },
                 &surroundings,
             ),
             risk: inner.policy.risk(verdict.effects(), workspace),

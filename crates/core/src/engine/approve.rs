@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Call, Ready, Shared, record, trial};
-use crate::policy::subject;
+use crate::policy::{Place, subject};
 use crate::toolbox::Slot;
 use crate::{
     ApprovalRequest, Asker, Decision, Event, Grant, Host, Overrides, Resolved, Session, Situation,
@@ -82,7 +82,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
             &call.name,
             &call.input,
             verdict.effects(),
-            &workspace.join(directory),
+            Place { workspace, directory: &workspace.join(directory) },
             &surroundings(&*engine.host),
         ),
         is_whole: input == call.input,

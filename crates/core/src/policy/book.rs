@@ -1,7 +1,8 @@
 //! What people have decided, and what they still have to decide: written down, so that both outlive the program.
 //!
 //! An approval binds to its *subject*: the tool, its arguments, the real places, where it works and how programs are confined, in one
-//! hash. A call that differs in any of it asks again.
+//! hash. A call that differs in any of it asks again. Places in the workspace count by where they are in it, so that what is always
+//! allowed is the same call in another workspace.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::sync::Lock;
-use crate::{ApprovalId, ContentHash, Effects, SessionId};
+use crate::{ApprovalId, ContentHash, Effects, PathPattern, SessionId};
 
 /// For how long an answer counts.
 ///
@@ -137,7 +138,9 @@ impl Approval {
         self.subject == *subject
             && self.settled != Settled::Pending
             && match self.scope {
-                Scope::Once | Scope::Session => self.session == *session,
+                Scope::Once | Scope::Session => {
+                    self.session == *session && self.workspace == workspace
+                }
                 Scope::Project => self.workspace == workspace,
                 Scope::Always => true,
             }
@@ -218,19 +221,35 @@ pub(crate) fn subject(
     tool: &str,
     input: &Value,
     effects: &Effects,
-    directory: &Path,
+    place: Place<'_>,
     surroundings: &str,
 ) -> ContentHash {
-    let effects = serde_json::to_value(effects).unwrap_or_default();
-    let directory = crate::quote::path(directory);
+    let inside = |pattern: PathPattern, _| {
+        let path = within(&pattern.path, place.workspace);
+        Ok::<_, std::convert::Infallible>(PathPattern { path, ..pattern })
+    };
+    let effects = effects.clone().try_map_paths(inside).unwrap_or_else(|never| match never {});
+    let directory = within(place.directory, place.workspace);
     let whole = Value::Array(vec![
         tool.into(),
         canonical(input),
-        canonical(&effects),
-        directory.as_ref().into(),
+        canonical(&serde_json::to_value(effects).unwrap_or_default()),
+        crate::quote::path(&directory).as_ref().into(),
         surroundings.into(),
     ]);
     ContentHash::of(whole.to_string().as_bytes())
+}
+
+/// Where a call works.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) workspace: &'a Path,
+    pub(crate) directory: &'a Path,
+}
+
+/// A path in the workspace by where it is there; another one as it is.
+fn within(path: &Path, workspace: &Path) -> PathBuf {
+    path.strip_prefix(workspace).unwrap_or(path).to_owned()
 }
 
 /// The same value with the names of its fields in order.
@@ -275,6 +294,7 @@ mod tests {
         for (scope, asks, is_answered) in [
             (Scope::Once, here, true),
             (Scope::Once, ("t", "/w"), false),
+            (Scope::Session, ("s", "/v"), false),
             (Scope::Session, here, true),
             (Scope::Session, ("t", "/w"), false),
             (Scope::Project, ("t", "/w"), true),
@@ -311,12 +331,18 @@ mod tests {
     #[test]
     fn what_makes_a_call_another_one() {
         let of = |tool: &str, input: Value, path: &str, directory: &str, surroundings: &str| {
-            subject(tool, &input, &Effects::write(path), directory.as_ref(), surroundings)
+            let place = Place { workspace: "/w".as_ref(), directory: directory.as_ref() };
+            subject(tool, &input, &Effects::write(path), place, surroundings)
         };
         let this = of("write", json!({"a": 1, "b": {"c": 2, "d": 3}}), "/w/a", "/w", "workspace");
         let same = of("write", json!({"b": {"d": 3, "c": 2}, "a": 1}), "/w/a", "/w", "workspace");
         assert_eq!(this, same, "the order of fields means nothing");
+        let elsewhere = Place { workspace: "/v".as_ref(), directory: "/v".as_ref() };
         let input = json!({"a": 1, "b": {"c": 2, "d": 3}});
+        let other = subject("write", &input, &Effects::write("/v/a"), elsewhere, "workspace");
+        assert_eq!(this, other, "the same in another workspace");
+        let other = subject("write", &input, &Effects::write("/w/a"), elsewhere, "workspace");
+        assert_ne!(this, other, "what is outside there");
         for other in [
             of("edit", input.clone(), "/w/a", "/w", "workspace"),
             of("write", json!({"a": 1, "b": {"c": 2, "d": 4}}), "/w/a", "/w", "workspace"),

@@ -49,12 +49,12 @@ fn hygge_categories_have_their_defaults() {
 /// Once, session, project, always; and a "no" can be remembered as well. All of it outlives the program.
 #[tokio::test]
 async fn hygge_scopes_reach_as_far_as_they_say() {
-    // The same session, another session: where the answer counts. In another workspace the same words are another call.
+    // The same session, another session, another workspace: where the answer counts.
     for (scope, counts) in [
         (Scope::Once, [false, false, false]),
         (Scope::Session, [true, false, false]),
         (Scope::Project, [true, true, false]),
-        (Scope::Always, [true, true, false]),
+        (Scope::Always, [true, true, true]),
     ] {
         for allowed in [true, false] {
             let ground = Ground::new();
