@@ -204,13 +204,22 @@ impl Program {
         self.start(&"strace".into(), &options)
     }
 
-    /// The id of the worker, once it has stopped; `None` if the program ends without one, or hangs.
+    /// The id of the worker, once it has stopped; `None` if the program ends without one, or hangs. The first thread makes such a
+    /// call, too, and goes on.
     fn worker(&self, child: &mut Child, deadline: Instant) -> Result<Option<u32>> {
+        let mut has_gone_on = false;
         while Instant::now() < deadline {
             let log = fs::read_to_string(self.stop_log())?;
-            if let Some(line) = log.lines().find(|line| line.contains(STOPPED)) {
-                let id = line.split(' ').next().and_then(|id| id.parse().ok());
-                return id.map(Some).with_context(|| format!("strace wrote {line:?}"));
+            for line in log.lines().filter(|line| line.contains(STOPPED)) {
+                let id: Option<u32> = line.split(' ').next().and_then(|id| id.parse().ok());
+                let id = id.with_context(|| format!("strace wrote {line:?}"))?;
+                if id != child.id() {
+                    return Ok(Some(id));
+                }
+                if !has_gone_on {
+                    kill_process(pid(id)?, Signal::CONT)?;
+                    has_gone_on = true;
+                }
             }
             if child.try_wait()?.is_some() {
                 return Ok(None);
