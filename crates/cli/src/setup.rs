@@ -6,9 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
-use windlass_core::{
-    ApprovalRequest, Approvals, Budget, Heard, Layer, Overrides, Predicate, Session, SessionId,
-};
+use windlass_core::{Approvals, Budget, Heard, Layer, Overrides, Predicate, Session, SessionId};
 
 use crate::config::Config;
 use crate::options::Global;
@@ -54,7 +52,7 @@ impl Terms {
 /// Who is asked: nobody if everything is approved, else the person at the terminal, if there is one.
 fn approvals(global: &Global) -> Approvals {
     if global.yes {
-        return Approvals::From(Arc::new(|_: &ApprovalRequest| true));
+        return Approvals::Beforehand;
     }
     let person = Person::at_terminal(Paint::of(global));
     person.map_or(Approvals::Nobody, |person| Approvals::From(Arc::new(person)))

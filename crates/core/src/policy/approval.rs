@@ -187,6 +187,8 @@ pub enum Approvals {
     /// Nobody: "ask" is a denial at once.
     #[default]
     Nobody,
+    /// Nobody, because a person said yes to everything beforehand. What is denied stays denied.
+    Beforehand,
     /// This one.
     From(Arc<dyn Approver>),
     /// Whoever listens to the events and calls [`Engine::answer`](crate::Engine::answer) in time.
@@ -200,6 +202,7 @@ impl fmt::Debug for Approvals {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nobody => "Nobody",
+            Self::Beforehand => "Beforehand",
             Self::From(_) => "From(…)",
             Self::Listeners { .. } => "Listeners",
         })

@@ -54,7 +54,7 @@ impl Broker {
 
     /// Whether there is anybody to ask.
     pub(crate) fn is_attended(&self) -> bool {
-        !matches!(self.approvals, Approvals::Nobody)
+        matches!(self.approvals, Approvals::From(_) | Approvals::Listeners { .. })
     }
 
     /// What was answered before, as a grant or a denial. What counts once is used up.
@@ -104,7 +104,11 @@ impl Broker {
         };
         match answer {
             Answer::Allow | Answer::AllowFor(_) => {
-                Ok(Grant::new(verdict.effects().clone(), format!("approval {}", request.id)))
+                let decided_by = match self.approvals {
+                    Approvals::Beforehand => "approved beforehand".to_owned(),
+                    _ => format!("approval {}", request.id),
+                };
+                Ok(Grant::new(verdict.effects().clone(), decided_by))
             }
             Answer::Deny(why) | Answer::DenyFor(_, why) => Err(denied(verdict, &why)),
         }
@@ -135,6 +139,7 @@ impl Broker {
             && self.book.put(&written(request, Settled::Pending, Scope::Once)).is_ok();
         let answer = match &self.approvals {
             Approvals::Nobody => Answer::Deny("nobody is there to ask".into()),
+            Approvals::Beforehand => Answer::Allow,
             Approvals::From(approver) => {
                 announce(request);
                 tokio::select! {

@@ -215,3 +215,19 @@ async fn a_sub_agent_is_named() {
     let expected = format!("agent reviewer, 1 below session {} (low)", setup.session.id());
     assert_eq!(*told.lock().unwrap(), expected);
 }
+
+#[tokio::test]
+async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
+    let book: Arc<MemoryBook> = Arc::default();
+    let setup = asking(Approvals::Beforehand, &book);
+    assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Ok);
+    assert_eq!(setup.bodies()[0]["decided_by"], "approved beforehand");
+    assert!(book.list().unwrap().is_empty(), "nothing was asked");
+
+    let mut asked_before = listeners(&book).in_session(Session::new(setup.session.id().clone()));
+    let running = asked_before.spawn(deploy("a"));
+    let request = asked(&mut asked_before).await;
+    asked_before.engine.answer(&request.id, Answer::DenyFor(Scope::Always, "no".into()));
+    running.await.unwrap();
+    assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Denied);
+}
