@@ -1,12 +1,12 @@
-//! Errata's proposals, snapshots, rewind and direct writes; its shell with prefixes and time limits.
+//! Errata's proposals, snapshots, rewind and direct writes; its shell with prefixes, time limits and sandbox modes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::{
-    CallResult, Isolated, Isolation, Mode, Outcome, Overrides, Predicate, Session, SessionId,
-    ToolCall, Undo,
+    CallResult, Confinement, Isolated, Isolation, Level, Mode, NetworkAccess, Outcome, Overrides,
+    Predicate, ProcessSettings, Session, SessionId, ToolCall, Undo,
 };
 
 use crate::support::{Place, text};
@@ -430,4 +430,29 @@ async fn errata_a_command_is_undone_like_any_other_change() {
     assert!(text(&done).contains("changed: "), "{}", text(&done));
     assert_eq!(place.undo(Undo::Call(done.call)).await.outcome, Outcome::Ok);
     before.assert_is(&place.tree(), "what was there before the command");
+}
+
+/// Its modes: the project alone or nothing at all can be written, with the network or without; each holds for every command, and one
+/// does not change what the other means (3C.9: `network none` made everything read-only, and a missing sandbox was a line in a log).
+#[tokio::test]
+async fn errata_sandbox_modes_hold_for_every_command() {
+    for (level, may_write) in [(Level::ReadOnly, false), (Level::Workspace, true)] {
+        for network in [NetworkAccess::None, NetworkAccess::Full] {
+            let confinement = Confinement { level, network: network.clone() };
+            let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
+            let place = Place::built(&[("kept", "x\n")], |builder| builder.processes(settings));
+            let outside = place.outside().join("out");
+            let script = format!(
+                "touch made 2>/dev/null && echo inside; touch '{}'; test $(wc -l < /proc/net/dev) -gt 3 && echo connected; cat kept",
+                outside.display()
+            );
+            let said = text(&place.call("bash", json!({"command": script})).await);
+            assert_eq!(said.contains("inside\n"), may_write, "{level}: {said}");
+            assert_eq!(place.path("made").exists(), may_write, "{level}: {said}");
+            assert!(!outside.exists(), "{level}: {said}");
+            assert!(said.contains("x\n"), "{level}: {said}");
+            let is_connected = said.contains("connected");
+            assert!(network == NetworkAccess::Full || !is_connected, "{level}, {network}: {said}");
+        }
+    }
 }
