@@ -7,10 +7,11 @@ use std::path::{Component, Path, PathBuf};
 
 use libc::{c_char, c_int, sock_filter};
 
+use crate::LaunchError;
 use crate::launch::{Fence, Launch, Limits, Network, Stage, View};
+use crate::seccomp::{self, Held};
 use crate::stack::Stack;
 use crate::sys::{self, Fd};
-use crate::{LaunchError, seccomp};
 
 pub(crate) struct Plan {
     pub(crate) program: CString,
@@ -104,7 +105,11 @@ impl Plan {
             terminal_path: terminal_path(launch),
             limits: launch.limits,
             view: launch.view.as_ref().map(PlannedView::of).transpose()?,
-            fence: launch.fence.as_ref().map(PlannedFence::of).transpose()?,
+            fence: launch
+                .fence
+                .as_ref()
+                .map(|fence| PlannedFence::of(fence, launch.view.is_none()))
+                .transpose()?,
             users: line(&format!("{user} {user} 1\n")),
             groups: line(&format!("{group} {group} 1\n")),
             most_processes: line(&most_processes(&launch.limits)),
@@ -185,14 +190,15 @@ fn nailed(view: &View) -> Result<Vec<CString>, LaunchError> {
 }
 
 impl PlannedFence {
-    fn of(fence: &Fence) -> Result<Self, LaunchError> {
+    /// Without a view it stands among all others.
+    fn of(fence: &Fence, among_others: bool) -> Result<Self, LaunchError> {
         Ok(Self {
             readable: texts(&fence.readable, "a path")?,
             writable: texts(&fence.writable, "a path")?,
             internet: fence.internet,
             connect: fence.connect,
             landlock: sys::landlock::version(),
-            filter: seccomp::program(fence.internet),
+            filter: seccomp::program(Held { internet: fence.internet, among_others }),
         })
     }
 }

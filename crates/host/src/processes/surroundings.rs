@@ -87,10 +87,10 @@ const PROTECTED_AT_HOME: &[(&str, bool)] = &[
 ];
 
 /// Where programs offer their services to others.
-const MEETING_PLACES: &[&str] = &["/run", "/var/run"];
+pub(super) const MEETING_PLACES: &[&str] = &["/run", "/var/run"];
 
 /// What is looked for there by those who only want to know something.
-const KEPT: &[&str] = &[
+pub(super) const KEPT: &[&str] = &[
     "/run/current-system",
     "/run/booted-system",
     "/run/wrappers",
@@ -149,7 +149,7 @@ impl LocalProcesses {
         Fence { readable: vec!["/".into()], writable, internet: true, connect: true }
     }
 
-    fn hidden(&self) -> Vec<PathBuf> {
+    pub(super) fn hidden(&self) -> Vec<PathBuf> {
         let mut hidden: Vec<PathBuf> = SYSTEM_SECRETS.iter().map(PathBuf::from).collect();
         if let Some(home) = std::env::home_dir() {
             hidden.extend(SECRETS.iter().map(|secret| home.join(secret)));
@@ -162,7 +162,7 @@ impl LocalProcesses {
 
     /// What must stay as it is. An empty file that stands for one that is not there would be seen by whoever lists files, and be
     /// added to version control; on a stage it is enough that such a file is not taken over.
-    fn protected(&self, access: Access) -> Vec<Protected> {
+    pub(super) fn protected(&self, access: Access) -> Vec<Protected> {
         let at_home = std::env::home_dir().is_some_and(|home| home == self.workspace);
         let usual = PROTECTED.iter().chain(if at_home { PROTECTED_AT_HOME } else { &[] });
         let usual = usual.map(|(path, is_directory)| (PathBuf::from(path), *is_directory));

@@ -19,7 +19,7 @@ struct Ground {
 impl Ground {
     fn new(level: Level) -> Self {
         Self::with(ProcessSettings {
-            confinement: Confinement { level, network: NetworkAccess::None },
+            confinement: Confinement { level, ..Confinement::default() },
             ..ProcessSettings::default()
         })
     }
@@ -193,7 +193,7 @@ fn hosts_that_are_named_are_reached_and_no_others() {
     });
     let network = NetworkAccess::Hosts(vec![format!("localhost:{port}")]);
     let ground = Ground::with(ProcessSettings {
-        confinement: Confinement { level: Level::Workspace, network },
+        confinement: Confinement { network, ..Confinement::default() },
         private_hosts: true,
         ..ProcessSettings::default()
     });

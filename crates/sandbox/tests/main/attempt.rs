@@ -40,7 +40,7 @@ impl Escape {
         attempt: fn(&Scene) -> io::Result<()>,
         refused: &'static [i32],
     ) -> Self {
-        Self { name, attempt, refused, outside: Outside::Works, fence: Some(1) }
+        Self { name, attempt, refused, outside: Outside::Works, fence: Some(3) }
     }
 
     pub(crate) const fn for_root(self) -> Self {
