@@ -96,14 +96,15 @@ impl LocalProcesses {
 
     /// What Landlock and a filter allow a program that has no view of its own.
     pub(super) fn lone_fence(&self, access: Access) -> Result<Fence, Refusal> {
+        // First, because it makes the place of our own that is to be hidden.
+        let mut writable = vec![self.temporary()?.to_owned()];
         let mut hidden = real(self.hidden());
         self.check_rung(access, &hidden)?;
         hidden.extend(real(COMMON.iter().chain(MEETING_PLACES).map(PathBuf::from).collect()));
         let mut readable = Vec::new();
         allow_all_but(Path::new("/"), &hidden, &mut readable);
         readable.extend(real(KEPT.iter().map(PathBuf::from).collect()));
-        let mut writable: Vec<PathBuf> = DEVICES.iter().map(PathBuf::from).collect();
-        writable.push(self.temporary()?.to_owned());
+        writable.extend(DEVICES.iter().map(PathBuf::from));
         if access == Access::Read {
             // It may lie in a place that is hidden, and have one in it.
             hidden.retain(|path| !self.workspace.starts_with(path));

@@ -11,9 +11,9 @@ use windlass_core::{
 use crate::{LocalFiles, LocalProcesses, ProcessSettings};
 
 /// A workspace with a door to programs.
-struct Ground {
-    directory: tempfile::TempDir,
-    processes: LocalProcesses,
+pub(super) struct Ground {
+    pub(super) directory: tempfile::TempDir,
+    pub(super) processes: LocalProcesses,
 }
 
 impl Ground {
@@ -24,7 +24,7 @@ impl Ground {
         })
     }
 
-    fn with(settings: ProcessSettings) -> Self {
+    pub(super) fn with(settings: ProcessSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let workspace = directory.path().canonicalize().unwrap().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
@@ -34,18 +34,18 @@ impl Ground {
         Self { directory, processes }
     }
 
-    fn workspace(&self) -> std::path::PathBuf {
+    pub(super) fn workspace(&self) -> std::path::PathBuf {
         self.directory.path().canonicalize().unwrap().join("workspace")
     }
 
-    fn request(&self, script: &str) -> ProcessRequest {
+    pub(super) fn request(&self, script: &str) -> ProcessRequest {
         let files = LocalFiles::open_with(&self.workspace(), crate::Durability::Kernel).unwrap();
         let directory = files.resolve(Path::new(".")).unwrap();
         ProcessRequest::new(Program::Shell(script.to_owned()), directory)
     }
 
     /// Runs a program to its end: how it ended, what it printed, what it changed.
-    fn run(
+    pub(super) fn run(
         &self,
         request: &ProcessRequest,
     ) -> Result<(ProcessEnd, String, Vec<String>), ToolError> {
@@ -72,7 +72,7 @@ impl Ground {
         })
     }
 
-    fn shell(&self, script: &str) -> (ProcessEnd, String, Vec<String>) {
+    pub(super) fn shell(&self, script: &str) -> (ProcessEnd, String, Vec<String>) {
         self.run(&self.request(script)).unwrap()
     }
 }
