@@ -60,11 +60,9 @@ impl ProcessSettings {
 fn gives_namespaces(workspace: &Path) -> bool {
     static GIVES: OnceLock<bool> = OnceLock::new();
     *GIVES.get_or_init(|| match try_view(workspace) {
-        // All was ready for a program, and there was none.
-        Err(LaunchError::Program(_)) => true,
-        // A workspace that is not there says nothing about the machine. Whatever is run in it will be refused.
-        Err(LaunchError::Machine(_) | LaunchError::Name { .. }) | Ok(()) => true,
-        Err(LaunchError::Surroundings { .. }) => !workspace.is_dir(),
+        Err(LaunchError::Surroundings { .. }) => false,
+        // All was ready for a program, and there was none. What else can go wrong has nothing to do with namespaces.
+        _ => true,
     })
 }
 
