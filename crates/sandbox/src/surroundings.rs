@@ -414,9 +414,8 @@ pub(crate) fn set_limits(plan: &Plan) -> Result {
     set(libc::RLIMIT_NOFILE, limits.open_files).at(Step::Limits)?;
     set(libc::RLIMIT_FSIZE, limits.file_size).at(Step::Limits)?;
     set(libc::RLIMIT_DATA, limits.memory).at(Step::Limits)?;
-    if plan.view.is_some() {
-        // Counted in the namespace alone. Elsewhere all that the person runs would count.
-        set(libc::RLIMIT_NPROC, limits.processes).at(Step::Limits)?;
+    if let Some(counted) = plan.counted {
+        set(libc::RLIMIT_NPROC, counted).at(Step::Limits)?;
     }
     Ok(())
 }

@@ -15,9 +15,17 @@ use super::surroundings::{KEPT, MEETING_PLACES};
 use super::{LocalProcesses, ProcessSettings, Refusal};
 
 /// What is said of every program that ran on the lower rung.
-pub(super) const NOTE: &str = "weaker sandbox (Landlock alone): nothing it changed can be undone, .git/hooks and other protected \
-     places were not kept from it, nor modes and times of files anywhere; local sockets, /tmp, /dev/shm and listing directories \
-     with secrets in them are refused";
+pub(super) fn note() -> String {
+    // From this version on, Landlock keeps signals in.
+    const WITH_SIGNALS: u32 = 6;
+    let signals = windlass_sandbox::landlock_version() < WITH_SIGNALS;
+    let more = if signals { "; it could end other processes" } else { "" };
+    format!("{NOTE}{more}")
+}
+
+const NOTE: &str = "weaker sandbox (Landlock alone): nothing it changed can be undone, .git/hooks and other protected \
+     places were not kept from it, nor modes and times of files; local sockets, /tmp, /dev/shm and listing directories \
+     with secrets are refused";
 
 /// What follows where a protected place was changed.
 const LOOK: &str = "look at it before git or any other program acts on it";

@@ -292,7 +292,7 @@ impl Trail {
         if let Some(protected) = self.unprotected.take() {
             let changed = changes.changes.iter().map(|change| change.path.as_path());
             changes.notes.extend(ladder::changed_although_protected(changed, &protected));
-            changes.notes.push(ladder::NOTE.to_owned());
+            changes.notes.push(ladder::note());
         }
         Ok(changes)
     }
