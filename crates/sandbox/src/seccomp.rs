@@ -91,6 +91,24 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
+/// Refused where there is no namespace of its own for them: memory, queues and locks of other programs, which anybody can reach who
+/// knows their number.
+const SHARED: &[c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
 /// Every flag that asks for a new namespace.
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -177,6 +195,9 @@ fn ioctls(program: &mut Vec<sock_filter>) {
 /// that keep messages apart without a connection can be made to talk to any other.
 fn others(program: &mut Vec<sock_filter>) {
     const WITHOUT_CONNECTION: u32 = 0b10;
+    for number in SHARED {
+        program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
+    }
     program.extend([
         is_call(libc::SYS_prlimit64, 4),
         load(argument(0)),
@@ -318,6 +339,9 @@ mod tests {
     fn what_is_refused_among_others() {
         let cloexec = u64::from(libc::SOCK_CLOEXEC.cast_unsigned());
         for (call, arguments, is_refused) in [
+            (libc::SYS_shmat, [0; 6], true),
+            (libc::SYS_semget, [0; 6], true),
+            (libc::SYS_mq_open, [0; 6], true),
             (libc::SYS_prlimit64, [0; 6], false),
             (libc::SYS_prlimit64, [1, 0, 0, 0, 0, 0], true),
             (libc::SYS_socketpair, [1, 1 | cloexec, 0, 0, 0, 0], false),

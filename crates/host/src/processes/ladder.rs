@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use windlass_core::{Access, Backend, Confinement, Level, NetworkAccess};
+use windlass_core::{Access, Backend, Confinement, Level, NetworkAccess, ProcessChange};
 use windlass_sandbox::{Fence, Launch, LaunchError, Limits, View};
 
 use super::surroundings::{KEPT, MEETING_PLACES};
@@ -153,20 +153,31 @@ impl LocalProcesses {
         Ok(())
     }
 
-    /// The places of which [`changed_although_protected`] is to be told.
+    /// The places of the workspace that a program would be kept from on a higher rung.
     pub(super) fn unprotected(&self) -> Vec<PathBuf> {
-        let protected = self.protected(Access::Direct).into_iter();
-        protected.map(|protected| self.workspace.join(protected.path)).collect()
+        self.protected_places().map(|(path, _)| path).collect()
     }
 }
 
 /// What is to be said where a program changed what it would elsewhere be kept from, if it did.
-pub(super) fn changed_although_protected<'p>(
-    changed: impl Iterator<Item = &'p Path>,
+pub(super) fn changed_although_protected(
+    changes: &[ProcessChange],
+    workspace: &Path,
     protected: &[PathBuf],
 ) -> Option<String> {
-    let is_protected = |path: &&Path| protected.iter().any(|place| path.starts_with(place));
-    let names: Vec<_> = changed.filter(is_protected).map(windlass_core::quote::path).collect();
+    let is_changed = |place: &&PathBuf| {
+        let place = workspace.join(place);
+        // What is above it may be gone, or another.
+        changes.iter().any(|change| {
+            change.path.starts_with(&place)
+                || (change.before.is_some() && place.starts_with(&change.path))
+        })
+    };
+    let names: Vec<_> = protected
+        .iter()
+        .filter(is_changed)
+        .map(|place| windlass_core::quote::path(place))
+        .collect();
     (!names.is_empty()).then(|| format!("CHANGED ALTHOUGH PROTECTED: {}; {LOOK}", names.join(", ")))
 }
 
@@ -193,6 +204,8 @@ fn allow_all_but(path: &Path, hidden: &[PathBuf], allowed: &mut Vec<PathBuf>) {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::{ChangedTo, Fingerprint};
+
     use super::*;
 
     #[test]
@@ -217,12 +230,23 @@ mod tests {
 
     #[test]
     fn what_was_changed_although_protected_is_named() {
-        let protected = ["/w/.git/hooks", "/w/.mcp.json"].map(PathBuf::from);
-        let said = |changed: &[&str]| {
-            changed_although_protected(changed.iter().map(Path::new), &protected)
-        };
-        assert_eq!(said(&["/w/a", "/w/.git/hooks-not", "/w/.git/index"]), None);
-        let told = said(&["/w/a", "/w/.git/hooks/pre-commit", "/w/.mcp.json"]).unwrap();
-        assert!(told.contains("/w/.git/hooks/pre-commit, /w/.mcp.json; "), "{told}");
+        let protected = [".git/hooks", ".git/config", ".mcp.json"].map(PathBuf::from);
+        for (changed, named) in [
+            (vec!["/w/a", "/w/.git/hooks-not", "/w/.git/index"], None),
+            (vec!["/w/.git/hooks/pre-commit", "/w/.git/hooks/b"], Some(".git/hooks; ")),
+            (vec!["/w/a", "/w/.mcp.json", "/w/.git/config"], Some(".git/config, .mcp.json; ")),
+            (vec!["/w/.git"], Some(".git/hooks, .git/config; ")),
+        ] {
+            let seen = Fingerprint { device: 1, inode: 7, len: 12, modified: 1, changed: 1 };
+            let change = |path: &&str| ProcessChange {
+                path: PathBuf::from(path),
+                before: Some(seen),
+                to: ChangedTo::Nothing,
+            };
+            let changes: Vec<_> = changed.iter().map(change).collect();
+            let said = changed_although_protected(&changes, Path::new("/w"), &protected);
+            let wanted = named.map(|named| format!("CHANGED ALTHOUGH PROTECTED: {named}{LOOK}"));
+            assert_eq!(said, wanted);
+        }
     }
 }

@@ -290,8 +290,8 @@ impl Trail {
                 before.difference(&Scan::of(&self.workspace, &changes.passed_through)?);
         }
         if let Some(protected) = self.unprotected.take() {
-            let changed = changes.changes.iter().map(|change| change.path.as_path());
-            changes.notes.extend(ladder::changed_although_protected(changed, &protected));
+            let (made, place) = (&changes.changes, &self.workspace);
+            changes.notes.extend(ladder::changed_although_protected(made, place, &protected));
             changes.notes.push(ladder::note());
         }
         Ok(changes)

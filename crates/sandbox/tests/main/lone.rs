@@ -22,6 +22,7 @@ pub(crate) const ESCAPES: &[Escape] = &[
         |_| UnixDatagram::pair().map(drop),
         &[EPERM],
     ),
+    Escape::new("share memory by number", |_| share_memory(), &[EPERM]),
 ];
 
 #[test]
@@ -38,6 +39,15 @@ fn limit_warden() -> io::Result<()> {
     answer(unsafe { libc::getrlimit(cpu, &raw mut limit) })?;
     // SAFETY: a number, and a limit to be read.
     answer(unsafe { libc::prlimit(warden, cpu, &raw const limit, std::ptr::null_mut()) })
+}
+
+/// Of its own: another's needs the same calls.
+fn share_memory() -> io::Result<()> {
+    // SAFETY: numbers.
+    let number = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) };
+    answer(number)?;
+    // SAFETY: what was just made, and is of no use any more.
+    answer(unsafe { libc::shmctl(number, libc::IPC_RMID, std::ptr::null_mut()) })
 }
 
 /// What programs need to talk to those that they start themselves.
