@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use toml::Value;
 use windlass::{Author, CommandFile, HookFile, HookShape};
-use windlass_core::{Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ruling, nearest};
+use windlass_core::{
+    Backend, Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ruling, nearest,
+};
 
 use crate::rules;
 
@@ -33,6 +35,7 @@ pub(crate) struct Key {
 pub(crate) enum Takes {
     Mode,
     Level,
+    Backend,
     Hosts,
     Number,
     Rules,
@@ -144,6 +147,13 @@ pub(crate) const KEYS: &[Key] = &[
         takes: Takes::Level,
         default: "\"workspace\"",
         about: "How programs run: off, read-only, workspace or staged.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "sandbox_backend",
+        takes: Takes::Backend,
+        default: "\"namespaces\"",
+        about: "What the sandbox is made of: namespaces (the whole of it; where there are none, programs are refused), landlock (Landlock and a filter of system calls: holds less, and says so) or auto (namespaces, else landlock).",
         in_workspace: InWorkspace::Never,
     },
     Key {
@@ -377,7 +387,13 @@ impl Config {
     pub(crate) fn confinement(&self) -> Result<Confinement> {
         let level = self.last("sandbox").map(|setting| level_of(&setting.value)).transpose()?;
         let network = self.last("net").map(|setting| network_of(&setting.value)).transpose()?;
-        Ok(Confinement { level: level.unwrap_or_default(), network: network.unwrap_or_default() })
+        let backend =
+            self.last("sandbox_backend").map(|setting| backend_of(&setting.value)).transpose()?;
+        Ok(Confinement {
+            level: level.unwrap_or_default(),
+            network: network.unwrap_or_default(),
+            backend: backend.unwrap_or_default(),
+        })
     }
 
     /// Every rule, with the layer that it came from. One that does not parse is a warning, never the end.
@@ -457,7 +473,7 @@ impl Config {
                     places.map(|(name, place)| (name, place.to_string().into())).collect();
                 Value::Table(table).to_string()
             }
-            Takes::Mode | Takes::Level | Takes::Hosts | Takes::Number => {
+            Takes::Mode | Takes::Level | Takes::Backend | Takes::Hosts | Takes::Number => {
                 said.last().map_or_else(String::new, |(value, _)| value.clone())
             }
         };
@@ -508,6 +524,7 @@ fn check(key: &Key, value: &Value) -> Result<()> {
     match key.takes {
         Takes::Mode => mode_of(value).map(drop),
         Takes::Level => level_of(value).map(drop),
+        Takes::Backend => backend_of(value).map(drop),
         Takes::Hosts => network_of(value).map(drop),
         Takes::Places => places_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
@@ -526,6 +543,11 @@ fn mode_of(value: &Value) -> Result<Mode> {
 fn level_of(value: &Value) -> Result<Level> {
     let text =
         value.as_str().context("a sandbox is a text: off, read-only, workspace or staged")?;
+    text.parse().map_err(anyhow::Error::msg)
+}
+
+fn backend_of(value: &Value) -> Result<Backend> {
+    let text = value.as_str().context("a back-end is a text: namespaces, landlock or auto")?;
     text.parse().map_err(anyhow::Error::msg)
 }
 
@@ -589,6 +611,7 @@ mod tests {
             ("timeout = 5", true),
             ("timeout = 5000", false),
             ("not_secret = [\"/w/.env\"]", false),
+            ("sandbox_backend = \"landlock\"", false),
         ] {
             let config = with_workspace(text);
             assert_eq!(config.warnings.is_empty(), kept, "{text}: {:?}", config.warnings);
@@ -603,6 +626,8 @@ mod tests {
             ("mod = \"ask\"", "did you mean `mode`?"),
             ("mode = 3", "a mode is a text"),
             ("mode = \"sudo\"", "unknown mode `sudo`"),
+            ("sandbox_backend = \"bwrap\"", "one of namespaces, landlock, auto"),
+            ("sandbox_backend = 1", "a back-end is a text"),
             ("timeout = \"x\"", "whole number"),
             ("deny = \"x\"", "list of rules"),
             ("= 3", "is not TOML"),

@@ -132,11 +132,9 @@ fn doctor_tries_everything() {
     }
 }
 
-/// On a machine that gives out no namespaces: one of our own, in which there are no more.
-#[test]
-fn doctor_claims_nothing_that_it_could_not_try() {
-    let home = Home::new();
-    let windlass = home.command(&["doctor", "--json"]);
+/// Runs on a machine that gives out no namespaces: one of our own, in which there are no more.
+fn without_namespaces(home: &Home, arguments: &[&str]) -> std::process::Output {
+    let windlass = home.command(arguments);
     let mut command = std::process::Command::new("unshare");
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
     command.env_clear().current_dir(home.workspace());
@@ -148,15 +146,102 @@ fn doctor_claims_nothing_that_it_could_not_try() {
             None => command.env_remove(name),
         };
     }
-    let output = command.output().expect("unshare, of util-linux");
+    command.output().expect("unshare, of util-linux")
+}
+
+/// The status of each of doctor's checks, and what it says.
+fn checks(output: &std::process::Output) -> impl Fn(&str) -> (String, String) + use<> {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
-    for name in ["sandbox", "network", "staged runs", "process trees"] {
+    move |name| {
         let checks = report["checks"].as_array().expect("checks");
         let check = checks.iter().find(|check| check["name"] == name).expect(name);
-        let found = check["found"].as_str().expect("words");
-        assert_eq!(check["status"], "broken", "{name}: {found}");
+        let text = |key: &str| check[key].as_str().expect("words").to_owned();
+        (text("status"), text("found"))
+    }
+}
+
+#[test]
+fn doctor_claims_nothing_that_it_could_not_try() {
+    let check = checks(&without_namespaces(&Home::new(), &["doctor", "--json"]));
+    for name in ["sandbox", "namespaces", "network", "staged runs", "process trees"] {
+        let (status, found) = check(name);
+        assert_eq!(status, "broken", "{name}: {found}");
         assert!(found.contains("new namespaces could not be made"), "{name}: {found}");
         assert!(found.contains("user.max_user_namespaces"), "{name}: {found}");
+    }
+    let (status, found) = check("Landlock alone");
+    assert_eq!(status, "works", "{found}");
+    assert!(found.starts_with("not in use: "), "{found}");
+}
+
+/// What would hold, and what is used, by what a person has chosen.
+#[test]
+fn doctor_tries_each_rung() {
+    let not_held = "it does not hold modes of files outside, times of files outside, what git runs";
+    for backend in ["namespaces", "landlock", "auto"] {
+        let home = Home::new();
+        std::fs::create_dir_all(home.config()).expect("a directory");
+        let config = format!("sandbox_backend = \"{backend}\"\n");
+        std::fs::write(home.config().join("config.toml"), config).expect("a file");
+        let check = checks(&home.command(&["doctor", "--json"]).output().expect("a report"));
+        let by_landlock = backend == "landlock";
+        for (name, is_used) in [("namespaces", !by_landlock), ("Landlock alone", by_landlock)] {
+            let (status, found) = check(name);
+            assert_eq!(status, "works", "{backend}, {name}: {found}");
+            assert_eq!(found.starts_with("in use: "), is_used, "{backend}, {name}: {found}");
+            assert_eq!(found.ends_with(not_held), name == "Landlock alone", "{name}: {found}");
+        }
+        assert_eq!(check("sandbox").1.contains(not_held), by_landlock);
+        assert_eq!(check("staged runs").0, if by_landlock { "absent" } else { "works" });
+
+        let output = without_namespaces(&home, &["doctor", "--json"]);
+        let check = checks(&output);
+        let is_refused = backend == "namespaces";
+        for name in ["sandbox", "network", "process trees"] {
+            let (status, found) = check(name);
+            assert_eq!(status == "works", !is_refused, "{backend}, {name}: {found}");
+        }
+        assert_eq!(output.status.success(), !is_refused, "{backend}");
+        assert_eq!(check("namespaces").0, if is_refused { "broken" } else { "absent" });
+        assert_eq!(check("Landlock alone").1.starts_with("in use: "), !is_refused);
+    }
+}
+
+/// Commands are refused with what to do about it, unless a person has said that less will do; then each result says so.
+#[test]
+fn a_weaker_sandbox_is_chosen_and_said() {
+    let call =
+        ["--mode", "yolo", "call", "bash", r#"{"command": "echo b > b.txt; echo x > ../x"}"#];
+    for (config, is_refused) in [
+        ("", true),
+        ("sandbox_backend = \"namespaces\"\n", true),
+        ("sandbox_backend = \"landlock\"\n", false),
+        ("sandbox_backend = \"auto\"\n", false),
+    ] {
+        let home = Home::new();
+        std::fs::create_dir_all(home.config()).expect("a directory");
+        std::fs::write(home.config().join("config.toml"), config).expect("a file");
+        let output = without_namespaces(&home, &call);
+        let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+        let said = said.concat();
+        assert_eq!(said.contains("sandbox_backend = \"landlock\""), is_refused, "{config}{said}");
+        assert_eq!(said.contains("weaker sandbox (Landlock alone)"), !is_refused, "{config}{said}");
+        assert_eq!(said.contains("changed while it ran: A b.txt"), !is_refused, "{config}{said}");
+        assert_eq!(home.workspace().join("b.txt").exists(), !is_refused, "{config}{said}");
+        assert!(!home.workspace().join("../x").exists(), "{config}{said}");
+    }
+}
+
+/// What cannot be undone, and leaves alone nothing that others act on, is not run without asking.
+#[test]
+fn a_weaker_sandbox_is_none_to_the_rules() {
+    for (backend, is_asked) in [("namespaces", false), ("landlock", true)] {
+        let home = Home::with(&[("script", "echo b > b.txt\n")]);
+        std::fs::create_dir_all(home.config()).expect("a directory");
+        let config = format!("sandbox_backend = \"{backend}\"\n");
+        std::fs::write(home.config().join("config.toml"), config).expect("a file");
+        let ran = home.run(&["--mode", "auto", "call", "bash", r#"{"command": "bash script"}"#]);
+        assert_eq!(home.workspace().join("b.txt").exists(), !is_asked, "{backend}: {ran:?}");
     }
 }
 

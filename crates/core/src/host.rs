@@ -15,7 +15,7 @@ pub use files::{
     Walk, WalkOptions, WalkReport,
 };
 pub use processes::{
-    Access, ChangedTo, Confinement, Errors, Level, NetworkAccess, Process, ProcessChange,
+    Access, Backend, ChangedTo, Confinement, Errors, Level, NetworkAccess, Process, ProcessChange,
     ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage, Stdin,
     TerminalSize, Tracking,
 };

@@ -61,12 +61,12 @@ pub use history::{
 };
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
-    Access, Alteration, Altered, Attributes, BoxFuture, ChangedTo, Clock, Confinement, Entry,
-    Errors, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Found, FoundBody, Host,
-    HttpRequest, HttpResponse, Level, Network, NetworkAccess, Note, OpenFile, Opener, Person,
-    Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program,
-    Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk,
-    WalkOptions, WalkReport,
+    Access, Alteration, Altered, Attributes, Backend, BoxFuture, ChangedTo, Clock, Confinement,
+    Entry, Errors, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Found,
+    FoundBody, Host, HttpRequest, HttpResponse, Level, Network, NetworkAccess, Note, OpenFile,
+    Opener, Person, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes,
+    Program, Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking,
+    Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};

@@ -4,6 +4,7 @@
 //! How far a program reaches is decided by the settings, which come from people, never by what a model asked for.
 
 mod environment;
+mod ladder;
 mod program;
 mod running;
 mod stand_ins;
@@ -11,6 +12,7 @@ mod surroundings;
 mod terminal;
 mod waiting;
 
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -93,7 +95,7 @@ impl LocalProcesses {
     pub fn new(workspace: &Path, settings: ProcessSettings) -> Self {
         Self {
             workspace: workspace.to_owned(),
-            settings,
+            settings: settings.settled(workspace),
             temporary: OnceLock::new(),
             swept: Once::new(),
         }
@@ -115,6 +117,12 @@ impl LocalProcesses {
         Ok(self.temporary.get_or_init(|| path))
     }
 
+    /// What a confined program calls it.
+    fn temporary_name(&self) -> &OsStr {
+        let own = self.temporary.get().filter(|_| self.is_on_lower_rung());
+        own.map_or("/tmp".as_ref(), |path| path.as_os_str())
+    }
+
     /// Takes away what processes left behind that were killed. What cannot be removed is tried again by the next one.
     fn sweep(&self) {
         let state = self.state();
@@ -127,6 +135,7 @@ impl LocalProcesses {
         match (self.settings.confinement.level, request.access) {
             (Level::ReadOnly, _) | (_, Access::Read) => Access::Read,
             (Level::Off, _) | (_, Access::Direct) => Access::Direct,
+            _ if self.is_on_lower_rung() => Access::Direct,
             (Level::Workspace | Level::Staged, Access::Staged) => Access::Staged,
         }
     }
@@ -134,6 +143,12 @@ impl LocalProcesses {
     fn launch(&self, request: &ProcessRequest) -> Result<Running, Refusal> {
         let access = self.access(request);
         let is_confined = self.settings.confinement.level != Level::Off;
+        let has_view = is_confined && !self.is_on_lower_rung();
+        let fence = match (is_confined, has_view) {
+            (false, _) => None,
+            (true, true) => Some(self.fence(access)),
+            (true, false) => Some(self.lone_fence(access)?),
+        };
         let stage = (access == Access::Staged).then(|| self.stage()).transpose()?;
         let passed = match access {
             Access::Read => Vec::new(),
@@ -142,8 +157,7 @@ impl LocalProcesses {
         let before =
             (access == Access::Direct).then(|| Scan::of(&self.workspace, &passed)).transpose()?;
         let mut channels = Channels::open(request)?;
-        let view = is_confined.then(|| self.view(access, stage.as_ref(), &passed)).transpose()?;
-        let fence = is_confined.then(|| self.fence(access));
+        let view = has_view.then(|| self.view(access, stage.as_ref(), &passed)).transpose()?;
         let (program, arguments) = program::find(&request.program, &self.workspace)?;
         let missing = view.as_ref().map_or_else(Vec::new, |view| self.missing(&view.protected));
         let is_real = access == Access::Direct;
@@ -179,6 +193,7 @@ impl LocalProcesses {
             placeholders: missing,
             passed,
             names: self.settings.pass_through.clone(),
+            unprotected: self.is_on_lower_rung().then(|| self.unprotected()),
         };
         Ok(Running::new(confined, channels.ours, trail, proxy)?)
     }
@@ -261,6 +276,11 @@ enum Refusal {
     Machine(io::Error),
     /// In words for the model.
     Program(String),
+    /// What the lower rung cannot hold, and what to ask for instead.
+    Rung {
+        why: String,
+        instead: String,
+    },
 }
 
 impl From<LaunchError> for Refusal {
@@ -297,6 +317,13 @@ impl LocalProcesses {
                 ))
                 .hint(remedy(step))
             }
+            Refusal::Rung { why, instead } => {
+                let confinement = &self.settings.confinement;
+                ToolError::host_failed(format!(
+                    "`{program}` was not run: {confinement}: that cannot be had here: {why}"
+                ))
+                .hint(format!("{instead}; `windlass doctor` says what holds here"))
+            }
             Refusal::Launch(error) => {
                 ToolError::host_failed(format!("`{program}` was not run: {error}"))
             }
@@ -319,7 +346,13 @@ fn remedy(step: Step) -> String {
         Step::Landlock => "the kernel has no Landlock, or an old one (`lsm=` on its command line)",
         _ => "`windlass doctor` says what is missing",
     };
-    format!("{first}; with --sandbox off commands run without a sandbox")
+    let weaker = match step {
+        Step::Namespaces | Step::Identity | Step::Mounts | Step::Overlay => {
+            "; with sandbox_backend = \"landlock\" in your own configuration commands run in a weaker sandbox"
+        }
+        _ => "",
+    };
+    format!("{first}{weaker}; with --sandbox off commands run without a sandbox")
 }
 
 /// The beginning of a command: enough to know it again.
@@ -419,6 +452,8 @@ mod tests {
     #[test]
     fn a_remedy_names_a_way() {
         assert!(remedy(Step::Namespaces).contains("user.max_user_namespaces"));
+        assert!(remedy(Step::Namespaces).contains("sandbox_backend = \"landlock\""));
+        assert!(!remedy(Step::Landlock).contains("sandbox_backend"));
         for step in [Step::Namespaces, Step::Overlay, Step::Landlock, Step::Dev] {
             assert!(remedy(step).ends_with("with --sandbox off commands run without a sandbox"));
         }

@@ -6,6 +6,7 @@ mod create;
 mod delta;
 mod exclusion;
 mod isolate;
+mod ladder;
 mod links;
 mod locks;
 mod look;

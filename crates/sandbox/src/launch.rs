@@ -99,6 +99,10 @@ pub enum Network {
 pub const LISTENER_PORT: u16 = 3128;
 
 /// What the kernel refuses a program, by Landlock and seccomp.
+///
+/// Without a [view](Launch::view) it holds less: modes, times and attributes of files can be changed wherever they are, names and
+/// sizes be asked for, other processes be seen. There a program gets no sockets of the machine, so that it can ask nobody to do
+/// what it may not.
 #[derive(Debug, Clone, Default)]
 pub struct Fence {
     /// What it may read and execute.

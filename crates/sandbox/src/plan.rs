@@ -8,9 +8,10 @@ use std::path::{Component, Path, PathBuf};
 use libc::{c_char, c_int, sock_filter};
 
 use crate::launch::{Fence, Launch, Limits, Network, Stage, View};
+use crate::seccomp::{self, Held};
 use crate::stack::Stack;
 use crate::sys::{self, Fd};
-use crate::{LaunchError, seccomp};
+use crate::{LaunchError, usage};
 
 pub(crate) struct Plan {
     pub(crate) program: CString,
@@ -26,6 +27,9 @@ pub(crate) struct Plan {
     /// Where that terminal is, if there is one and it has a name.
     pub(crate) terminal_path: Option<CString>,
     pub(crate) limits: Limits,
+    /// How many processes and threads the kernel may count, if it can be told: in a namespace those of the program alone,
+    /// elsewhere all that the person runs.
+    pub(crate) counted: Option<u64>,
     pub(crate) view: Option<PlannedView>,
     pub(crate) fence: Option<PlannedFence>,
     /// Lines for the files in which the kernel keeps who is who in a namespace.
@@ -103,8 +107,13 @@ impl Plan {
             terminal: launch.terminal,
             terminal_path: terminal_path(launch),
             limits: launch.limits,
+            counted: counted(launch, user),
             view: launch.view.as_ref().map(PlannedView::of).transpose()?,
-            fence: launch.fence.as_ref().map(PlannedFence::of).transpose()?,
+            fence: launch
+                .fence
+                .as_ref()
+                .map(|fence| PlannedFence::of(fence, launch.view.is_none()))
+                .transpose()?,
             users: line(&format!("{user} {user} 1\n")),
             groups: line(&format!("{group} {group} 1\n")),
             most_processes: line(&most_processes(&launch.limits)),
@@ -185,14 +194,15 @@ fn nailed(view: &View) -> Result<Vec<CString>, LaunchError> {
 }
 
 impl PlannedFence {
-    fn of(fence: &Fence) -> Result<Self, LaunchError> {
+    /// Without a view it stands among all others.
+    fn of(fence: &Fence, among_others: bool) -> Result<Self, LaunchError> {
         Ok(Self {
             readable: texts(&fence.readable, "a path")?,
             writable: texts(&fence.writable, "a path")?,
             internet: fence.internet,
             connect: fence.connect,
             landlock: sys::landlock::version(),
-            filter: seccomp::program(fence.internet),
+            filter: seccomp::program(Held { internet: fence.internet, among_others }),
         })
     }
 }
@@ -202,6 +212,15 @@ impl PlannedFence {
 fn most_processes(limits: &Limits) -> String {
     const GIVEN_OUT_ONCE: u64 = 300;
     limits.processes.saturating_add(GIVEN_OUT_ONCE).clamp(GIVEN_OUT_ONCE + 2, 4 << 20).to_string()
+}
+
+fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
+    let most = launch.limits.processes;
+    match (&launch.view, &launch.fence) {
+        (Some(_), _) => Some(most),
+        (None, Some(_)) => Some(most.saturating_add(usage::threads_of(user))),
+        (None, None) => None,
+    }
 }
 
 fn terminal_path(launch: &Launch<'_>) -> Option<CString> {

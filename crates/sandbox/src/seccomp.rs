@@ -91,6 +91,24 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
+/// Refused where there is no namespace of its own for them: memory, queues and locks of other programs, which anybody can reach who
+/// knows their number.
+const SHARED: &[c_long] = &[
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+];
+
 /// Every flag that asks for a new namespace.
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -107,8 +125,17 @@ const FAKE_INPUT: [u32; 2] = [0x5412, 0x541c];
 /// Runs with the rights of the file's owner or group.
 const SET_ID: u32 = 0o6000;
 
-/// The filter. With `internet`, sockets of the internet can be made.
-pub(crate) fn program(internet: bool) -> Vec<sock_filter> {
+/// What a filter has to hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    /// Sockets of the internet can be made.
+    pub(crate) internet: bool,
+    /// There is no view: all other programs are within reach, the warden too.
+    pub(crate) among_others: bool,
+}
+
+/// The filter.
+pub(crate) fn program(held: Held) -> Vec<sock_filter> {
     let mut program =
         vec![load(ARCH), unless_equal(ARCHITECTURE, 0, 1), answer(KILL), load(NUMBER)];
     // The second way to call an old processor's kernel.
@@ -132,7 +159,10 @@ pub(crate) fn program(internet: bool) -> Vec<sock_filter> {
         with_bits(&mut program, call, mode, SET_ID);
     }
     ioctls(&mut program);
-    sockets(&mut program, internet);
+    if held.among_others {
+        others(&mut program);
+    }
+    sockets(&mut program, held);
     program.push(answer(ALLOW));
     program
 }
@@ -161,12 +191,33 @@ fn ioctls(program: &mut Vec<sock_filter>) {
     ]);
 }
 
-/// Local sockets; with the internet, those of the internet and questions about routes; nothing else, be it new or old.
-fn sockets(program: &mut Vec<sock_filter>, internet: bool) {
+/// Ways to other programs that a view has not: a limit of processor time would end the warden, and of a pair of sockets, those
+/// that keep messages apart without a connection can be made to talk to any other.
+fn others(program: &mut Vec<sock_filter>) {
+    const WITHOUT_CONNECTION: u32 = 0b10;
+    for number in SHARED {
+        program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
+    }
+    program.extend([
+        is_call(libc::SYS_prlimit64, 4),
+        load(argument(0)),
+        equal(0, 1),
+        answer(ALLOW),
+        answer(refuse(libc::EPERM)),
+    ]);
+    with_bits(program, libc::SYS_socketpair, 1, WITHOUT_CONNECTION);
+}
+
+/// Local sockets, unless there are others to talk to: who serves one may do whatever it is asked for, and Landlock does not know
+/// whose it is. With the internet, those of the internet and questions about routes; nothing else, be it new or old.
+fn sockets(program: &mut Vec<sock_filter>, held: Held) {
     let [local, v4, v6, netlink] =
         [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(i32::cast_unsigned);
-    let mut rules = vec![load(argument(0)), equal(local, 1), answer(ALLOW)];
-    if internet {
+    let mut rules = vec![load(argument(0))];
+    if !held.among_others {
+        rules.extend([equal(local, 1), answer(ALLOW)]);
+    }
+    if held.internet {
         rules.extend([equal(v4, 1), answer(ALLOW), equal(v6, 1), answer(ALLOW)]);
         rules.extend([equal(netlink, 3), load(argument(2)), equal(0, 1), answer(ALLOW)]);
     }
@@ -273,10 +324,38 @@ mod tests {
             (true, libc::SYS_socket, args(&[40, 1, 0]), family),
             (true, libc::SYS_socket, args(&[17, 3, 0]), family),
         ] {
-            let program = program(internet);
-            let answered = run(&program, ARCHITECTURE, call, arguments);
-            assert_eq!(answered, wanted, "call {call} {arguments:?}");
-            assert_eq!(run(&program, 0x4000_0003, call, arguments), KILL);
+            for among_others in [false, true] {
+                let program = program(Held { internet, among_others });
+                let answered = run(&program, ARCHITECTURE, call, arguments);
+                let is_local = call == libc::SYS_socket && arguments[0] == 1;
+                let wanted = if among_others && is_local { family } else { wanted };
+                assert_eq!(answered, wanted, "call {call} {arguments:?}");
+                assert_eq!(run(&program, 0x4000_0003, call, arguments), KILL);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_refused_among_others() {
+        let cloexec = u64::from(libc::SOCK_CLOEXEC.cast_unsigned());
+        for (call, arguments, is_refused) in [
+            (libc::SYS_shmat, [0; 6], true),
+            (libc::SYS_semget, [0; 6], true),
+            (libc::SYS_mq_open, [0; 6], true),
+            (libc::SYS_prlimit64, [0; 6], false),
+            (libc::SYS_prlimit64, [1, 0, 0, 0, 0, 0], true),
+            (libc::SYS_socketpair, [1, 1 | cloexec, 0, 0, 0, 0], false),
+            (libc::SYS_socketpair, [1, 5, 0, 0, 0, 0], false),
+            (libc::SYS_socketpair, [1, 2 | cloexec, 0, 0, 0, 0], true),
+            (libc::SYS_socketpair, [1, 3, 0, 0, 0, 0], true),
+        ] {
+            for among_others in [false, true] {
+                let program = program(Held { internet: false, among_others });
+                let answered = run(&program, ARCHITECTURE, call, arguments);
+                let refused = is_refused && among_others;
+                let wanted = if refused { refuse(libc::EPERM) } else { ALLOW };
+                assert_eq!(answered, wanted, "call {call} {arguments:?} {among_others}");
+            }
         }
     }
 }

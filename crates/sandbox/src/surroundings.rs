@@ -414,9 +414,8 @@ pub(crate) fn set_limits(plan: &Plan) -> Result {
     set(libc::RLIMIT_NOFILE, limits.open_files).at(Step::Limits)?;
     set(libc::RLIMIT_FSIZE, limits.file_size).at(Step::Limits)?;
     set(libc::RLIMIT_DATA, limits.memory).at(Step::Limits)?;
-    if plan.view.is_some() {
-        // Counted in the namespace alone. Elsewhere all that the person runs would count.
-        set(libc::RLIMIT_NPROC, limits.processes).at(Step::Limits)?;
+    if let Some(counted) = plan.counted {
+        set(libc::RLIMIT_NPROC, counted).at(Step::Limits)?;
     }
     Ok(())
 }
@@ -456,26 +455,26 @@ pub(crate) fn raise_fence(plan: &Plan, fence: &PlannedFence) -> Result {
         return Err(Failure { step: Step::Landlock, errno: libc::EOPNOTSUPP });
     }
     if fence.landlock > 0 {
-        restrict_files(fence).at(Step::Landlock)?;
+        restrict_files(plan, fence).at(Step::Landlock)?;
     }
     sys::filter(&fence.filter).at(Step::Seccomp)
 }
 
 /// The version without which nothing else would hold what is asked for.
 fn least_landlock(plan: &Plan, fence: &PlannedFence) -> u32 {
-    const WITH_FILES: u32 = 1;
+    const WITH_TRUNCATING: u32 = 3;
     const WITH_TCP: u32 = 4;
     let network = plan.view.as_ref().map_or(Network::Shared, |view| view.network);
     if fence.internet && !fence.connect && network == Network::Shared {
         WITH_TCP
     } else if plan.view.is_none() {
-        WITH_FILES
+        WITH_TRUNCATING
     } else {
         0
     }
 }
 
-fn restrict_files(fence: &PlannedFence) -> sys::Result {
+fn restrict_files(plan: &Plan, fence: &PlannedFence) -> sys::Result {
     const TCP: u64 = 0b11;
     const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
     let known = rights::known(fence.landlock);
@@ -485,7 +484,9 @@ fn restrict_files(fence: &PlannedFence) -> sys::Result {
     for path in &fence.readable {
         landlock::allow(ruleset, path, rights::READ & known, rights::OF_A_FILE & known)?;
     }
-    for path in &fence.writable {
+    // In a view, its terminal is among the devices of that.
+    let terminal = plan.terminal_path.iter().filter(|_| plan.view.is_none());
+    for path in fence.writable.iter().chain(terminal) {
         let allowed = known & !rights::NEVER;
         landlock::allow(ruleset, path, allowed, rights::OF_A_FILE & known)?;
     }

@@ -550,7 +550,16 @@ pub(crate) mod landlock {
         const PATH_BENEATH: c_int = 1;
         let parent = match super::open(path, libc::O_PATH) {
             Ok(parent) => parent,
-            Err(libc::ENOENT | libc::EACCES) => return Ok(()),
+            // What cannot be reached is not allowed: nothing is lost by that.
+            Err(
+                libc::ENOENT
+                | libc::EACCES
+                | libc::ENOTDIR
+                | libc::ELOOP
+                | libc::ENOTCONN
+                | libc::ESTALE
+                | libc::EIO,
+            ) => return Ok(()),
             Err(errno) => return Err(errno),
         };
         let beneath = Beneath { allowed, parent };

@@ -117,6 +117,20 @@ fn number(text: &[u8]) -> u64 {
     digits.fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
+/// How many threads a person has now. Must not be called where nothing may be allocated.
+pub(crate) fn threads_of(user: u32) -> u64 {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let of_process = |entry: std::fs::DirEntry| {
+        entry.file_name().to_str()?.parse::<pid_t>().ok()?;
+        let text = std::fs::read_to_string(entry.path().join("status")).ok()?;
+        let after = |name| text.lines().find_map(|line: &str| line.strip_prefix(name));
+        let real: u32 = after("Uid:")?.split_whitespace().next()?.parse().ok()?;
+        let threads: u64 = after("Threads:")?.trim().parse().ok()?;
+        (real == user).then_some(threads)
+    };
+    entries.filter_map(of_process).sum()
+}
+
 /// A small file of the kernel's.
 struct Text<const MOST: usize> {
     bytes: [u8; MOST],
@@ -167,6 +181,18 @@ mod tests {
         }
         drop(more);
         assert_eq!([resident(0), written(0), own_part(0)], [Memory::default(); 3], "nobody");
+    }
+
+    #[test]
+    fn threads_are_counted() {
+        // SAFETY: asks who we are.
+        let user = unsafe { libc::getuid() };
+        let (stop, stopped) = std::sync::mpsc::channel::<()>();
+        let waiting = std::thread::spawn(move || stopped.recv());
+        assert!(threads_of(user) >= 2, "this one, and the one that waits");
+        drop(stop);
+        assert!(waiting.join().unwrap().is_err());
+        assert_eq!(threads_of(u32::MAX), 0, "nobody is that");
     }
 
     #[test]

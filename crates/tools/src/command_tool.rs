@@ -76,7 +76,7 @@ impl CommandTool {
         let is_confined = confinement.level != Level::Off;
         let only_looks = definition.only_looks()
             && author == Author::Person
-            && is_confined
+            && confinement.is_whole()
             && confinement.network == NetworkAccess::None;
         // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
         let is_held = definition.changes_nothing() && is_confined;

@@ -370,12 +370,12 @@ impl Builder {
     /// Puts it together. Nothing is read or written before the first call but the workspace's own directory entry and, with
     /// [`Builder::state`], the journal and what a program that was killed left half-done.
     pub fn build(self) -> Result<Windlass, Error> {
-        let mut processes = self.processes;
+        let mut processes = self.processes.settled(&self.workspace);
         processes.state = processes.state.or_else(|| self.state.as_deref().map(absolute));
         let confinement = processes.confinement.clone();
         let policy = self
             .policy
-            .with_confined_programs(confinement.level != Level::Off)
+            .with_confined_programs(confinement.is_whole())
             .with_connected_programs(confinement.network != NetworkAccess::None);
         let host = LocalHost::open_with(&self.workspace, self.durability)?;
         let host: Arc<dyn Host> = Arc::new(host.with_processes(processes.clone()));

@@ -1,5 +1,7 @@
 //! `windlass doctor`: what works here, found out by trying it.
 
+mod attack;
+
 use std::os::unix::fs::DirBuilderExt as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,7 +9,9 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use windlass::{ProcessSettings, RandomIds, Windlass};
-use windlass_core::{IdSource as _, Level, Mode, NetworkAccess, Outcome, ToolCall};
+use windlass_core::{
+    Backend, Confinement, IdSource as _, Level, Mode, NetworkAccess, Outcome, ToolCall,
+};
 
 use super::block_on;
 use crate::options::Global;
@@ -26,15 +30,14 @@ struct Check {
 enum Found {
     Works(String),
     /// This version has no such thing: nothing is wrong, and nothing is promised.
-    Absent(&'static str),
+    Absent(String),
     Broken(String),
 }
 
 impl Found {
     fn text(&self) -> &str {
         match self {
-            Self::Works(text) | Self::Broken(text) => text,
-            Self::Absent(text) => text,
+            Self::Works(text) | Self::Absent(text) | Self::Broken(text) => text,
         }
     }
 }
@@ -63,8 +66,14 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
             atomic_writes(),
         ),
         tried("sandbox", "let a command attack the machine from inside", sandbox(global)),
+        rung(global, "namespaces", Backend::Namespaces),
+        rung(global, "Landlock alone", Backend::Landlock),
         tried("network", "let a command look for a way out", network(global)),
-        tried("staged runs", "let a command delete everything, and took it back", staged()),
+        Check {
+            name: "staged runs",
+            how: "let a command delete everything, and took it back",
+            found: staged(global),
+        },
         tried("process trees", "let a command leave processes behind", trees(global)),
         Check {
             name: "Landlock",
@@ -211,81 +220,37 @@ fn atomic_writes() -> Result<String> {
     Ok("a file is wholly old or wholly new".into())
 }
 
-/// What a command tries from inside. What came of it is looked at from outside, where that can be seen: a command may well write to
-/// a file of that name which nobody else sees.
-const ATTACKS: &str = r#"
-try() { if eval "$2" 2>/dev/null; then echo "REACHED: $1"; fi; }
-echo x > "$OUTSIDE/planted"
-chmod 777 "$OUTSIDE/file"
-touch -d 1980-01-01 "$OUTSIDE/file"
-rm -f "$OUTSIDE/file"
-echo x > .git/hooks/post-checkout
-mv .git elsewhere
-try "our own state" 'ls "$STATE"/*'
-try "other processes" 'kill -0 "$DOCTOR"'
-try "mounting" 'mount -t tmpfs none /mnt'
-try "a setuid program" 'cp /bin/true own && chmod u+s own'
-"#;
-/// How many there are.
-const ATTACKS_COUNT: usize = 10;
-
-/// A command of bash in a workspace of its own, confined as this invocation would confine it.
-fn attack(global: &Global, scratch: &Scratch, script: &str) -> Result<windlass_core::CallResult> {
-    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
+/// How this invocation would confine a command, on this machine.
+fn confined(global: &Global) -> Result<Confinement> {
+    let workspace = setup::workspace(global)?;
+    let config = setup::config(global, &workspace, &setup::state(global)?)?;
     let confinement = config.confinement()?;
-    let state = scratch.0.join("state");
-    let environment = vec![
-        format!("OUTSIDE={}", scratch.0.display()),
-        format!("STATE={}", state.display()),
-        format!("DOCTOR={}", std::process::id()),
-    ];
-    let processes = ProcessSettings { confinement, environment, ..ProcessSettings::default() };
-    let windlass = Windlass::builder(scratch.0.join("work"))
-        .mode(Mode::Yolo)
-        .state(&state)
-        .processes(processes)
-        .build()?;
-    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
-    let input = json!({"command": script, "timeout": 20});
-    let result = block_on(windlass.call(&session, ToolCall::new("bash", input)))?;
-    // What was not tried says nothing.
-    ensure!(result.outcome != Outcome::Fault, "{}", result.output.to_text());
-    Ok(result)
+    let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
+    Ok(settings.settled(&workspace).confinement)
 }
 
 fn sandbox(global: &Global) -> Result<String> {
-    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
-    let confinement = config.confinement()?;
+    let confinement = confined(global)?;
     ensure!(confinement.level != Level::Off, "it is off: commands can do all that you can");
-    let scratch = Scratch::new()?;
-    let (outside, hooks) = (scratch.0.join("file"), scratch.0.join("work/.git/hooks"));
-    std::fs::create_dir_all(&hooks)?;
-    std::fs::write(&outside, "outside")?;
-    let facts = |path: &std::path::Path| {
-        let found = std::fs::metadata(path).ok()?;
-        Some((found.permissions(), found.modified().ok()?, std::fs::read(path).ok()?))
+    let found = attack::all(&confinement)?;
+    Ok(format!("{found} ({confinement})"))
+}
+
+/// One rung of the ladder, be it used or not: what it would hold here.
+fn rung(global: &Global, name: &'static str, backend: Backend) -> Check {
+    let used = confined(global);
+    let is_used = used.is_ok_and(|used| used.level != Level::Off && used.backend == backend);
+    let use_of_it = if is_used { "in use" } else { "not in use" };
+    let found = match attack::all(&Confinement { backend, ..Confinement::default() }) {
+        Ok(found) => Found::Works(format!("{use_of_it}: {found}")),
+        Err(error) if is_used => Found::Broken(format!("{use_of_it}: {error:#}")),
+        Err(error) => Found::Absent(format!("{use_of_it}, and could not be: {error:#}")),
     };
-    let before = facts(&outside);
-    let result = attack(global, &scratch, ATTACKS)?;
-    let text = result.output.to_text();
-    let mut reached: Vec<&str> =
-        text.lines().filter_map(|line| line.strip_prefix("REACHED: ")).collect();
-    for (what, is_reached) in [
-        ("a file outside", facts(&outside) != before),
-        ("a directory outside", scratch.0.join("planted").exists()),
-        ("what git runs", hooks.read_dir().map_or(true, |mut hooks| hooks.next().is_some())),
-    ] {
-        if is_reached {
-            reached.push(what);
-        }
-    }
-    ensure!(reached.is_empty(), "a command reached {}", reached.join(", "));
-    Ok(format!("{ATTACKS_COUNT} attacks from inside failed ({confinement})"))
+    Check { name, how: "let a command attack the machine from inside", found }
 }
 
 fn network(global: &Global) -> Result<String> {
-    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
-    let confinement = config.confinement()?;
+    let confinement = confined(global)?;
     if confinement.network == NetworkAccess::Full || confinement.level == Level::Off {
         return Ok("open: commands can talk to everybody".into());
     }
@@ -293,7 +258,7 @@ fn network(global: &Global) -> Result<String> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let script = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo REACHED; true");
-    let text = attack(global, &scratch, &script)?.output.to_text();
+    let text = attack::run(&confinement, &scratch, &script)?;
     ensure!(!text.contains("REACHED"), "a command reached a server on this machine");
     Ok(match confinement.network {
         NetworkAccess::Hosts(hosts) => format!("only to {}", hosts.join(", ")),
@@ -301,8 +266,19 @@ fn network(global: &Global) -> Result<String> {
     })
 }
 
+/// Without namespaces there is no stage, which was said by whoever chose that.
+fn staged(global: &Global) -> Found {
+    match confined(global) {
+        Ok(used) if used.backend == Backend::Landlock => Found::Absent(
+            "Landlock alone has no stage: what commands do to the workspace cannot be taken back"
+                .into(),
+        ),
+        _ => stage().into(),
+    }
+}
+
 /// Lets a command delete everything, and takes it back.
-fn staged() -> Result<String> {
+fn stage() -> Result<String> {
     let scratch = Scratch::new()?;
     let work = scratch.0.join("work");
     std::fs::create_dir_all(work.join("src"))?;
@@ -325,10 +301,10 @@ fn trees(global: &Global) -> Result<String> {
     let scratch = Scratch::new()?;
     let marker = format!("windlass-doctor-{:x}", RandomIds::default().next());
     let script = format!(
-        "export {marker}=1; setsid sleep 300 & (setsid sleep 300 &) ; nohup sleep 300 >/dev/null 2>&1 & exit 0",
+        "export {marker}=1; setsid sleep 300 & (setsid sleep 300 &) ; nohup sleep 300 >/dev/null 2>&1 &",
         marker = marker.replace('-', "_")
     );
-    attack(global, &scratch, &script)?;
+    attack::run(&confined(global)?, &scratch, &script)?;
     let marker = marker.replace('-', "_");
     let left = std::fs::read_dir("/proc")?.flatten().filter(|process| {
         let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
@@ -341,7 +317,9 @@ fn trees(global: &Global) -> Result<String> {
 
 fn landlock() -> Found {
     match windlass::landlock_version() {
-        0 => Found::Absent("the kernel has none: the mounts of the sandbox are the only fence"),
+        0 => Found::Absent(
+            "the kernel has none: the mounts of the sandbox are the only fence".into(),
+        ),
         version => Found::Works(format!("version {version}")),
     }
 }

@@ -56,11 +56,74 @@ pub struct Confinement {
     pub level: Level,
     /// Whom they may talk to.
     pub network: NetworkAccess,
+    /// What holds them to that.
+    pub backend: Backend,
+}
+
+impl Confinement {
+    /// Whether programs are held by all that there is: what they did can be undone, and no place that others act on is theirs to
+    /// change.
+    ///
+    /// ```
+    /// use windlass_core::{Backend, Confinement};
+    /// assert!(Confinement::default().is_whole());
+    /// assert!(!Confinement { backend: Backend::Landlock, ..Confinement::default() }.is_whole());
+    /// ```
+    pub fn is_whole(&self) -> bool {
+        self.level != Level::Off && self.backend == Backend::Namespaces
+    }
 }
 
 impl fmt::Display for Confinement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sandbox {}, network {}", self.level, self.network)
+        write!(f, "sandbox {}", self.level)?;
+        match self.backend {
+            Backend::Landlock if self.level != Level::Off => f.write_str(" by Landlock alone")?,
+            Backend::Auto if self.level != Level::Off => f.write_str(" by what there is")?,
+            _ => {}
+        }
+        write!(f, ", network {}", self.network)
+    }
+}
+
+/// What holds programs to their confinement.
+///
+/// ```
+/// use windlass_core::Backend;
+/// assert_eq!("landlock".parse(), Ok(Backend::Landlock));
+/// assert_eq!(Backend::default().to_string(), "namespaces");
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Backend {
+    /// Namespaces, and all that is laid over them. Where there are none, nothing runs.
+    #[default]
+    Namespaces,
+    /// Landlock and a filter of system calls, which hold less.
+    Landlock,
+    /// Namespaces where there are, Landlock where not. A machine settles for one of them before anything runs.
+    Auto,
+}
+
+impl Backend {
+    /// Each, by the name that the configuration uses.
+    pub const NAMES: [(&'static str, Self); 3] =
+        [("namespaces", Self::Namespaces), ("landlock", Self::Landlock), ("auto", Self::Auto)];
+}
+
+impl FromStr for Backend {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::NAMES.iter().find(|(name, _)| *name == text);
+        found.map(|(_, backend)| *backend).ok_or_else(|| {
+            format!("unknown sandbox back-end `{text}`: it is one of namespaces, landlock, auto")
+        })
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::NAMES.iter().find(|(_, backend)| backend == self);
+        f.write_str(name.map_or("namespaces", |(name, _)| name))
     }
 }
 

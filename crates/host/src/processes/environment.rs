@@ -35,7 +35,7 @@ impl LocalProcesses {
         }
         if is_confined {
             // The directory of the outside is not there.
-            set("TMPDIR".as_ref(), "/tmp".as_ref());
+            set("TMPDIR".as_ref(), self.temporary_name());
         }
         if request.terminal.is_some() {
             set("TERM".as_ref(), "xterm-256color".as_ref());

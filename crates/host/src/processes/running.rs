@@ -11,7 +11,7 @@ use windlass_core::{BoxFuture, Process, ProcessChanges, ProcessEnd, Signal, Tool
 use windlass_sandbox::{Confined, Ending};
 
 use super::stand_ins::StandIns;
-use super::waiting;
+use super::{ladder, waiting};
 use crate::proxy::Proxy;
 use crate::stage::{Scan, Stage, delta};
 
@@ -52,6 +52,8 @@ pub(super) struct Trail {
     pub(super) placeholders: Vec<PathBuf>,
     pub(super) passed: Vec<PathBuf>,
     pub(super) names: Vec<String>,
+    /// Places that would have stayed as they are on a higher rung; none if it was that.
+    pub(super) unprotected: Option<Vec<PathBuf>>,
 }
 
 pub(super) struct Running {
@@ -286,6 +288,11 @@ impl Trail {
         if let Some(before) = self.before.take() {
             changes.changes =
                 before.difference(&Scan::of(&self.workspace, &changes.passed_through)?);
+        }
+        if let Some(protected) = self.unprotected.take() {
+            let (made, place) = (&changes.changes, &self.workspace);
+            changes.notes.extend(ladder::changed_although_protected(made, place, &protected));
+            changes.notes.push(ladder::note());
         }
         Ok(changes)
     }

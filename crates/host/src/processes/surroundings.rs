@@ -87,10 +87,10 @@ const PROTECTED_AT_HOME: &[(&str, bool)] = &[
 ];
 
 /// Where programs offer their services to others.
-const MEETING_PLACES: &[&str] = &["/run", "/var/run"];
+pub(super) const MEETING_PLACES: &[&str] = &["/run", "/var/run"];
 
 /// What is looked for there by those who only want to know something.
-const KEPT: &[&str] = &[
+pub(super) const KEPT: &[&str] = &[
     "/run/current-system",
     "/run/booted-system",
     "/run/wrappers",
@@ -149,7 +149,7 @@ impl LocalProcesses {
         Fence { readable: vec!["/".into()], writable, internet: true, connect: true }
     }
 
-    fn hidden(&self) -> Vec<PathBuf> {
+    pub(super) fn hidden(&self) -> Vec<PathBuf> {
         let mut hidden: Vec<PathBuf> = SYSTEM_SECRETS.iter().map(PathBuf::from).collect();
         if let Some(home) = std::env::home_dir() {
             hidden.extend(SECRETS.iter().map(|secret| home.join(secret)));
@@ -163,15 +163,8 @@ impl LocalProcesses {
     /// What must stay as it is. An empty file that stands for one that is not there would be seen by whoever lists files, and be
     /// added to version control; on a stage it is enough that such a file is not taken over.
     fn protected(&self, access: Access) -> Vec<Protected> {
-        let at_home = std::env::home_dir().is_some_and(|home| home == self.workspace);
-        let usual = PROTECTED.iter().chain(if at_home { PROTECTED_AT_HOME } else { &[] });
-        let usual = usual.map(|(path, is_directory)| (PathBuf::from(path), *is_directory));
-        let is_there = |path: &PathBuf| self.workspace.join(path).symlink_metadata().is_ok();
-        let there = PROTECTED_IF_THERE.iter().map(PathBuf::from).filter(is_there);
-        let usual = usual.chain(there.map(|path| (path, false)));
-        let more = self.settings.protected.iter().map(|path| (path.clone(), true));
         let mut protected: Vec<Protected> = Vec::new();
-        for (path, is_directory) in usual.chain(more) {
+        for (path, is_directory) in self.protected_places() {
             let (path, is_directory) = self.outermost_missing(path, is_directory);
             if access == Access::Staged
                 && !is_directory
@@ -184,6 +177,17 @@ impl LocalProcesses {
             }
         }
         protected
+    }
+
+    /// The same by name, be they there or not, and whether they are directories.
+    pub(super) fn protected_places(&self) -> impl Iterator<Item = (PathBuf, bool)> {
+        let at_home = std::env::home_dir().is_some_and(|home| home == self.workspace);
+        let usual = PROTECTED.iter().chain(if at_home { PROTECTED_AT_HOME } else { &[] });
+        let usual = usual.map(|(path, is_directory)| (PathBuf::from(path), *is_directory));
+        let is_there = |path: &PathBuf| self.workspace.join(path).symlink_metadata().is_ok();
+        let there = PROTECTED_IF_THERE.iter().map(PathBuf::from).filter(is_there);
+        let usual = usual.chain(there.map(|path| (path, false)));
+        usual.chain(self.settings.protected.iter().map(|path| (path.clone(), true)))
     }
 
     /// Where nothing is there of a directory above, that one stands for all that could be in it.

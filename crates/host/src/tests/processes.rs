@@ -11,20 +11,20 @@ use windlass_core::{
 use crate::{LocalFiles, LocalProcesses, ProcessSettings};
 
 /// A workspace with a door to programs.
-struct Ground {
-    directory: tempfile::TempDir,
-    processes: LocalProcesses,
+pub(super) struct Ground {
+    pub(super) directory: tempfile::TempDir,
+    pub(super) processes: LocalProcesses,
 }
 
 impl Ground {
     fn new(level: Level) -> Self {
         Self::with(ProcessSettings {
-            confinement: Confinement { level, network: NetworkAccess::None },
+            confinement: Confinement { level, ..Confinement::default() },
             ..ProcessSettings::default()
         })
     }
 
-    fn with(settings: ProcessSettings) -> Self {
+    pub(super) fn with(settings: ProcessSettings) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let workspace = directory.path().canonicalize().unwrap().join("workspace");
         std::fs::create_dir(&workspace).unwrap();
@@ -34,18 +34,18 @@ impl Ground {
         Self { directory, processes }
     }
 
-    fn workspace(&self) -> std::path::PathBuf {
+    pub(super) fn workspace(&self) -> std::path::PathBuf {
         self.directory.path().canonicalize().unwrap().join("workspace")
     }
 
-    fn request(&self, script: &str) -> ProcessRequest {
+    pub(super) fn request(&self, script: &str) -> ProcessRequest {
         let files = LocalFiles::open_with(&self.workspace(), crate::Durability::Kernel).unwrap();
         let directory = files.resolve(Path::new(".")).unwrap();
         ProcessRequest::new(Program::Shell(script.to_owned()), directory)
     }
 
     /// Runs a program to its end: how it ended, what it printed, what it changed.
-    fn run(
+    pub(super) fn run(
         &self,
         request: &ProcessRequest,
     ) -> Result<(ProcessEnd, String, Vec<String>), ToolError> {
@@ -72,7 +72,7 @@ impl Ground {
         })
     }
 
-    fn shell(&self, script: &str) -> (ProcessEnd, String, Vec<String>) {
+    pub(super) fn shell(&self, script: &str) -> (ProcessEnd, String, Vec<String>) {
         self.run(&self.request(script)).unwrap()
     }
 }
@@ -193,7 +193,7 @@ fn hosts_that_are_named_are_reached_and_no_others() {
     });
     let network = NetworkAccess::Hosts(vec![format!("localhost:{port}")]);
     let ground = Ground::with(ProcessSettings {
-        confinement: Confinement { level: Level::Workspace, network },
+        confinement: Confinement { network, ..Confinement::default() },
         private_hosts: true,
         ..ProcessSettings::default()
     });

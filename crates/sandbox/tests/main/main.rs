@@ -8,6 +8,7 @@ mod files;
 mod kernel;
 mod launching;
 mod limits;
+mod lone;
 mod network;
 mod processes;
 mod protected;

@@ -23,14 +23,12 @@ pub(crate) const ESCAPES: &[Escape] = &[
     Escape::new("ask by UDP", |at| ask(at, b"hello"), &[ECONNREFUSED]),
     Escape::new("ask for a name", |at| ask(at, QUESTION), &[ECONNREFUSED]),
     Escape::new("send without a connection", ask_unconnected, &[EAGAIN]),
-    Escape::new("connect to an abstract socket", connect_abstract, &[ECONNREFUSED])
-        .needs_view_or_landlock(6),
+    Escape::new("connect to an abstract socket", connect_abstract, &[ECONNREFUSED]),
     Escape::new(
         "connect to a socket in an emptied directory",
         |at| UnixStream::connect(at.text("SOCKET")).map(drop),
         &[ENOENT],
-    )
-    .needs_view(),
+    ),
     Escape::new("hear of devices", |_| socket(AF_NETLINK, libc::SOCK_RAW, 15), NO_FAMILY),
     Escape::new("hear the audit", |_| socket(AF_NETLINK, libc::SOCK_RAW, 9), NO_FAMILY)
         .if_there_is(EPROTONOSUPPORT),

@@ -74,7 +74,7 @@ macro_rules! again_hidden {
     };
 }
 
-again! { ending files kernel launching limits network processes protected stage }
+again! { ending files kernel launching limits lone network processes protected stage }
 
 again_hidden! {
     ending hidden_ending

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use windlass_core::{AnyTool, Confinement, Kinds, Level, NetworkAccess};
+use windlass_core::{AnyTool, Backend, Confinement, Kinds, Level, NetworkAccess};
 
 use super::{Author, CommandDefinition, CommandTool};
 
@@ -200,10 +200,11 @@ fn what_is_wrong_and_where() {
 #[test]
 fn what_a_call_needs_by_who_says_so_and_where() {
     let exec = |more: Kinds| Kinds::EXEC | more;
-    let confinement = |level, network| Confinement { level, network };
+    let confinement = |level, network| Confinement { level, network, ..Confinement::default() };
     let usual = confinement(Level::Workspace, NetworkAccess::None);
     let off = confinement(Level::Off, NetworkAccess::None);
     let open = confinement(Level::Workspace, NetworkAccess::Full);
+    let weaker = Confinement { backend: Backend::Landlock, ..usual.clone() };
     let hosts = confinement(Level::ReadOnly, NetworkAccess::Hosts(vec!["docs.rs".into()]));
     for (effects, author, confinement, kinds, access) in [
         ("", Author::Person, &usual, Kinds::EXEC, "Staged"),
@@ -219,6 +220,7 @@ fn what_a_call_needs_by_who_says_so_and_where() {
         ("effects: []", Author::Person, &usual, Kinds::READ, "Read"),
         ("effects: [read]", Author::Workspace, &usual, exec(Kinds::READ), "Read"),
         ("effects: [read]", Author::Person, &off, exec(Kinds::READ), "Staged"),
+        ("effects: [read]", Author::Person, &weaker, exec(Kinds::READ), "Read"),
         ("effects: [read]", Author::Person, &open, exec(Kinds::READ), "Read"),
         ("effects: [read]", Author::Person, &hosts, exec(Kinds::READ), "Read"),
         ("effects: [net]", Author::Person, &usual, exec(Kinds::NET), "Read"),

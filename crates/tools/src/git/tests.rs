@@ -275,7 +275,11 @@ impl Place {
     /// Without a sandbox: what git can be made to run can do anything.
     fn unconfined() -> Self {
         Self::with(Mode::Auto, || ProcessSettings {
-            confinement: Confinement { level: Level::Off, network: NetworkAccess::Full },
+            confinement: Confinement {
+                level: Level::Off,
+                network: NetworkAccess::Full,
+                ..Confinement::default()
+            },
             ..ProcessSettings::default()
         })
     }

@@ -93,7 +93,8 @@ impl Runner {
             Level::ReadOnly => (&self.read_only, Level::ReadOnly),
         };
         place.get_or_init(|| {
-            let confinement = Confinement { level, network: NetworkAccess::None };
+            let backend = self.settings.confinement.backend;
+            let confinement = Confinement { level, network: NetworkAccess::None, backend };
             let settings = ProcessSettings { confinement, ..self.settings.clone() };
             LocalProcesses::new(self.host.files().workspace(), settings)
         })

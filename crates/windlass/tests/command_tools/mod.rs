@@ -157,7 +157,7 @@ async fn a_command_of_the_person_that_only_looks_needs_no_permission_to_run() {
 #[tokio::test]
 async fn nobody_else_and_no_open_sandbox_gets_that() {
     let settings = |level, network| ProcessSettings {
-        confinement: Confinement { level, network },
+        confinement: Confinement { level, network, ..Confinement::default() },
         ..ProcessSettings::default()
     };
     let lines = "effects: [read]\ncommand: echo ran";

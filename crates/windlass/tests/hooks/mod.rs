@@ -183,6 +183,7 @@ async fn a_hook_runs_in_a_sandbox_of_its_own() {
             confinement: windlass::Confinement {
                 level: windlass::Level::Off,
                 network: windlass::NetworkAccess::Full,
+                ..windlass::Confinement::default()
             },
             ..windlass::ProcessSettings::default()
         })
