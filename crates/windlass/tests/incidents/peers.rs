@@ -97,7 +97,7 @@ async fn i_51_what_is_no_host_matches_no_rule() {
 /// A place whose programs reach these hosts by way of the proxy; they may be private if that is said.
 fn connected(hosts: &[String], private_hosts: bool) -> Place {
     let network = NetworkAccess::Hosts(hosts.to_vec());
-    let confinement = Confinement { level: Level::Workspace, network };
+    let confinement = Confinement { network, ..Confinement::default() };
     let settings = ProcessSettings { confinement, private_hosts, ..ProcessSettings::default() };
     Place::built(&[], |builder| builder.mode(Mode::Yolo).processes(settings))
 }

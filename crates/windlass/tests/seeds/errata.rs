@@ -438,7 +438,8 @@ async fn errata_a_command_is_undone_like_any_other_change() {
 async fn errata_sandbox_modes_hold_for_every_command() {
     for (level, may_write) in [(Level::ReadOnly, false), (Level::Workspace, true)] {
         for network in [NetworkAccess::None, NetworkAccess::Full] {
-            let confinement = Confinement { level, network: network.clone() };
+            let confinement =
+                Confinement { level, network: network.clone(), ..Confinement::default() };
             let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
             let place = Place::built(&[("kept", "x\n")], |builder| builder.processes(settings));
             let outside = place.outside().join("out");
