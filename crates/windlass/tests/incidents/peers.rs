@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass::testing::MockTool;
 use windlass::{
     Answer, ApprovalRequest, Approver, BoxFuture, CommandDefinition, CommandFile, Confinement,
-    Decision, Effect, Effects, Kinds, Level, Mode, NetworkAccess, Outcome, Overrides, Predicate,
+    Decision, Effect, Effects, Kinds, Mode, NetworkAccess, Outcome, Overrides, Predicate,
     ProcessSettings, Rule, Scope, SessionId, ToolCall, check_hosts, quote,
 };
 
