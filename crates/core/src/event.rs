@@ -27,8 +27,8 @@ const BACKLOG: usize = 1024;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let greet = MockTool::named("greet").answering(|cx, _| async move {
-///     cx.output("hello");
-///     Ok(Output::text("hello"))
+///     cx.output("hello\n");
+///     Ok(Output::text("hello\n"))
 /// });
 /// # let mut tools = Toolbox::new();
 /// # tools.add(greet)?;
@@ -37,7 +37,7 @@ const BACKLOG: usize = 1024;
 /// engine.call(&engine.new_session(), ToolCall::new("greet", json!({}))).await;
 /// let told = std::iter::from_fn(|| events.try_next()).map(|event| match event {
 ///     Event::Started(started) => format!("{} begins", started.tool),
-///     Event::Output { delta, .. } => delta.to_string(),
+///     Event::Output { delta, .. } => delta.trim_end().to_owned(),
 ///     Event::Finished(result) => format!("{} ends: {}", result.tool, result.outcome.as_str()),
 ///     other => format!("{other:?}"),
 /// });
