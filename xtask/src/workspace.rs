@@ -27,7 +27,8 @@ impl Workspace {
         let metadata: Value = serde_json::from_str(&process::capture(&mut command)?)
             .context("`cargo metadata` printed something that is not JSON")?;
         let root = directory(&metadata, "workspace_root")?;
-        let target = directory(&metadata, "target_directory")?;
+        let home = std::env::var_os("HOME").map(PathBuf::from);
+        let target = in_sight(directory(&metadata, "target_directory")?, home.as_deref());
         Ok(Self { metadata, root, target })
     }
 
@@ -49,7 +50,7 @@ impl Workspace {
     /// `cargo ARGUMENTS`, in the repository.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = self.command("cargo");
-        command.args(arguments);
+        command.args(arguments).env("CARGO_TARGET_DIR", &self.target);
         command
     }
 
@@ -74,7 +75,39 @@ impl Workspace {
     }
 }
 
+/// The build directory, in the home directory if it would be below `/tmp`: programs in the sandbox have a `/tmp` of their own, and the
+/// tests start the programs that were built as such.
+fn in_sight(target: PathBuf, home: Option<&Path>) -> PathBuf {
+    let is_hidden = |path: &Path| path.starts_with("/tmp") || path.starts_with("/var/tmp");
+    match home {
+        Some(home) if is_hidden(&target) && home.is_absolute() && !is_hidden(home) => {
+            let name = target.to_string_lossy().replace('/', "-");
+            home.join(".cache/windlass-build").join(name.trim_start_matches('-'))
+        }
+        _ => target,
+    }
+}
+
 fn directory(metadata: &Value, key: &str) -> Result<PathBuf> {
     let path = metadata.get(key).and_then(Value::as_str);
     path.map(PathBuf::from).with_context(|| format!("`cargo metadata` gave no `{key}`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_built_can_be_seen_by_programs_in_the_sandbox() {
+        for (target, home, expected) in [
+            ("/src/w/target", Some("/home/ada"), "/src/w/target"),
+            ("/tmp/w/target", Some("/home/ada"), "/home/ada/.cache/windlass-build/tmp-w-target"),
+            ("/tmp/w/target", Some("/tmp/ada"), "/tmp/w/target"),
+            ("/tmp/w/target", None, "/tmp/w/target"),
+            ("/tmpfiles/target", Some("/home/ada"), "/tmpfiles/target"),
+        ] {
+            let found = in_sight(target.into(), home.map(Path::new));
+            assert_eq!(found, Path::new(expected), "{target} {home:?}");
+        }
+    }
 }
