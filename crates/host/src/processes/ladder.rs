@@ -11,8 +11,9 @@ use std::sync::OnceLock;
 use windlass_core::{Access, Backend, Confinement, Level, NetworkAccess, ProcessChange};
 use windlass_sandbox::{Fence, Launch, LaunchError, Limits, View};
 
+use super::refusal::Refusal;
 use super::surroundings::{KEPT, MEETING_PLACES};
-use super::{LocalProcesses, ProcessSettings, Refusal};
+use super::{LocalProcesses, ProcessSettings};
 
 /// What is said of every program that ran on the lower rung.
 pub(super) fn note() -> String {

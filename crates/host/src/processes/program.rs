@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::Program;
 
-use super::Refusal;
 use super::environment::USUAL_PATH;
+use super::refusal::Refusal;
 
 const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
 

@@ -1,0 +1,131 @@
+//! Why a program was not started, in words for whoever can do something about it.
+
+use std::io;
+
+use windlass_core::{ProcessRequest, ToolError};
+use windlass_sandbox::{LaunchError, Step};
+
+use super::LocalProcesses;
+
+/// Why a program was not started.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    Launch(LaunchError),
+    Machine(io::Error),
+    /// In words for the model.
+    Program(String),
+    /// What the lower rung cannot hold, and what to ask for instead.
+    Rung {
+        why: String,
+        instead: String,
+    },
+}
+
+impl From<LaunchError> for Refusal {
+    fn from(error: LaunchError) -> Self {
+        Self::Launch(error)
+    }
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::Machine(error)
+    }
+}
+
+impl LocalProcesses {
+    pub(super) fn explain(&self, request: &ProcessRequest, refusal: Refusal) -> ToolError {
+        let program = short(&request.program.to_string());
+        match refusal {
+            Refusal::Program(why) => ToolError::failed(why),
+            Refusal::Launch(LaunchError::Program(why)) => {
+                ToolError::failed(format!("cannot execute `{program}`: {why}"))
+            }
+            Refusal::Launch(LaunchError::Surroundings { step: Step::Directory, source }) => {
+                let directory = request.directory.display();
+                ToolError::failed(format!("cannot work in {directory}: {source}"))
+            }
+            Refusal::Launch(error @ LaunchError::Name { .. }) => {
+                ToolError::invalid_args(error.to_string())
+            }
+            Refusal::Launch(LaunchError::Surroundings { step, source }) => {
+                let level = self.settings.confinement.level;
+                ToolError::host_failed(format!(
+                    "`{program}` was not run: the sandbox `{level}` cannot be set up here: {step}: {source}"
+                ))
+                .hint(remedy(step))
+            }
+            Refusal::Rung { why, instead } => {
+                let confinement = &self.settings.confinement;
+                ToolError::host_failed(format!(
+                    "`{program}` was not run: {confinement}: that cannot be had here: {why}"
+                ))
+                .hint(format!("{instead}; `windlass doctor` says what holds here"))
+            }
+            Refusal::Launch(error) => {
+                ToolError::host_failed(format!("`{program}` was not run: {error}"))
+            }
+            Refusal::Machine(error) => {
+                ToolError::host_failed(format!("`{program}` was not run: {error}"))
+            }
+        }
+    }
+}
+
+/// What a person can do about a step that failed.
+fn remedy(step: Step) -> String {
+    let first = match step {
+        Step::Namespaces | Step::Identity => {
+            "user namespaces are not allowed here; an administrator can allow them (user.max_user_namespaces above 0, \
+             kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, whichever there is; for a \
+             container, who starts it)"
+        }
+        Step::Overlay => "the kernel lets no ordinary user mount an overlay here (Linux 5.11 does)",
+        Step::Landlock => "the kernel has no Landlock, or an old one (`lsm=` on its command line)",
+        _ => "`windlass doctor` says what is missing",
+    };
+    let weaker = match step {
+        Step::Namespaces | Step::Identity | Step::Mounts | Step::Overlay => {
+            "; with sandbox_backend = \"landlock\" in your own configuration commands run in a weaker sandbox"
+        }
+        _ => "",
+    };
+    format!("{first}{weaker}; with --sandbox off commands run without a sandbox")
+}
+
+/// The beginning of a command: enough to know it again.
+fn short(command: &str) -> String {
+    const MOST: usize = 80;
+    let line = command.trim_start().lines().next().unwrap_or_default();
+    let cut = line.get(..line.floor_char_boundary(MOST)).unwrap_or(line);
+    if cut.len() < command.trim().len() { format!("{cut} …") } else { cut.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_named_by_their_beginning() {
+        let long = "ä".repeat(100);
+        for (command, named) in [
+            ("true", "true".to_owned()),
+            (" ls -l \n", "ls -l ".to_owned()),
+            ("\none\ntwo", "one …".to_owned()),
+            (&long, format!("{} …", "ä".repeat(40))),
+            ("", String::new()),
+        ] {
+            assert_eq!(short(command), named);
+        }
+    }
+
+    #[test]
+    fn a_remedy_names_a_way() {
+        assert!(remedy(Step::Namespaces).contains("user.max_user_namespaces"));
+        assert!(remedy(Step::Namespaces).contains("sandbox_backend = \"landlock\""));
+        assert!(!remedy(Step::Landlock).contains("sandbox_backend"));
+        for step in [Step::Namespaces, Step::Overlay, Step::Landlock, Step::Dev] {
+            assert!(remedy(step).ends_with("with --sandbox off commands run without a sandbox"));
+        }
+    }
+}
