@@ -10,16 +10,16 @@ mod command;
 mod grant;
 mod hard_denies;
 mod hidden;
+mod mode;
 mod protected;
 mod remedy;
 mod risk;
 mod rule;
 mod ruling;
 mod situation;
+mod verdict;
 
-use std::fmt;
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -30,67 +30,18 @@ pub(crate) use book::{Place, subject};
 pub(crate) use broker::Broker;
 pub use grant::Grant;
 pub use hard_denies::HardDenies;
+pub use mode::Mode;
 pub use risk::RiskLevel;
 pub use rule::{Resource, Rule, RuleError};
 use ruling::InForce;
 pub use ruling::{Layer, Ruling};
 pub use situation::Situation;
 pub(crate) use situation::source;
+pub use verdict::Verdict;
 
 use situation::{Programs, suspicious};
 
 use crate::{Effect, Effects, SimpleCommand};
-
-/// What happens where no rule decides.
-///
-/// ```
-/// use windlass_core::Mode;
-/// assert_eq!("auto".parse(), Ok(Mode::Auto));
-/// assert!("sudo".parse::<Mode>().is_err());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// Ask a person.
-    #[default]
-    Ask,
-    /// Allow what stays inside the workspace.
-    Auto,
-    /// Allow reads only.
-    Plan,
-    /// Deny everything.
-    Deny,
-    /// Allow everything but the hard denies.
-    Yolo,
-}
-
-impl Mode {
-    /// Every mode, by the name that options and configuration use.
-    pub const NAMES: [(&'static str, Self); 5] = [
-        ("ask", Self::Ask),
-        ("auto", Self::Auto),
-        ("plan", Self::Plan),
-        ("deny", Self::Deny),
-        ("yolo", Self::Yolo),
-    ];
-}
-
-impl FromStr for Mode {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode).ok_or_else(|| {
-            format!("unknown mode `{text}`: it is one of ask, auto, plan, deny, yolo")
-        })
-    }
-}
-
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            Self::NAMES.iter().find(|(_, mode)| mode == self).map_or("ask", |(name, _)| name),
-        )
-    }
-}
 
 /// Allow, ask or deny; the later, the stricter.
 ///
@@ -107,138 +58,6 @@ pub enum Decision {
     Ask,
     /// It may not run.
     Deny,
-}
-
-/// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
-///
-/// ```
-/// use windlass_core::{Decision, Effects, Mode, Policy};
-/// let verdict = Policy::new(Mode::Ask).decide("write", Effects::write("/w/a.md"), "/w".as_ref());
-/// assert_eq!((verdict.decision(), verdict.rule()), (Decision::Ask, "mode ask"));
-/// assert!(verdict.grant().is_none(), "a person has to be asked first");
-/// assert_eq!(verdict.remedy().as_deref(), Some("to allow it: --allow 'write /w/a.md'"));
-/// ```
-#[derive(Debug, Clone)]
-pub struct Verdict {
-    decision: Decision,
-    rule: String,
-    effect: Option<Effect>,
-    effects: Arc<Effects>,
-    /// What the mode alone decided on: each effect, and of a command the parts that no rule allows.
-    open: Vec<(Effect, Vec<usize>)>,
-}
-
-impl Verdict {
-    fn new(
-        decision: Decision,
-        rule: String,
-        effect: Option<Effect>,
-        effects: &Arc<Effects>,
-    ) -> Self {
-        Self { decision, rule, effect, effects: effects.clone(), open: Vec::new() }
-    }
-
-    /// Allow, ask or deny.
-    pub fn decision(&self) -> Decision {
-        self.decision
-    }
-
-    /// The rule that decided: as it was written, `mode ask`, or the name of a hard deny.
-    pub fn rule(&self) -> &str {
-        &self.rule
-    }
-
-    /// The effect that made the verdict as strict as it is.
-    pub fn effect(&self) -> Option<&Effect> {
-        self.effect.as_ref()
-    }
-
-    /// All effects that it is about, paths resolved.
-    pub fn effects(&self) -> &Arc<Effects> {
-        &self.effects
-    }
-
-    /// The right to run, if nobody needs to be asked.
-    pub fn grant(&self) -> Option<Grant> {
-        (self.decision == Decision::Allow)
-            .then(|| Grant::new(self.effects.clone(), format!("allowed by {}", self.rule)))
-    }
-
-    /// The right to try it out where nothing can change.
-    pub(crate) fn trial(&self) -> Grant {
-        Grant::new(self.effects.clone(), "a trial".to_owned())
-    }
-
-    /// Whether it is asked about each time, so that no answer is remembered.
-    pub(crate) fn is_asked_always(&self) -> bool {
-        self.rule.starts_with("always asked")
-    }
-
-    /// The right to run where a hook of the person's own says that nobody needs to be asked. What is always asked stays asked, and
-    /// what is denied stays denied.
-    pub(crate) fn grant_by_hook(&self, hook: &str) -> Option<Grant> {
-        let may = self.decision == Decision::Ask && !self.is_asked_always();
-        let decided_by = format!("allowed by the hook {hook}, where {} asks", self.rule);
-        may.then(|| Grant::new(self.effects.clone(), decided_by))
-    }
-
-    /// The same, but a person is asked where nobody would have been: `by` says who wants that.
-    pub(crate) fn asked_by(mut self, by: &str) -> Self {
-        if self.decision == Decision::Allow {
-            self.decision = Decision::Ask;
-            by.clone_into(&mut self.rule);
-        }
-        self
-    }
-
-    /// Why not, and what would allow it: the text that a model or a person reads.
-    pub fn refusal(&self) -> String {
-        let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
-        let because = self.because().map(|why| format!("; {why}")).unwrap_or_default();
-        format!("not allowed: {what} (decided by {}{because})", self.rule)
-    }
-
-    /// What it is about a command that a person has to look at: the part that no rule allows, the word that does more than the
-    /// rule says, or what could not be understood.
-    pub fn because(&self) -> Option<String> {
-        let Some(Effect::Exec(command)) = &self.effect else { return None };
-        if let Some(why) = &command.unclear {
-            return Some(format!("the command is not understood: {why}"));
-        }
-        let (_, parts) =
-            self.open.iter().find(|(effect, _)| Some(effect) == self.effect.as_ref())?;
-        let part = command.commands.get(*parts.first()?)?;
-        let spoken = crate::quote::visible(&part.words.join(" ")).into_owned();
-        let is_all = spoken == command.text;
-        match part.risks.first() {
-            Some(risk) => {
-                let word = part.words.get(risk.word).map_or("", String::as_str);
-                Some(format!("`{}` in `{spoken}` {}", crate::quote::visible(word), risk.why))
-            }
-            None => (!is_all).then(|| format!("no rule allows `{spoken}`")),
-        }
-    }
-
-    /// What a person could do so that it is allowed; `None` for hard denies.
-    pub fn remedy(&self) -> Option<String> {
-        let effect = self.effect.as_ref()?;
-        if self.rule.starts_with("hard deny") {
-            return None;
-        }
-        if self.is_asked_always() {
-            return Some("a person has to say yes to this each time (or --yes)".to_owned());
-        }
-        if self.rule.starts_with("the hook ") {
-            return Some("a person has to say yes to this (or --yes)".to_owned());
-        }
-        if self.rule.starts_with("deny ") {
-            return Some(format!("the rule `{}` would have to be removed", self.rule));
-        }
-        if self.rule.starts_with("ask ") {
-            return Some(format!("a person has to say yes, or the rule `{}` to go", self.rule));
-        }
-        Some(remedy::remedy(effect, &self.open))
-    }
 }
 
 /// The rules in force, and what happens where none decides.
