@@ -2,7 +2,7 @@
 //!
 //! A secret is known by its value, in whatever form a program passes it on ([`known`]), or by its format ([`formats`]). Values come
 //! first, so that what has a name is called by it. Both are looked for in one way ([`scan`]), which is the same for a whole text and
-//! for one that comes in pieces. What takes the place of a secret is never taken for one: twice is as good as once.
+//! for one that comes in pieces. What takes the place of a secret is never taken for one.
 
 mod formats;
 mod known;
