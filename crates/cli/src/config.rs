@@ -153,7 +153,7 @@ pub(crate) const KEYS: &[Key] = &[
         name: "sandbox_backend",
         takes: Takes::Backend,
         default: "\"namespaces\"",
-        about: "What the sandbox is made of: namespaces (the whole of it; where there are none, programs are refused), landlock (Landlock and a filter of system calls: holds less, and says so) or auto (namespaces, else landlock).",
+        about: "What the sandbox is made of: namespaces (the whole of it; where we may make none, bubblewrap is asked for one if it is installed, and where there is none programs are refused), bubblewrap (the same, always with its namespace), landlock (Landlock and a filter of system calls: holds less, and says so) or auto (namespaces, else landlock).",
         in_workspace: InWorkspace::Never,
     },
     Key {
@@ -547,7 +547,8 @@ fn level_of(value: &Value) -> Result<Level> {
 }
 
 fn backend_of(value: &Value) -> Result<Backend> {
-    let text = value.as_str().context("a back-end is a text: namespaces, landlock or auto")?;
+    let text =
+        value.as_str().context("a back-end is a text: namespaces, bubblewrap, landlock or auto")?;
     text.parse().map_err(anyhow::Error::msg)
 }
 
@@ -626,7 +627,7 @@ mod tests {
             ("mod = \"ask\"", "did you mean `mode`?"),
             ("mode = 3", "a mode is a text"),
             ("mode = \"sudo\"", "unknown mode `sudo`"),
-            ("sandbox_backend = \"bwrap\"", "one of namespaces, landlock, auto"),
+            ("sandbox_backend = \"bwrap\"", "one of namespaces, bubblewrap, landlock, auto"),
             ("sandbox_backend = 1", "a back-end is a text"),
             ("timeout = \"x\"", "whole number"),
             ("deny = \"x\"", "list of rules"),

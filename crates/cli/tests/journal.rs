@@ -134,11 +134,17 @@ fn doctor_tries_everything() {
 
 /// Runs on a machine that gives out no namespaces: one of our own, in which there are no more.
 fn without_namespaces(home: &Home, arguments: &[&str]) -> std::process::Output {
+    without_namespaces_after("", home, arguments)
+}
+
+/// The same, after a line of shell.
+fn without_namespaces_after(first: &str, home: &Home, arguments: &[&str]) -> std::process::Output {
     let windlass = home.command(arguments);
     let mut command = std::process::Command::new("unshare");
-    let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
+    let script =
+        format!("{first}\necho 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"");
     command.env_clear().current_dir(home.workspace());
-    command.args(["--user", "--map-root-user", "sh", "-c", script]);
+    command.args(["--user", "--map-root-user", "sh", "-c", &script]);
     command.arg(windlass.get_program()).args(windlass.get_args());
     for (name, value) in windlass.get_envs() {
         match value {
@@ -178,14 +184,20 @@ fn doctor_claims_nothing_that_it_could_not_try() {
 #[test]
 fn doctor_tries_each_rung() {
     let not_held = "it does not hold modes of files outside, times of files outside, what git runs";
-    for backend in ["namespaces", "landlock", "auto"] {
+    for (backend, settled) in [
+        ("namespaces", "namespaces"),
+        ("bubblewrap", "bubblewrap"),
+        ("landlock", "Landlock alone"),
+        ("auto", "namespaces"),
+    ] {
         let home = Home::new();
         std::fs::create_dir_all(home.config()).expect("a directory");
         let config = format!("sandbox_backend = \"{backend}\"\n");
         std::fs::write(home.config().join("config.toml"), config).expect("a file");
         let check = checks(&home.command(&["doctor", "--json"]).output().expect("a report"));
         let by_landlock = backend == "landlock";
-        for (name, is_used) in [("namespaces", !by_landlock), ("Landlock alone", by_landlock)] {
+        for name in ["namespaces", "bubblewrap", "Landlock alone"] {
+            let is_used = name == settled;
             let (status, found) = check(name);
             assert_eq!(status, "works", "{backend}, {name}: {found}");
             assert_eq!(found.starts_with("in use: "), is_used, "{backend}, {name}: {found}");
@@ -196,13 +208,19 @@ fn doctor_tries_each_rung() {
 
         let output = without_namespaces(&home, &["doctor", "--json"]);
         let check = checks(&output);
-        let is_refused = backend == "namespaces";
+        let is_refused = !matches!(backend, "landlock" | "auto");
         for name in ["sandbox", "network", "process trees"] {
             let (status, found) = check(name);
             assert_eq!(status == "works", !is_refused, "{backend}, {name}: {found}");
         }
         assert_eq!(output.status.success(), !is_refused, "{backend}");
-        assert_eq!(check("namespaces").0, if is_refused { "broken" } else { "absent" });
+        for name in ["namespaces", "bubblewrap"] {
+            assert_eq!(
+                check(name).0,
+                if name == backend { "broken" } else { "absent" },
+                "{backend}"
+            );
+        }
         assert_eq!(check("Landlock alone").1.starts_with("in use: "), !is_refused);
     }
 }
@@ -230,6 +248,38 @@ fn a_weaker_sandbox_is_chosen_and_said() {
         assert_eq!(home.workspace().join("b.txt").exists(), !is_refused, "{config}{said}");
         assert!(!home.workspace().join("../x").exists(), "{config}{said}");
     }
+}
+
+/// Who may make no namespace is given one by bubblewrap, if that may. Here it hands out one that was made while that was allowed.
+#[test]
+fn bubblewrap_is_asked_where_we_may_make_no_namespace() {
+    let call =
+        ["--mode", "yolo", "call", "bash", r#"{"command": "echo b > b.txt; echo x > ../x"}"#];
+    let home = Home::new();
+    let programs = home.config().join("bin");
+    std::fs::create_dir_all(&programs).expect("a directory");
+    let [bwrap, holder] = ["bwrap", "holder"].map(|name| programs.join(name));
+    let made = format!("#!/bin/sh\ncat {}\nread end\n", holder.display());
+    std::fs::write(&bwrap, made).expect("a file");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&bwrap, mode).expect("a program");
+    // Who holds it ends with who asks for it.
+    let first = format!(
+        "export PATH={}:$PATH; own=$(readlink /proc/self/ns/user)
+         unshare --user --map-current-user setpriv --pdeathsig KILL sleep 60 > /dev/null 2>&1 &
+         while [ \"$(readlink /proc/$!/ns/user)\" = \"$own\" ] || ! grep -q . /proc/$!/uid_map
+         do sleep 0.01; done; echo $! > {}",
+        programs.display(),
+        holder.display()
+    );
+    let output = without_namespaces_after(&first, &home, &call);
+    let said = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text)).concat();
+    assert!(output.status.success() || said.contains("../x"), "{said}");
+    assert!(home.workspace().join("b.txt").exists(), "{said}");
+    assert!(!home.workspace().join("../x").exists(), "{said}");
+    assert!(!said.contains("weaker"), "{said}");
+    assert_eq!(home.run(&["undo"]).code, 0);
+    assert!(!home.workspace().join("b.txt").exists(), "what it did can be undone");
 }
 
 /// What cannot be undone, and leaves alone nothing that others act on, is not run without asking.

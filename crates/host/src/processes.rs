@@ -3,6 +3,7 @@
 //!
 //! How far a program reaches is decided by the settings, which come from people, never by what a model asked for.
 
+mod bubblewrap;
 mod environment;
 mod ladder;
 mod program;
@@ -164,7 +165,7 @@ impl LocalProcesses {
         let missing = view.as_ref().map_or_else(Vec::new, |view| self.missing(&view.protected));
         let is_real = access == Access::Direct;
         let stand_ins = self.stand_ins(if is_real { missing.clone() } else { Vec::new() })?;
-        let launch = Launch {
+        let mut launch = Launch {
             program,
             arguments,
             environment: self.environment(request, is_confined),
@@ -174,10 +175,11 @@ impl LocalProcesses {
             errors: channels.errors.as_ref().map(OwnedFd::as_fd),
             terminal: request.terminal.is_some(),
             view,
+            users: None,
             fence,
             limits: self.limits(),
         };
-        let mut confined = windlass_sandbox::launch(&launch)?;
+        let mut confined = self.climb(&mut launch)?;
         let proxy = self.proxy(&mut confined)?;
         channels.close_theirs();
         let tracking = match access {

@@ -25,6 +25,9 @@ pub struct Launch<'a> {
     pub terminal: bool,
     /// What it sees of the machine; all of it if not given.
     pub view: Option<View>,
+    /// A namespace of users in which the view is made, with this person in it; a new one if not given. Not everybody may make one,
+    /// and who may not can be given one of somebody who may.
+    pub users: Option<BorrowedFd<'a>>,
     /// What the kernel refuses it whatever it sees.
     pub fence: Option<Fence>,
     /// How much it may use.

@@ -27,10 +27,12 @@ pub(crate) struct Plan {
     /// Where that terminal is, if there is one and it has a name.
     pub(crate) terminal_path: Option<CString>,
     pub(crate) limits: Limits,
-    /// How many processes and threads the kernel may count, if it can be told: in a namespace those of the program alone,
-    /// elsewhere all that the person runs.
+    /// How many processes and threads the kernel may count, if it can be told: in a namespace of users that is new those of the
+    /// program alone, elsewhere all that the person runs.
     pub(crate) counted: Option<u64>,
     pub(crate) view: Option<PlannedView>,
+    /// The namespace of users that the others belong to, if it is not a new one.
+    pub(crate) within: Option<Fd>,
     pub(crate) fence: Option<PlannedFence>,
     /// Lines for the files in which the kernel keeps who is who in a namespace.
     pub(crate) users: CString,
@@ -109,6 +111,7 @@ impl Plan {
             limits: launch.limits,
             counted: counted(launch, user),
             view: launch.view.as_ref().map(PlannedView::of).transpose()?,
+            within: launch.users.filter(|_| launch.view.is_some()).map(|fd| fd.as_raw_fd()),
             fence: launch
                 .fence
                 .as_ref()
@@ -130,11 +133,12 @@ impl Plan {
     /// The namespaces that the view needs.
     pub(crate) fn namespaces(&self) -> c_int {
         let Some(view) = &self.view else { return 0 };
-        let all = libc::CLONE_NEWUSER | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC;
-        match view.network {
-            Network::Own | Network::Listener => all | libc::CLONE_NEWNET,
-            Network::Shared => all,
-        }
+        let users = if self.within.is_none() { libc::CLONE_NEWUSER } else { 0 };
+        let network = match view.network {
+            Network::Own | Network::Listener => libc::CLONE_NEWNET,
+            Network::Shared => 0,
+        };
+        users | network | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC
     }
 }
 
@@ -216,10 +220,11 @@ fn most_processes(limits: &Limits) -> String {
 
 fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
     let most = launch.limits.processes;
+    let is_counted_alone = launch.view.is_some() && launch.users.is_none();
     match (&launch.view, &launch.fence) {
-        (Some(_), _) => Some(most),
-        (None, Some(_)) => Some(most.saturating_add(usage::threads_of(user))),
         (None, None) => None,
+        _ if is_counted_alone => Some(most),
+        _ => Some(most.saturating_add(usage::threads_of(user))),
     }
 }
 

@@ -54,6 +54,7 @@ pub enum Ending {
 ///     errors: None,
 ///     terminal: false,
 ///     view: None,
+///     users: None,
 ///     fence: None,
 ///     limits: Limits::default(),
 /// })?;
@@ -91,7 +92,11 @@ struct Warden {
 
 /// A warden that is a copy of us.
 fn start_copy(plan: &Plan, control: Fd) -> Result<Warden, LaunchError> {
-    match sys::fork(plan.namespaces()) {
+    let forked = match plan.within {
+        Some(users) => sys::fork_within(users, plan.namespaces()),
+        None => sys::fork(plan.namespaces()),
+    };
+    match forked {
         Ok(Side::Child) => warden::run(plan, control),
         Ok(Side::Parent { pid, pidfd }) => {
             // SAFETY: the kernel has just made it for us.

@@ -94,11 +94,69 @@ pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
     let mut pidfd: c_int = -1;
     let mut arguments = CloneArguments::new(namespaces | libc::CLONE_PIDFD);
     arguments.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
-    let pointer = std::ptr::from_mut(&mut arguments);
-    match call!(libc::SYS_clone3, pointer, size::<CloneArguments>())? {
+    match copy(&mut arguments)? {
         0 => Ok(Side::Child),
-        pid => Ok(Side::Parent { pid: fd(pid), pidfd }),
+        pid => Ok(Side::Parent { pid, pidfd }),
     }
+}
+
+/// The same with namespaces that belong to one of users which is there already. Only a process of one thread can go there: a copy
+/// of us does, leaves us a child that is born there, and ends.
+pub(crate) fn fork_within(users: Fd, namespaces: c_int) -> Result<Side> {
+    let [told, tell] = pipe()?;
+    let between = match fork(0)? {
+        Side::Child => match born_within(users, namespaces) {
+            Ok(0) => return Ok(Side::Child),
+            born => {
+                let word = born.unwrap_or_else(|errno| -errno);
+                exit(write(tell, &word.to_ne_bytes()).map_or(1, |()| 0))
+            }
+        },
+        Side::Parent { pidfd, .. } => pidfd,
+    };
+    close(tell);
+    let mut word = [0; size::<libc::pid_t>()];
+    let heard = read(told, &mut word);
+    close(told);
+    wait_for(between);
+    close(between);
+    match (heard?, libc::pid_t::from_ne_bytes(word)) {
+        (length, pid) if length == word.len() && pid > 0 => {
+            // It is our child: nobody else gets its number before we have taken its end.
+            let pidfd = call!(libc::SYS_pidfd_open, pid, 0).map(fd)?;
+            Ok(Side::Parent { pid, pidfd })
+        }
+        (_, errno) if errno < 0 => Err(-errno),
+        _ => Err(libc::EIO),
+    }
+}
+
+/// Goes into a namespace of users and has a child of our parent's born there; its number, or 0 in the child.
+fn born_within(users: Fd, namespaces: c_int) -> Result<libc::pid_t> {
+    call!(libc::SYS_setns, users, libc::CLONE_NEWUSER)?;
+    let mut arguments = CloneArguments::new(namespaces | libc::CLONE_PARENT);
+    // It is told as our own end would be.
+    arguments.exit_signal = 0;
+    copy(&mut arguments)
+}
+
+/// The number of the copy, or 0 in it.
+fn copy(arguments: &mut CloneArguments) -> Result<libc::pid_t> {
+    let pointer = std::ptr::from_mut(arguments);
+    call!(libc::SYS_clone3, pointer, size::<CloneArguments>()).map(fd)
+}
+
+fn pipe() -> Result<[Fd; 2]> {
+    let mut both = [-1; 2];
+    call!(libc::SYS_pipe2, both.as_mut_ptr(), libc::O_CLOEXEC)?;
+    Ok(both)
+}
+
+/// Takes the end of a child.
+fn wait_for(pidfd: Fd) {
+    let none: *mut c_void = std::ptr::null_mut();
+    let wait = || call!(libc::SYS_waitid, libc::P_PIDFD, pidfd, none, libc::WEXITED, none);
+    while wait() == Err(libc::EINTR) {}
 }
 
 /// A process in the memory of this one, which begins at `entry` with `given`. Nothing is copied, whatever there is. Its number, and

@@ -155,7 +155,9 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
     let _ = sys::set_session();
     let mask = sys::umask(0);
     if let Some(view) = &plan.view {
-        surroundings::identify(plan)?;
+        if plan.within.is_none() {
+            surroundings::identify(plan)?;
+        }
         let listener = surroundings::make_network(view.network)?;
         surroundings::make_view(plan, view, &mut |number| {
             let report = Report { number: number as u64, ..Report::of(Report::STOOD_IN) };

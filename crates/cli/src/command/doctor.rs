@@ -67,6 +67,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         ),
         tried("sandbox", "let a command attack the machine from inside", sandbox(global)),
         rung(global, "namespaces", Backend::Namespaces),
+        rung(global, "bubblewrap", Backend::Bubblewrap),
         rung(global, "Landlock alone", Backend::Landlock),
         tried("network", "let a command look for a way out", network(global)),
         Check {

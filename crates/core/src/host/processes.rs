@@ -70,7 +70,7 @@ impl Confinement {
     /// assert!(!Confinement { backend: Backend::Landlock, ..Confinement::default() }.is_whole());
     /// ```
     pub fn is_whole(&self) -> bool {
-        self.level != Level::Off && self.backend == Backend::Namespaces
+        self.level != Level::Off && self.backend.is_whole()
     }
 }
 
@@ -95,9 +95,12 @@ impl fmt::Display for Confinement {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Namespaces, and all that is laid over them. Where there are none, nothing runs.
+    /// Namespaces, and all that is laid over them. Where we may make none, one that bubblewrap makes for us; where it is not there
+    /// or may not either, nothing runs.
     #[default]
     Namespaces,
+    /// The same, always with what bubblewrap makes for us.
+    Bubblewrap,
     /// Landlock and a filter of system calls, which hold less.
     Landlock,
     /// Namespaces where there are, Landlock where not. A machine settles for one of them before anything runs.
@@ -106,8 +109,23 @@ pub enum Backend {
 
 impl Backend {
     /// Each, by the name that the configuration uses.
-    pub const NAMES: [(&'static str, Self); 3] =
-        [("namespaces", Self::Namespaces), ("landlock", Self::Landlock), ("auto", Self::Auto)];
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("namespaces", Self::Namespaces),
+        ("bubblewrap", Self::Bubblewrap),
+        ("landlock", Self::Landlock),
+        ("auto", Self::Auto),
+    ];
+
+    /// Whether it holds all that there is to hold.
+    ///
+    /// ```
+    /// use windlass_core::Backend;
+    /// assert!(Backend::Bubblewrap.is_whole());
+    /// assert!(!Backend::Landlock.is_whole());
+    /// ```
+    pub fn is_whole(self) -> bool {
+        matches!(self, Self::Namespaces | Self::Bubblewrap)
+    }
 }
 
 impl FromStr for Backend {
@@ -115,7 +133,7 @@ impl FromStr for Backend {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
         found.map(|(_, backend)| *backend).ok_or_else(|| {
-            format!("unknown sandbox back-end `{text}`: it is one of namespaces, landlock, auto")
+            format!("unknown sandbox back-end `{text}`: it is one of namespaces, bubblewrap, landlock, auto")
         })
     }
 }

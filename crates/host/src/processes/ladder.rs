@@ -1,16 +1,20 @@
-//! The lower rung: what confines programs on machines that give out no namespaces, by Landlock and a filter of system calls.
+//! What confines programs on machines that give out no namespaces to us.
+//!
+//! Bubblewrap may be let make one; then all holds. The lower rung is made of Landlock and a filter of system calls.
 //!
 //! Landlock only ever allows, and what it allows of a directory it allows of all below. So what shall stay unreadable is left out by
 //! allowing its neighbours one by one; and what shall stay unchanged in a workspace that may be changed cannot be left out at all:
 //! new files could then be made nowhere. That, and all else that this rung does not hold, is said wherever a program ran on it.
 
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use windlass_core::{Access, Backend, Confinement, Level, NetworkAccess, ProcessChange};
-use windlass_sandbox::{Fence, Launch, LaunchError, Limits, View};
+use windlass_sandbox::{Confined, Fence, Launch, LaunchError, Limits, Step, View};
 
+use super::bubblewrap;
 use super::refusal::Refusal;
 use super::surroundings::{KEPT, MEETING_PLACES};
 use super::{LocalProcesses, ProcessSettings};
@@ -78,23 +82,58 @@ fn gives_namespaces(workspace: &Path) -> bool {
 fn try_view(workspace: &Path) -> Result<(), LaunchError> {
     let workspace = workspace.canonicalize().map_err(LaunchError::Machine)?;
     let (_, output) = io::pipe().map_err(LaunchError::Machine)?;
-    let launch = Launch {
+    let mut launch = Launch {
         program: PathBuf::from("/dev/null/no-program"),
         arguments: vec!["no-program".into()],
         environment: Vec::new(),
         directory: workspace.clone(),
         stdin: None,
-        output: std::os::fd::AsFd::as_fd(&output),
+        output: output.as_fd(),
         errors: None,
         terminal: false,
-        view: Some(View { workspace, ..View::default() }),
+        view: Some(View { workspace: workspace.clone(), ..View::default() }),
+        users: None,
         fence: None,
         limits: Limits::default(),
     };
-    windlass_sandbox::launch(&launch).map(drop)
+    start(&mut launch, &workspace).map(drop)
+}
+
+/// Starts a program in namespaces of our own or, where we may make none, in one of users that bubblewrap makes.
+fn start(launch: &mut Launch<'_>, workspace: &Path) -> Result<Confined, LaunchError> {
+    // Once this machine has given us none it need not be asked again.
+    static GIVEN: OnceLock<BorrowedFd<'static>> = OnceLock::new();
+    launch.users = GIVEN.get().copied();
+    match windlass_sandbox::launch(launch) {
+        Err(error) if launch.users.is_none() && is_about_namespaces(&error) => {
+            let Ok(users) = bubblewrap::users(workspace) else { return Err(error) };
+            launch.users = Some(*GIVEN.get_or_init(|| users));
+            windlass_sandbox::launch(launch)
+        }
+        other => other,
+    }
+}
+
+/// Some machines give out namespaces in which then nothing can be done.
+fn is_about_namespaces(error: &LaunchError) -> bool {
+    let LaunchError::Surroundings { step, .. } = error else { return false };
+    matches!(step, Step::Namespaces | Step::Identity | Step::Mounts)
 }
 
 impl LocalProcesses {
+    /// Starts a program on the rung that is settled for.
+    pub(super) fn climb(&self, launch: &mut Launch<'_>) -> Result<Confined, Refusal> {
+        if launch.view.is_none() || self.settings.confinement.backend != Backend::Bubblewrap {
+            return Ok(start(launch, &self.workspace)?);
+        }
+        let users = bubblewrap::users(&self.workspace);
+        launch.users = Some(users.map_err(|why| Refusal::Rung {
+            why,
+            instead: "install bubblewrap, or leave sandbox_backend out of the configuration".into(),
+        })?);
+        Ok(windlass_sandbox::launch(launch)?)
+    }
+
     /// Whether programs are confined by Landlock alone.
     pub(super) fn is_on_lower_rung(&self) -> bool {
         let confinement = &self.settings.confinement;

@@ -78,7 +78,7 @@ fn remedy(step: Step) -> String {
         Step::Namespaces | Step::Identity => {
             "user namespaces are not allowed here; an administrator can allow them (user.max_user_namespaces above 0, \
              kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, whichever there is; for a \
-             container, who starts it)"
+             container, who starts it), or install bubblewrap, which may be allowed to make them for us"
         }
         Step::Overlay => "the kernel lets no ordinary user mount an overlay here (Linux 5.11 does)",
         Step::Landlock => "the kernel has no Landlock, or an old one (`lsm=` on its command line)",

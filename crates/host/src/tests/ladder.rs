@@ -230,6 +230,32 @@ fn what_cannot_be_held_is_refused() {
     }
 }
 
+/// Everything holds, and can be taken back, in a namespace of users that bubblewrap has made.
+#[test]
+fn what_bubblewrap_makes_is_as_good() {
+    let script = "echo b > b.txt; rm a.txt; (echo x > ../outside/file) 2>/dev/null || echo refused; \
+        readlink /proc/self/ns/user";
+    let mut namespaces = Vec::new();
+    for backend in [Backend::Bubblewrap, Backend::Bubblewrap, Backend::Namespaces] {
+        let confinement = Confinement { backend, ..Confinement::default() };
+        let ground = Ground::with(ProcessSettings { confinement, ..ProcessSettings::default() });
+        outside(&ground);
+        let (end, printed, mut changed) = ground.shell(script);
+        assert_eq!(end, ProcessEnd::Exited(0), "{backend}: {printed}");
+        let (refused, namespace) = printed.split_once('\n').unwrap();
+        assert_eq!(refused, "refused", "{backend}");
+        changed.sort();
+        assert_eq!(changed, ["+b.txt", "-a.txt"], "{backend}");
+        assert!(ground.workspace().join("a.txt").exists(), "{backend}: it was held back");
+        let looked = changes(&ground, &ground.request("true"));
+        assert_eq!((looked.tracking, looked.notes.len()), (Tracking::Staged, 0), "{backend}");
+        namespaces.push(namespace.to_owned());
+    }
+    let [first, second, own] = namespaces.as_slice() else { panic!("{namespaces:?}") };
+    assert_eq!(first, second, "it is made once");
+    assert_ne!(first, own);
+}
+
 /// The machine of the tests has namespaces, so that this is what is settled for.
 #[test]
 fn what_would_do_is_settled_for() {
@@ -241,6 +267,7 @@ fn what_would_do_is_settled_for() {
     for level in [Level::Off, Level::Workspace] {
         assert_eq!(settle(level, Backend::Auto), Backend::Namespaces);
         assert_eq!(settle(level, Backend::Landlock), Backend::Landlock);
+        assert_eq!(settle(level, Backend::Bubblewrap), Backend::Bubblewrap);
         assert_eq!(settle(level, Backend::Namespaces), Backend::Namespaces);
     }
 }

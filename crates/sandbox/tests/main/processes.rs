@@ -12,7 +12,7 @@ use windlass_sandbox::{Ending, Launch, launch};
 
 use crate::attempt::{Escape, Scene, check};
 use crate::files::answer;
-use crate::support::{Place, is_root};
+use crate::support::{Place, given_users, is_root};
 
 /// What is not there for us, or not for us.
 const NOT_FOR_US: &[i32] = &[EACCES, EPERM];
@@ -254,6 +254,7 @@ fn a_program_finds_its_terminal_by_name() {
             errors: None,
             terminal: true,
             view: place.view.clone(),
+            users: given_users(),
             fence: place.fence.clone(),
             limits: place.limits,
         });

@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use windlass_sandbox::{
@@ -19,6 +21,9 @@ pub(crate) const BASE: &str = "WINDLASS_TEST_BASE";
 
 /// Set where programs are started by somebody into whom nobody may look.
 pub(crate) const HIDDEN: &str = "WINDLASS_TEST_HIDDEN";
+
+/// Set where views are made in a namespace of users that another program has made.
+pub(crate) const GIVEN: &str = "WINDLASS_TEST_GIVEN";
 
 /// A workspace, something outside of it, and what a program would be started with.
 pub(crate) struct Place {
@@ -170,6 +175,7 @@ impl Place {
             errors: None,
             terminal: false,
             view: self.view.clone(),
+            users: given_users(),
             fence: self.fence.clone(),
             limits: self.limits,
         })?;
@@ -224,6 +230,27 @@ fn describe(path: &Path, text: &mut String) {
     } else if found.is_file() {
         writeln!(text, "{}", String::from_utf8_lossy(&std::fs::read(path).unwrap())).unwrap();
     }
+}
+
+/// A namespace of users that another program has made, if that is what is to be tried.
+pub(crate) fn given_users() -> Option<BorrowedFd<'static>> {
+    static USERS: OnceLock<File> = OnceLock::new();
+    std::env::var_os(GIVEN)?;
+    let made = USERS.get_or_init(|| {
+        let mut holder = Command::new("unshare")
+            .args(["--user", "--map-current-user", "sh", "-c", "echo; read end"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("unshare, of util-linux");
+        let mut ready = [0];
+        holder.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        let made = File::open(format!("/proc/{}/ns/user", holder.id())).unwrap();
+        drop(holder.stdin.take());
+        assert!(holder.wait().is_ok());
+        made
+    });
+    Some(made.as_fd())
 }
 
 pub(crate) fn is_root() -> bool {

@@ -1,17 +1,17 @@
-//! The same once more for those who are not root, and for those into whom nobody may look. Whoever runs the tests as somebody else
-//! has done the first already.
+//! The same once more for those who are not root, for those into whom nobody may look, and in a namespace of users that somebody else
+//! has made. Whoever runs the tests as somebody else has done the first already.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::support::{BASE, HIDDEN, is_root};
+use crate::support::{BASE, GIVEN, HIDDEN, is_root};
 
 const NOBODY: u32 = 65534;
 
-/// Runs the tests of one file again, as nobody.
-fn check(file: &str, is_hidden: bool) {
+/// Runs the tests of one file again, as nobody, with these variables set.
+fn check(file: &str, variables: &[&str]) {
     if !is_root() {
         return;
     }
@@ -28,17 +28,16 @@ fn check(file: &str, is_hidden: bool) {
     chown(base.path(), Some(NOBODY), Some(NOBODY)).unwrap();
     let mut command = as_nobody(&program);
     command.arg(format!("{file}::")).env(BASE, base.path());
-    if is_hidden {
-        command.env(HIDDEN, "1");
-    }
+    command.envs(variables.iter().map(|name| (name, "1")));
     expect_success(&command.output().expect("setpriv, of util-linux"));
 }
 
-/// Runs the tests of one file again, as somebody into whom nobody may look: there, a warden shares memory where it can.
-fn check_hidden(file: &str) {
+/// Runs the tests of one file again as who we are, and as nobody, with a variable set.
+fn check_both(file: &str, variable: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.arg(format!("{file}::")).env(HIDDEN, "1");
+    command.arg(format!("{file}::")).env(variable, "1");
     expect_success(&command.output().unwrap());
+    check(file, &[variable]);
 }
 
 fn expect_success(output: &Output) {
@@ -59,26 +58,35 @@ macro_rules! again {
     ($($file:ident)*) => {
         $(#[test]
         fn $file() {
-            check(stringify!($file), false);
+            check(stringify!($file), &[]);
         })*
     };
-}
-
-macro_rules! again_hidden {
-    ($($file:ident $name:ident)*) => {
+    ($variable:ident: $($file:ident $name:ident)*) => {
         $(#[test]
         fn $name() {
-            check_hidden(stringify!($file));
-            check(stringify!($file), true);
+            check_both(stringify!($file), $variable);
         })*
     };
 }
 
 again! { ending files kernel launching limits lone network processes protected stage }
 
-again_hidden! {
+// There, a warden shares memory where it can.
+again! { HIDDEN:
     ending hidden_ending
     launching hidden_launching
     limits hidden_limits
     stage hidden_stage
+}
+
+again! { GIVEN:
+    ending given_ending
+    files given_files
+    kernel given_kernel
+    launching given_launching
+    limits given_limits
+    network given_network
+    processes given_processes
+    protected given_protected
+    stage given_stage
 }

@@ -50,10 +50,8 @@ impl Attack {
     fn is_held_by(&self, backend: Backend) -> bool {
         match self.held {
             Held::Always => true,
-            Held::ByLandlock(from) => {
-                backend == Backend::Namespaces || windlass::landlock_version() >= from
-            }
-            Held::ByNamespaces => backend == Backend::Namespaces,
+            Held::ByLandlock(from) => backend.is_whole() || windlass::landlock_version() >= from,
+            Held::ByNamespaces => backend.is_whole(),
         }
     }
 }
