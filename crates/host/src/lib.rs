@@ -37,7 +37,7 @@ pub use clock::SystemClock;
 pub use durability::Durability;
 pub use files::LocalFiles;
 pub use isolate::{Isolated, IsolatedChange, IsolatedChangeKind, Isolation};
-pub use processes::{LocalProcesses, ProcessSettings};
+pub use processes::{LocalProcesses, ProcessSettings, control_group};
 pub use proxy::{Proxy, ProxyError, ProxySettings, Traffic};
 pub use random::RandomIds;
 pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta, move_passed, pass_through};

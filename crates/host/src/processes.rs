@@ -5,6 +5,7 @@
 
 mod bubblewrap;
 mod environment;
+mod group;
 mod ladder;
 mod program;
 mod refusal;
@@ -28,6 +29,8 @@ use windlass_core::{
 };
 use windlass_sandbox::{Launch, Limits, Protected};
 
+use self::group::Group;
+pub use self::group::control_group;
 use self::refusal::Refusal;
 use self::running::{Output, Running};
 use self::stand_ins::StandIns;
@@ -165,6 +168,7 @@ impl LocalProcesses {
         let missing = view.as_ref().map_or_else(Vec::new, |view| self.missing(&view.protected));
         let is_real = access == Access::Direct;
         let stand_ins = self.stand_ins(if is_real { missing.clone() } else { Vec::new() })?;
+        let group = Group::make(self.settings.memory, self.settings.processes);
         let mut launch = Launch {
             program,
             arguments,
@@ -178,6 +182,7 @@ impl LocalProcesses {
             users: None,
             fence,
             limits: self.limits(),
+            group: group.as_ref().map(Group::members),
         };
         let mut confined = self.climb(&mut launch)?;
         let proxy = self.proxy(&mut confined)?;
@@ -199,7 +204,7 @@ impl LocalProcesses {
             names: self.settings.pass_through.clone(),
             unprotected: self.is_on_lower_rung().then(|| self.unprotected()),
         };
-        Ok(Running::new(confined, channels.ours, trail, proxy)?)
+        Ok(Running::new(confined, channels.ours, trail, group, proxy)?)
     }
 
     /// The protected places at which nothing is.

@@ -18,7 +18,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags};
 use rustix::io::{Errno, retry_on_intr};
 use windlass_core::Note;
 
@@ -86,6 +86,7 @@ impl Stage {
         stage.lock = Some(file);
         DirBuilder::new().mode(0o700).create(&stage.upper)?;
         DirBuilder::new().mode(0o700).create(&stage.work)?;
+        check_attributes(&stage.work)?;
         Ok(stage)
     }
 
@@ -186,6 +187,21 @@ impl LeftBehind {
 /// Whether the lock is ours now. Where a file system has none, nothing is ever taken for left behind.
 fn lock(file: impl AsFd, how: FlockOperation) -> bool {
     retry_on_intr(|| rustix::fs::flock(file.as_fd(), how)).is_ok()
+}
+
+/// In attributes the kernel notes what was deleted and made again. Without them deleting fails, in the middle of a command.
+fn check_attributes(directory: &Path) -> io::Result<()> {
+    match rustix::fs::setxattr(directory, "user.windlass", b"", XattrFlags::empty()) {
+        Err(Errno::NOTSUP) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "{} is on a file system that keeps no attributes (tmpfs before Linux 6.6), so no command could delete anything; \
+                 set XDG_STATE_HOME to a directory on a disk",
+                directory.display()
+            ),
+        )),
+        other => Ok(other?),
+    }
 }
 
 fn open_directory(path: &Path) -> io::Result<File> {

@@ -32,6 +32,8 @@ pub struct Launch<'a> {
     pub fence: Option<Fence>,
     /// How much it may use.
     pub limits: Limits,
+    /// The file of a control group's members, open for writing: the program joins it before it begins.
+    pub group: Option<BorrowedFd<'a>>,
 }
 
 /// What a program sees of the machine: its own processes, its own network, and a file system in which little can be changed.

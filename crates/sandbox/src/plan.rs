@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     /// Where that terminal is, if there is one and it has a name.
     pub(crate) terminal_path: Option<CString>,
     pub(crate) limits: Limits,
+    /// Where the program's process writes itself to be counted by the kernel.
+    pub(crate) group: Option<Fd>,
     /// How many processes and threads the kernel may count, if it can be told: in a namespace of users that is new those of the
     /// program alone, elsewhere all that the person runs.
     pub(crate) counted: Option<u64>,
@@ -109,6 +111,7 @@ impl Plan {
             terminal: launch.terminal,
             terminal_path: terminal_path(launch),
             limits: launch.limits,
+            group: launch.group.map(|fd| fd.as_raw_fd()),
             counted: counted(launch, user),
             view: launch.view.as_ref().map(PlannedView::of).transpose()?,
             within: launch.users.filter(|_| launch.view.is_some()).map(|fd| fd.as_raw_fd()),

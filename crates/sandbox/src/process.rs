@@ -57,6 +57,7 @@ pub enum Ending {
 ///     users: None,
 ///     fence: None,
 ///     limits: Limits::default(),
+///     group: None,
 /// })?;
 /// assert_eq!(program.wait()?, Ending::Exited(3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -81,6 +81,7 @@ struct Kept {
     stdin: Fd,
     output: Fd,
     errors: Fd,
+    group: Option<Fd>,
 }
 
 /// What a warden that shares our memory lives on. It must be there for as long as the warden is.
@@ -137,16 +138,18 @@ fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
     let stdin = sys::dup_from(stdin, control + 1)?;
     let output = sys::dup_from(plan.output, stdin + 1)?;
     let errors = sys::dup_from(plan.errors, output + 1)?;
-    sys::close_range(0, control - 1);
-    sys::close_range(control + 1, stdin - 1);
-    sys::close_range(stdin + 1, output - 1);
-    sys::close_range(output + 1, errors - 1);
-    sys::close_range(errors + 1, Fd::MAX);
+    let group = plan.group.map(|group| sys::dup_from(group, errors + 1)).transpose()?;
+    let mut from = 0;
+    for kept in [control, stdin, output, errors].into_iter().chain(group) {
+        sys::close_range(from, kept - 1);
+        from = kept + 1;
+    }
+    sys::close_range(from, Fd::MAX);
     // What asks for the lowest number must not get one of the usual three.
     for _ in 0..3 {
         sys::open(c"/dev/null", libc::O_RDWR)?;
     }
-    Ok(Kept { control, stdin, output, errors })
+    Ok(Kept { control, stdin, output, errors, group })
 }
 
 /// Makes the surroundings and the program in them; its number.
@@ -178,9 +181,9 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
     // A copy of us holds what we know: nobody may look into it.
     sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Step::Privileges)?;
     let program = begin(plan, kept);
-    sys::close(kept.stdin);
-    sys::close(kept.output);
-    sys::close(kept.errors);
+    for fd in [kept.stdin, kept.output, kept.errors].into_iter().chain(kept.group) {
+        sys::close(fd);
+    }
     program
 }
 
@@ -221,6 +224,10 @@ extern "C" fn begin_program(given: *const c_void) -> ! {
 fn become_program(plan: &Plan, kept: Kept) -> Failure {
     let ready = || {
         use surroundings::At as _;
+        if let Some(group) = kept.group {
+            // Whoever manages the groups may have taken it away. We count in any case.
+            let _ = sys::write(group, b"0");
+        }
         surroundings::connect([kept.stdin, kept.output, kept.errors], plan.terminal)?;
         sys::chdir(&plan.directory).at(Step::Directory)?;
         surroundings::set_limits(plan)?;

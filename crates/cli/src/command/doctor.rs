@@ -76,6 +76,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
             found: staged(global),
         },
         tried("process trees", "let a command leave processes behind", trees(global)),
+        tried("limits", "let a command use more memory than it may", limits(global)),
         Check {
             name: "Landlock",
             how: "asked the kernel; a second fence around what the sandbox allows",
@@ -314,6 +315,29 @@ fn trees(global: &Global) -> Result<String> {
     let left = left.count();
     ensure!(left == 0, "{left} processes outlived their command");
     Ok("nothing outlives its command".into())
+}
+
+/// Lets a command use more memory than it may.
+fn limits(global: &Global) -> Result<String> {
+    const MOST: u64 = 64 << 20;
+    let scratch = Scratch::new()?;
+    let confinement = confined(global)?;
+    let processes = ProcessSettings { confinement, memory: MOST, ..ProcessSettings::default() };
+    let windlass = Windlass::builder(scratch.0.join("work"))
+        .mode(Mode::Yolo)
+        .state(scratch.0.join("state"))
+        .processes(processes)
+        .build()?;
+    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+    // What has no line that ends is kept whole.
+    let input = json!({"command": "head -c 1G /dev/zero | tail -n 1 | wc -c", "timeout": 20});
+    let result = block_on(windlass.call(&session, ToolCall::new("bash", input)))?;
+    let text = result.output.to_text();
+    ensure!(!text.contains("1073741824"), "a command used a gigabyte where 64 MiB are allowed");
+    Ok(match windlass::control_group() {
+        Some(place) => format!("counted by the kernel, in {}", place.display()),
+        None => "counted ten times a second: no control group is delegated to us".to_owned(),
+    })
 }
 
 fn landlock() -> Found {

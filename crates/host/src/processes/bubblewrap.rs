@@ -58,6 +58,7 @@ fn make(workspace: &Path) -> Result<File, String> {
         users: None,
         fence: None,
         limits: Limits::default(),
+        group: None,
     })
     .map_err(|error| format!("bubblewrap could not be run: {error}"))?;
     drop((stdin, output));

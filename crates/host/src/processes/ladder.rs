@@ -95,6 +95,7 @@ fn try_view(workspace: &Path) -> Result<(), LaunchError> {
         users: None,
         fence: None,
         limits: Limits::default(),
+        group: None,
     };
     start(&mut launch, &workspace).map(drop)
 }

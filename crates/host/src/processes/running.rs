@@ -10,6 +10,7 @@ use tokio::net::unix::pipe::{Receiver, Sender};
 use windlass_core::{BoxFuture, Process, ProcessChanges, ProcessEnd, Signal, ToolError, Tracking};
 use windlass_sandbox::{Confined, Ending};
 
+use super::group::Group;
 use super::stand_ins::StandIns;
 use super::{ladder, waiting};
 use crate::proxy::Proxy;
@@ -72,6 +73,8 @@ pub(super) struct Running {
 /// The program, and how it ended once it has.
 struct Fate {
     confined: Confined,
+    /// Where the kernel counts for us. It can be taken away once the program is gone.
+    group: Option<Group>,
     ending: Option<ProcessEnd>,
 }
 
@@ -80,6 +83,7 @@ impl Running {
         confined: Confined,
         output: Output,
         trail: Trail,
+        group: Option<Group>,
         proxy: Option<Proxy>,
     ) -> io::Result<Self> {
         let Output { read, errors, write, typed, is_terminal } = output;
@@ -95,7 +99,7 @@ impl Running {
         Ok(Self {
             ended,
             warden: confined.warden(),
-            confined: Mutex::new(Fate { confined, ending: None }),
+            confined: Mutex::new(Fate { confined, group, ending: None }),
             output: Receiver::from_owned_fd_unchecked(without_waiting(read)?)?,
             errors: errors
                 .map(|errors| Receiver::from_owned_fd_unchecked(without_waiting(errors)?))
@@ -117,11 +121,14 @@ impl Running {
         let mut fate = self.fate();
         if fate.ending.is_none() {
             let ending = fate.confined.try_wait().unwrap_or(Some(Ending::Signalled(9)))?;
-            fate.ending = Some(match ending {
-                Ending::Exited(code) => ProcessEnd::Exited(code),
-                Ending::Signalled(signal) => ProcessEnd::Signalled(signal),
-                Ending::OverMemory(limit) => ProcessEnd::OutOfMemory(limit),
-                Ending::OverProcesses(limit) => ProcessEnd::TooManyProcesses(limit),
+            let exceeded = fate.group.take().and_then(|group| group.exceeded());
+            fate.ending = Some(match (ending, exceeded) {
+                (_, Some(limit)) | (Ending::OverMemory(limit), None) => {
+                    ProcessEnd::OutOfMemory(limit)
+                }
+                (Ending::Exited(code), None) => ProcessEnd::Exited(code),
+                (Ending::Signalled(signal), None) => ProcessEnd::Signalled(signal),
+                (Ending::OverProcesses(limit), None) => ProcessEnd::TooManyProcesses(limit),
             });
         }
         fate.ending

@@ -257,6 +257,7 @@ fn a_program_finds_its_terminal_by_name() {
             users: given_users(),
             fence: place.fence.clone(),
             limits: place.limits,
+            group: None,
         });
         assert_eq!(program.unwrap().wait().unwrap(), Ending::Exited(0));
         let mut printed = [0; 64];

@@ -178,6 +178,7 @@ impl Place {
             users: given_users(),
             fence: self.fence.clone(),
             limits: self.limits,
+            group: None,
         })?;
         Ok((started, File::from(read)))
     }
