@@ -1,6 +1,8 @@
 //! What a program printed, however much: the beginning and the end are there, what lies between is counted.
 
+use std::fmt;
 use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt as _;
 
 /// How much of the beginning is kept in a file.
@@ -14,28 +16,46 @@ const TAIL: usize = 4 << 20;
 ///
 /// ```
 /// use windlass_core::Transcript;
-/// let mut transcript = Transcript::new(None);
+/// let mut transcript = Transcript::default();
 /// transcript.push(b"one\ntwo\n");
 /// assert_eq!(transcript.since(4, 100).bytes, b"two\n");
 /// ```
 #[derive(Debug)]
 pub struct Transcript {
+    /// What has gone from the end, from the first byte on.
     head: Head,
-    /// The bytes of the beginning that are kept.
     head_len: u64,
     /// The last bytes, and up to as many before them.
     tail: Vec<u8>,
+    /// How many of them are kept in any case.
+    room: usize,
     total: u64,
     /// How many lines were ended.
     lines: u64,
 }
 
-#[derive(Debug)]
+/// Most print too little to need one.
 enum Head {
+    Wanted(Box<dyn FnOnce() -> io::Result<File> + Send + Sync>),
     File(File),
     Memory(Vec<u8>),
 }
 
+impl Default for Head {
+    fn default() -> Self {
+        Self::Memory(Vec::new())
+    }
+}
+
+impl Head {
+    /// The file is made, or there is none.
+    fn settle(&mut self) {
+        *self = match std::mem::take(self) {
+            Self::Wanted(make) => make().map_or_else(|_| Self::default(), Self::File),
+            settled => settled,
+        };
+    }
+}
 /// How many line ends there are, counted in bytes as far as a byte can count: many at once, for the processor.
 fn line_ends(bytes: &[u8]) -> u64 {
     let in_one = |part: &[u8]| part.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
@@ -46,7 +66,7 @@ fn line_ends(bytes: &[u8]) -> u64 {
 ///
 /// ```
 /// use windlass_core::{Piece, Transcript};
-/// let mut transcript = Transcript::new(None);
+/// let mut transcript = Transcript::default();
 /// transcript.push(b"hello");
 /// assert_eq!(transcript.since(0, 4), Piece { missed: 0, bytes: b"hell".to_vec(), next: 4 });
 /// ```
@@ -60,33 +80,63 @@ pub struct Piece {
     pub next: u64,
 }
 
+impl Default for Transcript {
+    fn default() -> Self {
+        let (head, tail) = (Head::default(), Vec::new());
+        Self { head, head_len: 0, tail, room: TAIL, total: 0, lines: 0 }
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Wanted(_) => "Wanted",
+            Self::File(_) => "File",
+            Self::Memory(_) => "Memory",
+        })
+    }
+}
+
 impl Transcript {
-    /// An empty one, with a file for what is long.
-    pub fn new(scratch: Option<File>) -> Self {
-        let head = scratch.map_or_else(|| Head::Memory(Vec::new()), Head::File);
-        Self { head, head_len: 0, tail: Vec::new(), total: 0, lines: 0 }
+    /// An empty one that asks for a file when it gets long.
+    ///
+    /// ```
+    /// use windlass_core::Transcript;
+    /// let mut transcript = Transcript::with_scratch(tempfile::tempfile);
+    /// transcript.push(&vec![b'x'; 20 << 20]);
+    /// assert_eq!(transcript.dropped(), 0);
+    /// ```
+    pub fn with_scratch(make: impl FnOnce() -> io::Result<File> + Send + Sync + 'static) -> Self {
+        Self { head: Head::Wanted(Box::new(make)), ..Self::default() }
     }
 
     /// Takes what was printed next.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.head_len == self.total {
-            self.extend_head(bytes);
+        let (over, new) = bytes.split_at(bytes.len().saturating_sub(2 * self.room));
+        // Moved to the front only when as much again has come: each byte is moved once at most.
+        if self.tail.len() + bytes.len() > 2 * self.room {
+            let keep = self.room.saturating_sub(bytes.len()).min(self.tail.len());
+            let mut tail = std::mem::take(&mut self.tail);
+            let gone = tail.drain(..tail.len() - keep);
+            self.extend_head(gone.as_slice(), self.total - (gone.len() + keep) as u64);
+            drop(gone);
+            self.tail = tail;
+            self.extend_head(over, self.total);
         }
         self.total += bytes.len() as u64;
         self.lines += line_ends(bytes);
-        // Moved to the front only when as much again has come: each byte is moved once at most.
-        if self.tail.len() + bytes.len() > 2 * TAIL {
-            let keep = TAIL.saturating_sub(bytes.len()).min(self.tail.len());
-            self.tail.drain(..self.tail.len() - keep);
-        }
-        let new = bytes.get(bytes.len().saturating_sub(2 * TAIL)..).unwrap_or_default();
         self.tail.extend_from_slice(new);
     }
 
-    fn extend_head(&mut self, bytes: &[u8]) {
+    /// Keeps what goes from the end, if all before it is kept.
+    fn extend_head(&mut self, bytes: &[u8], at: u64) {
+        if at != self.head_len || bytes.is_empty() {
+            return;
+        }
+        self.head.settle();
         let limit = match self.head {
             Head::File(_) => HEAD_IN_FILE,
-            Head::Memory(_) => HEAD_IN_MEMORY,
+            Head::Memory(_) | Head::Wanted(_) => HEAD_IN_MEMORY,
         };
         let room = usize::try_from(limit.saturating_sub(self.head_len)).unwrap_or(0);
         let bytes = bytes.get(..room.min(bytes.len())).unwrap_or_default();
@@ -96,6 +146,7 @@ impl Transcript {
                 head.extend_from_slice(bytes);
                 true
             }
+            Head::Wanted(_) => false,
         };
         // A disk that is full costs the middle of a long output, nothing else.
         if is_kept {
@@ -142,15 +193,10 @@ impl Transcript {
             let rest = self.tail.get(from..).unwrap_or_default();
             return rest.get(..limit.min(rest.len())).unwrap_or_default().to_vec();
         }
-        if at >= self.head_len {
-            return Vec::new();
-        }
-        let len = usize::try_from(self.head_len.min(start.max(at)) - at).unwrap_or(0);
-        let len = if len == 0 { usize::try_from(self.head_len - at).unwrap_or(0) } else { len };
-        let mut bytes = self.read_head(at, len.min(limit));
-        if bytes.len() < limit && at + bytes.len() as u64 >= start {
-            let more = self.read(at + bytes.len() as u64, limit - bytes.len());
-            bytes.extend(more);
+        let kept = usize::try_from(self.head_len.saturating_sub(at)).unwrap_or(0);
+        let mut bytes = self.read_head(at, kept.min(limit));
+        if bytes.len() < limit && at + bytes.len() as u64 == start {
+            bytes.extend(self.read(start, limit - bytes.len()));
         }
         bytes
     }
@@ -168,6 +214,7 @@ impl Transcript {
                     Err(_) => Vec::new(),
                 }
             }
+            Head::Wanted(_) => Vec::new(),
         }
     }
 }
@@ -180,7 +227,7 @@ mod tests {
 
     #[test]
     fn what_is_too_long_loses_its_middle_and_counts_it() {
-        let mut transcript = Transcript::new(None);
+        let mut transcript = Transcript::default();
         let piece: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
         for _ in 0..20 {
             transcript.push(&piece);
@@ -203,9 +250,14 @@ mod tests {
         fn pieces_make_up_the_whole(
             pushes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..20),
             limit in 1usize..40,
+            room in 1usize..60,
             in_file: bool,
         ) {
-            let mut transcript = Transcript::new(in_file.then(|| tempfile::tempfile().unwrap()));
+            let mut transcript = Transcript::default();
+            if in_file {
+                transcript = Transcript::with_scratch(tempfile::tempfile);
+            }
+            transcript.room = room;
             let (mut read, mut at) = (Vec::new(), 0);
             for push in &pushes {
                 transcript.push(push);

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -43,12 +44,17 @@ pub(crate) enum Lookup {
 }
 
 impl Lookup {
-    /// The better one that works here.
+    /// The better one that works here. What works once goes on working.
     pub(crate) fn available() -> Self {
-        match open_at_once(rustix::fs::CWD, Path::new("."), NAME_ONLY, ResolveFlags::empty()) {
-            Ok(handle) if real_path(&handle).is_some() => Self::AtOnce,
-            _ => Self::ByComponent,
-        }
+        static WORKS: AtomicBool = AtomicBool::new(false);
+        let works = || {
+            let here = (rustix::fs::CWD, Path::new("."));
+            let opened = open_at_once(here.0, here.1, NAME_ONLY, ResolveFlags::empty());
+            let works = opened.is_ok_and(|handle| real_path(&handle).is_some());
+            WORKS.store(works, Ordering::Relaxed);
+            works
+        };
+        if WORKS.load(Ordering::Relaxed) || works() { Self::AtOnce } else { Self::ByComponent }
     }
 
     /// Opens what is at `path` beneath `from`, itself if the path is empty. Any link on the way is `ELOOP`.

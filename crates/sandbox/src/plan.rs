@@ -124,7 +124,7 @@ impl Plan {
             groups: line(&format!("{group} {group} 1\n")),
             most_processes: line(&most_processes(&launch.limits)),
             shared_memory: line(&launch.limits.memory.clamp(1 << 20, 1 << 30).to_string()),
-            stack: Stack::new(64 << 10).map_err(LaunchError::Machine)?,
+            stack: Stack::new().map_err(LaunchError::Machine)?,
         })
     }
 

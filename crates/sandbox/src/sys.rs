@@ -77,7 +77,7 @@ impl CloneArguments {
     }
 
     fn on(self, stack: &Stack) -> Self {
-        Self { stack: stack.base(), stack_size: stack.size(), ..self }
+        Self { stack: stack.base(), stack_size: Stack::SIZE as u64, ..self }
     }
 }
 

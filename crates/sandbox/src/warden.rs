@@ -93,10 +93,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    const ROOM: usize = 256 << 10;
-
     pub(crate) fn new(plan: Plan, control: Fd) -> io::Result<Self> {
-        Ok(Self { plan, control, stack: Stack::new(Self::ROOM)? })
+        Ok(Self { plan, control, stack: Stack::new()? })
     }
 
     /// Starts the warden; its number and its descriptor.

@@ -1,6 +1,7 @@
 //! The door to programs: each held against the grant, and what it changed taken over like every other change.
 
 use std::collections::HashSet;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -130,7 +131,10 @@ impl ProcessDoor<'_> {
             .blocking(move |cx| {
                 let processes = cx.machine_processes()?;
                 let process = processes.start(&request)?;
-                let transcript = Transcript::new(processes.scratch().ok());
+                let host = cx.0.host.clone();
+                let transcript = Transcript::with_scratch(move || {
+                    host.processes().ok_or(io::ErrorKind::Unsupported)?.scratch()
+                });
                 Ok::<_, ToolError>(Job {
                     id: JobId::of_call(cx.call()),
                     call: cx.call().clone(),
@@ -235,8 +239,12 @@ async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>)
         }
     };
     let duration = job.began.elapsed();
-    let owner = job.clone();
-    let changes = cx.blocking(move |_| owner.process.changes()).await.and_then(|changes| changes);
+    let changes = if job.process.are_changes_at_hand() {
+        job.process.changes()
+    } else {
+        let owner = job.clone();
+        cx.blocking(move |_| owner.process.changes()).await.and_then(|changes| changes)
+    };
     let changed = match changes {
         // Whoever stopped the call was told that it is over.
         Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {

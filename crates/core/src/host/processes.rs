@@ -421,6 +421,11 @@ pub trait Process: Send + Sync {
 
     /// What it changed, when it has ended. Blocking; asked once.
     fn changes(&self) -> Result<ProcessChanges, ToolError>;
+
+    /// Whether that is known in less time than another thread takes to wake up.
+    fn are_changes_at_hand(&self) -> bool {
+        false
+    }
 }
 
 /// How a program ended.

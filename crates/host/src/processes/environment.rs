@@ -1,6 +1,7 @@
 //! What a program knows from the beginning: a list of names, not all that we know.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 
 use windlass_core::{Access, NetworkAccess, ProcessRequest};
 
@@ -21,10 +22,7 @@ impl LocalProcesses {
     /// All variables of a program, as `NAME=value`.
     pub(super) fn environment(&self, request: &ProcessRequest, is_confined: bool) -> Vec<OsString> {
         let mut variables: Vec<(OsString, OsString)> = Vec::new();
-        let mut set = |name: &OsStr, value: &OsStr| {
-            variables.retain(|(known, _)| known != name);
-            variables.push((name.to_owned(), value.to_owned()));
-        };
+        let mut set = |name: &OsStr, value: &OsStr| put(&mut variables, name, value);
         set("PATH".as_ref(), USUAL_PATH.as_ref());
         for (name, value) in std::env::vars_os() {
             match name.to_str() {
@@ -33,6 +31,8 @@ impl LocalProcesses {
                 _ => {}
             }
         }
+        plain_locale(&mut variables);
+        let mut set = |name: &OsStr, value: &OsStr| put(&mut variables, name, value);
         if is_confined {
             // The directory of the outside is not there.
             set("TMPDIR".as_ref(), self.temporary_name());
@@ -80,9 +80,53 @@ impl LocalProcesses {
     }
 }
 
+fn put(variables: &mut Vec<(OsString, OsString)>, name: &OsStr, value: &OsStr) {
+    variables.retain(|(known, _)| known != name);
+    variables.push((name.to_owned(), value.to_owned()));
+}
+
+/// Who says UTF-8 and nothing else means what characters are. Said of a whole locale, every program begins with reading a dozen
+/// files of it that say nothing new: a shell takes a seventh longer to start.
+fn plain_locale(variables: &mut Vec<(OsString, OsString)>) {
+    const PLAIN: [&str; 2] = ["C.UTF-8", "C.utf8"];
+    let says_more =
+        variables.iter().any(|(name, _)| name.as_bytes().starts_with(LOCALE.as_bytes()));
+    let plain = |(name, value): &(OsString, OsString)| {
+        name == "LANG" && PLAIN.iter().any(|plain| value == plain)
+    };
+    if let Some(place) = variables.iter().position(plain).filter(|_| !says_more) {
+        let (_, value) = variables.remove(place);
+        put(variables, "LC_CTYPE".as_ref(), &value);
+    }
+}
+
 fn joined(name: &OsStr, value: &OsStr) -> OsString {
     let mut joined = name.to_owned();
     joined.push("=");
     joined.push(value);
     joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_says_only_utf_8_says_it_of_characters() {
+        for (given, wanted) in [
+            ("A=1 LANG=C.UTF-8", "A=1 LC_CTYPE=C.UTF-8"),
+            ("LANG=C.utf8 B=2", "B=2 LC_CTYPE=C.utf8"),
+            ("LANG=de_DE.UTF-8", "LANG=de_DE.UTF-8"),
+            ("LANG=C", "LANG=C"),
+            ("LANG=C.UTF-8 LC_TIME=de_DE.UTF-8", "LANG=C.UTF-8 LC_TIME=de_DE.UTF-8"),
+            ("LC_ALL=C LANG=C.UTF-8", "LC_ALL=C LANG=C.UTF-8"),
+            ("A=1", "A=1"),
+        ] {
+            let pair = |word: &str| word.split_once('=').map(|(a, b)| (a.into(), b.into()));
+            let mut variables: Vec<_> = given.split(' ').filter_map(pair).collect();
+            plain_locale(&mut variables);
+            let words: Vec<_> = variables.iter().map(|(name, value)| joined(name, value)).collect();
+            assert_eq!(words.join(" ".as_ref()), wanted, "{given}");
+        }
+    }
 }

@@ -218,6 +218,11 @@ impl Process for Running {
         self.input.is_some() && waiting::waits_for_input(self.warden, true)
     }
 
+    fn are_changes_at_hand(&self) -> bool {
+        let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner);
+        trail.as_ref().is_some_and(Trail::is_short)
+    }
+
     fn changes(&self) -> Result<ProcessChanges, ToolError> {
         let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(trail) = trail else {
@@ -271,6 +276,12 @@ impl From<io::Error> for Lost {
 }
 
 impl Trail {
+    /// Whether there is next to nothing to look at. A program could have made much more of it meanwhile; then it takes longer once.
+    fn is_short(&self) -> bool {
+        const FEW: usize = 64;
+        self.stage.is_none() && self.before.as_ref().is_none_or(|before| before.len() <= FEW)
+    }
+
     fn changes(mut self) -> Result<ProcessChanges, Lost> {
         let mut changes = ProcessChanges {
             tracking: self.tracking,

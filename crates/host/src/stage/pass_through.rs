@@ -2,11 +2,13 @@
 //!
 //! A name alone does not say so: `build` can hold sources. It must be one that never does, or be ignored, or be tagged as a cache.
 
+use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use rustix::fs::{Mode, RenameFlags};
 use rustix::io::Errno;
@@ -73,17 +75,16 @@ const MARKS: [&str; 3] = ["user.overlay.opaque", "user.overlay.origin", "user.ov
 /// ```
 pub fn pass_through(workspace: &Path, names: &[String]) -> Vec<PathBuf> {
     let Ok(tree) = Tree::open(workspace) else { return Vec::new() };
-    let above = Standing { rules: above_workspace(workspace), ignored: false };
     let mut search = Search {
         tree: &tree,
         names,
         entries: Entries::new(),
-        waiting: vec![Place { path: PathBuf::new(), depth: 1, above }],
+        waiting: vec![Place { path: PathBuf::new(), depth: 1, parent: None }],
         found: Vec::new(),
     };
     while let Some(place) = search.waiting.pop() {
         // What cannot be listed has nothing that could be written to.
-        let _: Result<(), Errno> = search.look_into(&place);
+        let _: Result<(), Errno> = search.look_into(place);
     }
     search.found.sort_unstable();
     search.found
@@ -94,8 +95,14 @@ struct Place {
     path: PathBuf,
     /// How deep its entries are: 1 in the root.
     depth: usize,
-    /// How its parent stands to the rules, but itself to whether it is ignored.
-    above: Standing,
+    parent: Option<Rc<Seen>>,
+}
+
+/// One that was. How it stands to the rules is found out when somebody asks: of most, a name says enough.
+struct Seen {
+    place: Place,
+    signs: Signs,
+    standing: OnceCell<Standing>,
 }
 
 struct Search<'a> {
@@ -107,7 +114,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    fn look_into(&mut self, place: &Place) -> Result<(), Errno> {
+    fn look_into(&mut self, place: Place) -> Result<(), Errno> {
         let directory = self.tree.directory(&place.path)?;
         let (mut signs, mut names) = (Signs::default(), Vec::new());
         self.entries.each(directory.as_fd(), |name, kind| {
@@ -119,34 +126,48 @@ impl Search<'_> {
         if names.is_empty() {
             return Ok(());
         }
-        let here = self.standing(place, &directory, signs);
+        let depth = place.depth;
+        let here = Rc::new(Seen { place, signs, standing: OnceCell::new() });
         for name in names {
-            let path = place.path.join(&name);
+            let path = here.place.path.join(&name);
             let absolute = self.tree.path.join(&path);
-            let ignored = here.ignores(&absolute);
             if is_named(&name, self.names)
-                && (ignored || is_never_source(&name) || is_tagged(directory.as_fd(), &name))
+                && (is_never_source(&name)
+                    || is_tagged(directory.as_fd(), &name)
+                    || self.standing(&here).ignores(&absolute))
             {
                 self.found.push(absolute);
-            } else if place.depth < MAX_DEPTH {
-                let above = Standing { rules: here.rules.clone(), ignored };
-                self.waiting.push(Place { path, depth: place.depth + 1, above });
+            } else if depth < MAX_DEPTH {
+                self.waiting.push(Place { path, depth: depth + 1, parent: Some(here.clone()) });
             }
         }
         Ok(())
     }
 
-    fn standing(&self, place: &Place, directory: &OwnedFd, signs: Signs) -> Standing {
-        let Standing { rules, ignored } = &place.above;
-        if *ignored || signs == Signs::default() {
-            return place.above.clone();
+    fn standing<'b>(&self, seen: &'b Seen) -> &'b Standing {
+        seen.standing.get_or_init(|| {
+            let place = self.tree.path.join(&seen.place.path);
+            let above = match &seen.place.parent {
+                None => Standing { rules: above_workspace(&self.tree.path), ignored: false },
+                Some(parent) => {
+                    let above = self.standing(parent);
+                    Standing { rules: above.rules.clone(), ignored: above.ignores(&place) }
+                }
+            };
+            self.with_own_rules(seen, &place, above)
+        })
+    }
+
+    fn with_own_rules(&self, seen: &Seen, place: &Path, above: Standing) -> Standing {
+        if above.ignored || seen.signs == Signs::default() {
+            return above;
         }
-        let absolute = self.tree.path.join(&place.path);
-        let absolute = without_final_slash(&absolute);
-        let mut files = RuleFiles::new(self.tree.lookup, true);
         // Rules that cannot be read hide nothing: then more is on the record than need be.
-        let added = files.read(directory.as_fd(), Path::new(""), absolute, signs);
-        Standing { rules: rules.with(absolute, added.unwrap_or_default()), ignored: false }
+        let Ok(directory) = self.tree.directory(&seen.place.path) else { return above };
+        let place = without_final_slash(place);
+        let mut files = RuleFiles::new(self.tree.lookup, true);
+        let added = files.read(directory.as_fd(), Path::new(""), place, seen.signs);
+        Standing { rules: above.rules.with(place, added.unwrap_or_default()), ignored: false }
     }
 }
 

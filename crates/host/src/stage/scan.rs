@@ -75,6 +75,16 @@ impl Scan {
         Ok(Self { workspace: workspace.to_owned(), things })
     }
 
+    /// How many things were seen.
+    pub fn len(&self) -> usize {
+        self.things.len()
+    }
+
+    /// Whether nothing was.
+    pub fn is_empty(&self) -> bool {
+        self.things.is_empty()
+    }
+
     /// What is different later: first what is gone, what is in a directory before it; then the rest, the other way round.
     pub fn difference(&self, later: &Self) -> Vec<ProcessChange> {
         let mut gone = Vec::new();

@@ -12,6 +12,9 @@ use crate::shown::push_line;
 /// How long the engine waits beyond the limit: until all is ended and what was changed is kept.
 pub(crate) const ENDING: Duration = Duration::from_secs(30);
 
+/// Bytes that are made ready to be shown faster than another thread could be asked to.
+const LITTLE: u64 = 16 << 10;
+
 /// Runs a program to its end or, after `patience`, leaves it to the session as a job.
 pub(crate) async fn run(
     cx: &Context,
@@ -20,11 +23,12 @@ pub(crate) async fn run(
     patience: Option<Duration>,
 ) -> Result<Output, ToolError> {
     let (job, end) = cx.processes()?.run(request, limit, patience).await?;
-    cx.blocking(move |cx| match end {
+    let is_little = job.printed() <= LITTLE;
+    let answer = move |cx: &Context| match end {
         Some(end) => ended(cx, &job, &end),
         None => Ok(goes_on(cx, &job)),
-    })
-    .await?
+    };
+    if is_little { answer(cx) } else { cx.blocking(answer).await? }
 }
 
 /// What is said of a program that has ended. If what it changed was dropped, that comes first.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_core::{CallResult, Mode, Outcome, Policy};
@@ -146,7 +148,8 @@ fn survivors(marks: &[&str]) -> Vec<String> {
 
 /// Runs a command that would stay, whatever it takes; what is left of it.
 fn left_of(name: &str, command: &str, more: &Value) -> Vec<String> {
-    let number: u32 = name.bytes().map(u32::from).sum();
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let seconds = format!("3{:05}{:03}", std::process::id() % 100_000, number % 1_000);
     let is_quick = command.ends_with("exit 0");
     let mark = format!("WINDLASS_TEST_MARK={seconds}");
@@ -161,7 +164,14 @@ fn left_of(name: &str, command: &str, more: &Value) -> Vec<String> {
         result.output.to_text()
     );
     if let Some(job) = result.output.metadata["job"].as_str().filter(|_| !is_quick) {
-        assert!(!survivors(&[&mark, &seconds]).is_empty(), "{name}: this can be seen");
+        let is_seen = || !survivors(&[&mark, &seconds]).is_empty();
+        let moments = std::iter::repeat_n(Duration::from_millis(50), 100);
+        let is_seen_soon = is_seen()
+            || moments.into_iter().any(|moment| {
+                std::thread::sleep(moment);
+                is_seen()
+            });
+        assert!(is_seen_soon, "{name}: this can be seen");
         let killed = workspace.text("kill", json!({"job": job}));
         assert!(killed.contains("and all that it started are gone"), "{name}: {killed}");
     }
@@ -335,7 +345,7 @@ fn a_file_that_changed_meanwhile_is_not_overwritten() {
         // The two meet in a directory that passes through.
         scope.spawn(move || {
             while !ready.exists() {
-                std::thread::sleep(std::time::Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(5));
             }
             fs::write(path, "by hand\n").unwrap();
             fs::remove_file(ready).unwrap();
