@@ -21,6 +21,7 @@ mod record;
 mod redact;
 mod run;
 mod schedule;
+mod search;
 mod trial;
 
 use std::collections::HashMap;
@@ -36,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
+pub(crate) use search::too_much;
 
 use crate::event::Bus;
 use crate::policy::Broker;
@@ -288,7 +290,8 @@ impl Engine {
         parse::weigh(&mut call)?;
         let slot = lookup::find(&self.0, &call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
-        Ok(approve::decide(&self.0, &call, &ready))
+        let verdict = approve::decide(&self.0, &call, &ready);
+        Ok(search::foresee(&self.0, &call, verdict).await)
     }
 
     /// How much harm a call with these effects could do.
@@ -409,6 +412,7 @@ async fn pass(
         ready = unless_stopped(&cancel, hooks::before(engine, call, &slot, ready)).await?;
     }
     let verdict = hooks::weigh(call, approve::decide(engine, call, &ready));
+    let verdict = search::weigh(engine, call, verdict).await;
     ticket.declare(ready.effects.clone());
     let asked = hooks::instead_of_person(engine, call, &verdict);
     let grant = match unless_stopped(&cancel, asked).await? {

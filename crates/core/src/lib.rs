@@ -9,6 +9,7 @@
 mod budget;
 mod commit;
 mod context;
+mod cover;
 mod effects;
 mod engine;
 mod error;
@@ -48,8 +49,8 @@ pub use budget::{Budget, Spent};
 pub use commit::Step;
 pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
 pub use effects::{
-    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, SimpleCommand,
-    normalize, program_name,
+    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
+    SimpleCommand, normalize, program_name,
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
 pub use error::{Message, ToolError};

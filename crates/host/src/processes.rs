@@ -149,7 +149,7 @@ impl LocalProcesses {
         let fence = match (is_confined, has_view) {
             (false, _) => None,
             (true, true) => Some(self.fence(access)),
-            (true, false) => Some(self.lone_fence(access)?),
+            (true, false) => Some(self.lone_fence(access, &request.hidden)?),
         };
         let stage = (access == Access::Staged).then(|| self.stage()).transpose()?;
         let passed = match access {
@@ -159,7 +159,9 @@ impl LocalProcesses {
         let before =
             (access == Access::Direct).then(|| Scan::of(&self.workspace, &passed)).transpose()?;
         let mut channels = Channels::open(request)?;
-        let view = has_view.then(|| self.view(access, stage.as_ref(), &passed)).transpose()?;
+        let view = has_view
+            .then(|| self.view(access, stage.as_ref(), &passed, &request.hidden))
+            .transpose()?;
         let (program, arguments) = program::find(&request.program, &self.workspace)?;
         let missing = view.as_ref().map_or_else(Vec::new, |view| self.missing(&view.protected));
         let is_real = access == Access::Direct;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
-use crate::engine::{asker, situation, surroundings};
+use crate::engine::{asker, situation, surroundings, too_much};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::policy::{Place, subject};
@@ -17,7 +17,7 @@ use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
     JobId, Level, PathPattern, ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved,
-    Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit,
+    Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit, cover,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -121,6 +121,7 @@ impl ProcessDoor<'_> {
     ) -> Result<Arc<Job>, ToolError> {
         self.check(&request)?;
         self.check_proposals(&request)?;
+        self.cover(&mut request).await?;
         // What a program looks at is not known, so its answer is good for this once.
         self.cx.0.observed.lock().0 = None;
         let typed = typed(&mut request);
@@ -166,6 +167,29 @@ impl ProcessDoor<'_> {
             "the command was not run: {held} changes of this session are only proposed, and a command would not see them"
         ))
         .hint("a person can apply or drop them: windlass proposals apply|drop"))
+    }
+
+    /// What a command would come upon and no tool may see is covered in its view. Without one, a person was asked.
+    async fn cover(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
+        let grant = &self.cx.0.grant;
+        let searching = cover::searching(grant.effects()).filter(|_| self.is_granted(request));
+        let Some(effect) = searching.filter(|_| self.confinement().level != Level::Off) else {
+            return Ok(());
+        };
+        let found = self.cx.blocking(|cx| {
+            let inner = &cx.0;
+            let (files, now) = (inner.host.files(), inner.host.clock().now());
+            let effects = inner.grant.effects();
+            let withheld = inner.policy.withheld(effects, files.workspace(), now);
+            cover::find(files, effects, withheld, &|| cx.is_cancelled())
+        });
+        match found.await? {
+            Ok(hidden) => request.hidden = hidden,
+            Err(why) => {
+                self.cx.ask(&Verdict::of_granted(grant, &too_much(&why), Some(effect))).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Holds a program against the grant.

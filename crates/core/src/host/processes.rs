@@ -240,6 +240,8 @@ pub struct ProcessRequest {
     pub errors: Errors,
     /// What it needs of the workspace.
     pub access: Access,
+    /// What it must not be able to read, besides the usual: absolute, links followed.
+    pub hidden: Vec<PathBuf>,
 }
 
 impl ProcessRequest {
@@ -253,6 +255,7 @@ impl ProcessRequest {
             terminal: None,
             errors: Errors::WithOutput,
             access: Access::Staged,
+            hidden: Vec::new(),
         }
     }
 }
