@@ -26,6 +26,7 @@ use crate::{
 
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
+pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
 pub use self::processes::ProcessDoor;
 pub use self::reversal::UndoDoor;

@@ -44,9 +44,9 @@ use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
     Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook,
-    Host, IdSource, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved,
-    RiskLevel, Scene, Secrets, Session, SessionId, Settled, Spec, Subscription, ToolCall,
-    ToolError, Toolbox, TurnId, Verdict, id,
+    Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared,
+    PrintedPiece, Resolved, RiskLevel, Scene, Secrets, Session, SessionId, Settled, Spec,
+    Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -322,6 +322,12 @@ impl Engine {
     /// ```
     pub fn redact<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
         self.0.secrets.redact(text)
+    }
+
+    /// What a program printed from a place on, at most about so many bytes, and where the next look goes on: never in the middle of
+    /// a secret, so that what is told of it is clean however often somebody looks. Blocking: it may come from a file.
+    pub fn printed(&self, job: &Job, from: u64, most: u64) -> (PrintedPiece, u64) {
+        crate::context::look(&self.0.secrets, job, from, most)
     }
 
     /// The machine.

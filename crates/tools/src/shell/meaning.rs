@@ -373,7 +373,9 @@ impl Meaning<'_> {
         command.only_reads = if found.risks.is_empty() { found.only_reads } else { OnlyReads::No };
         // What does more was allowed by somebody, and reads what it was made for.
         if command.only_reads != OnlyReads::No {
-            places.iter().for_each(|place| self.search(&found.searches, place));
+            for place in places {
+                self.search(&found.searches, place);
+            }
         }
         command.risks = found.risks;
         command.acts_as = found.acts_as.into_iter().map(Into::into).collect();

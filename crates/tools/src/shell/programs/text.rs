@@ -251,7 +251,7 @@ impl Reader {
             Operands::Trees => look_through(&operands, found),
             Operands::Listed if sorted.has(&["R", "recursive"]) => look_through(&operands, found),
             Operands::Listed => operands.iter().for_each(|word| found.read_tree(word)),
-            Operands::Pattern => self.look_with_pattern(words, &sorted, found),
+            Operands::Pattern => look_with_pattern(words, &sorted, found),
             Operands::Program => operands.iter().skip(1).for_each(|word| found.read(word)),
             Operands::InAndOut => in_and_out(words, &sorted, found),
             Operands::None => {
@@ -261,23 +261,25 @@ impl Reader {
             }
         }
     }
+}
 
-    fn look_with_pattern(&self, words: &[Word], sorted: &Sorted, found: &mut Found) {
-        let skip = usize::from(!sorted.has(&["e", "regexp", "f", "file"]));
-        // `-d recurse` is the same as `-r`.
-        let is_recursive = sorted.has(&["r", "R", "recursive", "d", "directories"]);
-        let places = sorted.operands.get(skip..).unwrap_or_default();
-        for word in places.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
-            if is_recursive { found.search(word) } else { found.read(word) }
-        }
-        if is_recursive && places.is_empty() {
-            found.search_here();
-        }
+fn look_with_pattern(words: &[Word], sorted: &Sorted, found: &mut Found) {
+    let skip = usize::from(!sorted.has(&["e", "regexp", "f", "file"]));
+    // `-d recurse` is the same as `-r`.
+    let is_recursive = sorted.has(&["r", "R", "recursive", "d", "directories"]);
+    let places = sorted.operands.get(skip..).unwrap_or_default();
+    for word in places.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
+        if is_recursive { found.search(word) } else { found.read(word) }
+    }
+    if is_recursive && places.is_empty() {
+        found.search_here();
     }
 }
 
 fn look_through(places: &[&Word], found: &mut Found) {
-    places.iter().for_each(|word| found.search(word));
+    for word in places {
+        found.search(word);
+    }
     if places.is_empty() {
         found.search_here();
     }
