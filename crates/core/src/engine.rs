@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
+pub(crate) use hooks::about_running;
 pub(crate) use search::too_much;
 
 use crate::event::Bus;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
-use crate::engine::{asker, situation, surroundings, too_much};
+use crate::engine::{about_running, asker, situation, surroundings, too_much};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::policy::{Place, subject};
@@ -16,8 +16,8 @@ use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    JobId, Level, PathPattern, ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved,
-    Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit, cover,
+    HookCall, JobId, Level, PathPattern, ProcessChange, ProcessChanges, ProcessRequest, Processes,
+    Resolved, Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit, cover,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -297,7 +297,7 @@ impl Context {
             return Ok(changed);
         }
         if !changes.changes.is_empty() {
-            self.settle(&changes.changes).await?;
+            changed.notes.extend(self.settle(&changes.changes).await?);
         }
         let left = self.blocking(move |cx| {
             if !changes.changes.is_empty() {
@@ -311,7 +311,8 @@ impl Context {
     }
 
     /// What a command does is decided on once more, by what it did: rules about files bind it, and what holds the leash asks.
-    async fn settle(&self, changes: &[ProcessChange]) -> Result<(), ToolError> {
+    /// The answer is what hooks want the model to know.
+    async fn settle(&self, changes: &[ProcessChange]) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
         let effects = Arc::new(effects_of(changes));
         let level = self.machine_processes()?.confinement().level;
@@ -320,7 +321,7 @@ impl Context {
         let is_staged = level == Level::Staged;
         let verdict = inner.policy.decide_changes(&effects, workspace, is_staged, &situation);
         match verdict.decision() {
-            Decision::Allow => Ok(()),
+            Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
             Decision::Ask => self.ask(&verdict).await.map_err(|error| {
                 let listed = listed(changes, workspace);
@@ -330,8 +331,24 @@ impl Context {
         }
     }
 
-    async fn ask(&self, verdict: &Verdict) -> Result<(), ToolError> {
+    /// A question about what came up while the call ran: to the hooks, then to a person. The answer is what hooks want the model to know.
+    async fn ask(&self, verdict: &Verdict) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
+        let call = HookCall {
+            id: &inner.call,
+            tool: &inner.tool,
+            input: &inner.input,
+            effects: verdict.effects(),
+        };
+        let stopped = inner.session.cancel_token();
+        let (granted, said) = tokio::select! {
+            biased;
+            asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,
+            () = stopped.cancelled() => return Err(unanswered()),
+        };
+        if granted.is_some() {
+            return Ok(said);
+        }
         let workspace = inner.host.files().workspace();
         let surroundings = surroundings(&*inner.host);
         let request = ApprovalRequest {
@@ -364,10 +381,8 @@ impl Context {
         };
         tokio::select! {
             biased;
-            () = inner.session.cancel_token().cancelled() => {
-                Err(ToolError::cancelled("the session was stopped before anybody answered"))
-            }
-            answer = inner.broker.ask(verdict, request, announce) => answer.map(drop),
+            () = stopped.cancelled() => Err(unanswered()),
+            answer = inner.broker.ask(verdict, request, announce) => answer.map(|_| said),
         }
     }
 
@@ -399,6 +414,10 @@ impl Context {
         }
         Ok(())
     }
+}
+
+fn unanswered() -> ToolError {
+    ToolError::cancelled("the session was stopped before anybody answered")
 }
 
 /// What a program would have changed, a line for each object, as far as anybody reads.
