@@ -205,7 +205,7 @@ impl Session {
         self.ledger.spend_network(bytes);
     }
 
-    pub(crate) fn ledger(&self) -> &Ledger {
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 

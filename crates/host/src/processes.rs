@@ -180,7 +180,7 @@ impl LocalProcesses {
             limits: self.limits(),
         };
         let mut confined = windlass_sandbox::launch(&launch)?;
-        let proxy = self.proxy(&mut confined)?;
+        let proxy = self.proxy(&mut confined, request)?;
         channels.close_theirs();
         let tracking = match access {
             Access::Read if is_confined => Tracking::Nothing,
@@ -228,13 +228,18 @@ impl LocalProcesses {
     }
 
     /// What stands between the program and the hosts that it may reach.
-    fn proxy(&self, confined: &mut windlass_sandbox::Confined) -> io::Result<Option<Proxy>> {
+    fn proxy(
+        &self,
+        confined: &mut windlass_sandbox::Confined,
+        request: &ProcessRequest,
+    ) -> io::Result<Option<Proxy>> {
         let NetworkAccess::Hosts(hosts) = &self.settings.confinement.network else {
             return Ok(None);
         };
         let Some(listener) = confined.take_listener() else { return Ok(None) };
         let settings = ProxySettings {
             allow_private: self.settings.private_hosts,
+            meter: request.meter.clone(),
             ..ProxySettings::default()
         };
         Proxy::serve(listener, hosts, settings).map(Some).map_err(io::Error::other)

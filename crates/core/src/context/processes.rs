@@ -122,6 +122,7 @@ impl ProcessDoor<'_> {
         self.check(&request)?;
         self.check_proposals(&request)?;
         self.cover(&mut request).await?;
+        request.meter = Some(self.cx.0.session.ledger().clone());
         // What a program looks at is not known, so its answer is good for this once.
         self.cx.0.observed.lock().0 = None;
         let typed = typed(&mut request);
