@@ -132,6 +132,8 @@ struct Call {
     overrides: Overrides,
     cancel: CancellationToken,
     began: Instant,
+    /// Which policy was in force when it came.
+    epoch: u64,
     /// The record of the beginning, if it was written but not waited for.
     begun: Lock<Option<BoxFuture<'static, Result<(), JournalError>>>>,
     /// Whether the beginning is on record.
@@ -246,7 +248,8 @@ impl Engine {
     }
 
     /// Makes the call that a question was about, once it has been answered: without asking the model again. A "no" comes back as a
-    /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say.
+    /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say. It
+    /// works where it worked; who is behind it is said by the session ([`Session::on_behalf_of`]).
     pub async fn resume(
         &self,
         session: &Arc<Session>,
@@ -267,7 +270,9 @@ impl Engine {
             // It is asked anew, under another name.
             self.revoke(id)?;
         }
-        Ok(self.call(session, ToolCall::new(approval.tool, input)).await)
+        let overrides = Overrides { work_dir: approval.directory, ..Overrides::default() };
+        let call = ToolCall::new(approval.tool, input).with_overrides(overrides);
+        Ok(self.call(session, call).await)
     }
 
     /// Listens to what happens.
@@ -303,8 +308,8 @@ impl Engine {
     /// Replaces the policy for calls that begin from now on.
     pub fn set_policy(&self, policy: Policy) {
         *self.0.policy.lock() = Arc::new(policy);
-        // What was found when more could be seen is not an answer any more.
-        self.0.cache.clear();
+        // What was found when more could be seen is not an answer any more, nor what is being found now.
+        self.0.cache.begin_epoch();
     }
 
     /// How the cache has done.
@@ -347,6 +352,7 @@ impl Engine {
             overrides: call.overrides.over(session.overrides()),
             cancel: session.cancel_token().child_token(),
             began: Instant::now(),
+            epoch: self.0.cache.epoch(),
             begun: Lock::default(),
             started: false,
             source: None,

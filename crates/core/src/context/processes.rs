@@ -372,6 +372,7 @@ impl Context {
             untrusted: inner.session.untrusted(),
             changes: [].into(),
             workspace: workspace.to_owned(),
+            directory: inner.overrides.work_dir.clone(),
             at: inner.host.clock().now(),
             // What a program did is not known before it has run, so no earlier answer is about it.
             is_whole: false,

@@ -95,6 +95,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         untrusted: call.session.untrusted(),
         changes: [].into(),
         workspace: workspace.to_owned(),
+        directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),
         can_be_remembered: !verdict.is_asked_always(),
     }
