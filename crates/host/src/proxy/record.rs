@@ -116,7 +116,8 @@ impl<'a> Pulse<'a> {
         }
     }
 
-    pub(super) fn beat(&self, way: Way, bytes: usize) {
+    /// Whether more may pass.
+    pub(super) fn beat(&self, way: Way, bytes: usize) -> bool {
         let counter = match way {
             Way::Out => &self.record.sent,
             Way::In => &self.record.received,
@@ -124,9 +125,11 @@ impl<'a> Pulse<'a> {
         counter.fetch_add(bytes as u64, Ordering::Relaxed);
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(now, Ordering::Relaxed);
-        if !self.record.may_pass_on(bytes as u64) {
+        let may_pass_on = self.record.may_pass_on(bytes as u64);
+        if !may_pass_on {
             self.enough.notify_one();
         }
+        may_pass_on
     }
 
     /// Waits until nothing has passed for as long as is allowed, or more has than is.
