@@ -65,7 +65,7 @@ impl Spending {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn what_a_program_moves_through_the_proxy_is_spent() {
     let spending = Spending::new(Some(1_000_000), 100_000);
     let result = spending.ask(1).await;
@@ -76,7 +76,7 @@ async fn what_a_program_moves_through_the_proxy_is_spent() {
     assert!(spending.session.spent().network_bytes >= 2 * 100_000);
 }
 
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn a_session_over_its_budget_gets_no_more() {
     const ANSWER: usize = 50_000_000;
     let spending = Spending::new(Some(200_000), ANSWER);
