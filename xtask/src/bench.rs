@@ -22,6 +22,7 @@ mod measure;
 mod policy;
 mod process;
 mod read;
+mod redact;
 mod search;
 mod server;
 mod start;
@@ -39,6 +40,7 @@ const GROUPS: &[Group] = &[
     Group { rows: start::ROWS, measure: start::measure },
     Group { rows: engine::ROWS, measure: engine::measure },
     Group { rows: policy::ROWS, measure: policy::measure },
+    Group { rows: redact::ROWS, measure: redact::measure },
     Group { rows: change::ROWS, measure: change::measure },
     Group { rows: process::ROWS, measure: process::measure },
     Group { rows: search::SMALL_ROWS, measure: search::measure_small },

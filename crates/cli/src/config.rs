@@ -108,6 +108,13 @@ pub(crate) const KEYS: &[Key] = &[
         in_workspace: InWorkspace::Never,
     },
     Key {
+        name: "budget_network_megabytes",
+        takes: Takes::Number,
+        default: "0",
+        about: "Megabytes that programs of a session may move through the proxy of `--net HOSTS` in all; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
         name: "budget_output_megabytes",
         takes: Takes::Number,
         default: "0",

@@ -15,12 +15,12 @@ use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
-use windlass_core::{Engine, Job, Session, Signal, plain};
+use windlass_core::{Engine, Job, Session, Signal};
 
 /// The longest question.
 const LONGEST: u64 = 64 << 10;
 /// How much of an output one answer holds.
-const AT_ONCE: usize = 1 << 20;
+const AT_ONCE: u64 = 1 << 20;
 
 /// What can be asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -102,11 +102,11 @@ async fn answer(engine: &Engine, session: &Session, question: Question) -> Value
             session.all_jobs().iter().map(|job| describe(engine, session, job)).collect()
         }
         Question::Output { job, cursor } => find(&job).map_or(Value::Null, |job| {
-            let piece = job.since(cursor, AT_ONCE);
+            let (piece, next) = engine.printed(&job, cursor, AT_ONCE);
             let mut told = describe(engine, session, &job);
-            told["text"] = engine.redact(&plain(&piece.bytes)).into();
+            told["text"] = piece.text.into();
             told["missed"] = piece.missed.into();
-            told["cursor"] = piece.next.into();
+            told["cursor"] = next.into();
             told
         }),
         Question::Kill { job, signal } => match (find(&job), signal.parse::<Signal>()) {

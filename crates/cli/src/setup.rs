@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
-use windlass_core::{Approvals, Budget, Heard, Layer, Overrides, Predicate, Session, SessionId};
+use windlass_core::{
+    Approvals, Asker, Budget, Heard, Layer, Overrides, Predicate, Session, SessionId,
+};
 
 use crate::config::Config;
 use crate::options::Global;
@@ -71,7 +73,7 @@ impl Setup {
 
     fn with_session(global: &Global, journal: Journal, id: Option<SessionId>) -> Result<Self> {
         let terms = Terms::of(global, workspace(global)?)?;
-        Self::on(global, journal, terms, id)
+        Self::on(global, journal, terms, id.map(|id| (id, Asker::default())))
     }
 
     /// Under other terms than the usual ones.
@@ -79,7 +81,7 @@ impl Setup {
         global: &Global,
         journal: Journal,
         terms: Terms,
-        id: Option<SessionId>,
+        who: Option<(SessionId, Asker)>,
     ) -> Result<Self> {
         let Terms { workspace, state, mut config, approvals } = terms;
         let mut builder =
@@ -135,14 +137,15 @@ impl Setup {
         for line in windlass.recovered() {
             terminal::note(global, line);
         }
-        let is_named = id.is_some();
-        let id = id.unwrap_or_else(|| windlass.new_session_id());
+        let is_named = who.is_some();
+        let (id, asker) = who.unwrap_or_else(|| (windlass.new_session_id(), Asker::default()));
         if let Some(store) = windlass.store() {
             store.session_started(&id, &workspace, None);
         }
         let session = Session::new(id)
             .with_predicate(predicate)
             .with_overrides(overrides)
+            .on_behalf_of(&asker)
             .with_budget(budget);
         if let (Some(store), true) = (windlass.store(), is_named) {
             recall(store, &session)?;
@@ -184,6 +187,7 @@ fn budget(config: &Config) -> Budget {
         calls: limit("budget_calls"),
         time: limit("budget_seconds").map(Duration::from_secs),
         output_bytes: limit("budget_output_megabytes").map(|most| most.saturating_mul(1 << 20)),
+        network_bytes: limit("budget_network_megabytes").map(|most| most.saturating_mul(1 << 20)),
         repeats: limit("budget_repeats").map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
         ..Budget::default()
     }

@@ -58,6 +58,43 @@ fn a_policy_is_tested_by_its_own_examples() {
 }
 
 #[test]
+fn a_command_does_not_come_upon_what_no_tool_may_see() {
+    let home = Home::in_sight().having(&[
+        (".env", "PLAN env\n"),
+        ("id_rsa", "PLAN key\n"),
+        (".aiexclude", "private/\n"),
+        ("private/x", "PLAN private\n"),
+        ("kept/x", "PLAN kept\n"),
+        ("open", "PLAN open\n"),
+    ]);
+    let deny = ["--deny", "read kept/**"];
+    for command in [
+        "cat id_* open",
+        "cat */x open",
+        "cat ./*",
+        "grep -rh PLAN .",
+        "find . -type f -print0 | xargs -0 cat",
+    ] {
+        let input = json!({"command": command});
+        let (_, answer) = home.call(&deny, "bash", &input);
+        let text = answer["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}"));
+        let shown: Vec<&str> = text.lines().filter(|line| line.starts_with("PLAN")).collect();
+        assert_eq!(shown, ["PLAN open"], "{command}: {text}");
+        // Without a sandbox nothing can be covered, so it asks, and an explanation says so.
+        let off = ["--sandbox", "off", deny[0], deny[1]];
+        let (code, answer) = home.call(&off, "bash", &input);
+        assert_eq!((code, &answer["outcome"]), (3, &json!("denied")), "{command}: {answer}");
+        let mut explain = vec!["policy", "explain", "bash"];
+        let text = input.to_string();
+        explain.push(&text);
+        let said = &home.run(&[&explain[..], &off[..]].concat()).lines()[0];
+        assert_eq!(said["decision"], "ask", "{command}: {said}");
+        let rule = said["rule"].as_str().unwrap_or_default();
+        assert!(rule.starts_with("always asked: it may come upon "), "{command}: {rule}");
+    }
+}
+
+#[test]
 fn a_policy_is_tested_alone() {
     let home = Home::with(&[("policy.toml", POLICY)]);
     std::fs::create_dir_all(home.config()).expect("a folder");

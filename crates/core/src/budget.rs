@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::sync::Lock;
-use crate::{CallResult, Content, ToolError};
+use crate::{CallResult, Content, Meter, ToolError};
 
 /// The most that a session may do, with all that is below it. What is not named has no limit.
 ///
@@ -187,6 +187,16 @@ impl Ledger {
         let most = self.budget.repeats?;
         let count = self.repeats.lock().note(call, answer, changes);
         (count > 1 && count * 2 >= most).then_some(count)
+    }
+}
+
+impl Meter for Ledger {
+    fn pass(&self, bytes: u64) -> bool {
+        self.spend_network(bytes);
+        self.chain().all(|ledger| {
+            let spent = ledger.network_bytes.load(Ordering::Relaxed);
+            ledger.budget.network_bytes.is_none_or(|most| spent < most)
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::engine::Shared;
 use crate::event::Bus;
 use crate::history::Untracked;
 use crate::jobs::Job;
@@ -26,6 +27,7 @@ use crate::{
 
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
+pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
 pub use self::processes::ProcessDoor;
 pub use self::reversal::UndoDoor;
@@ -64,6 +66,8 @@ pub(crate) struct Inner {
     pub(crate) tool: String,
     pub(crate) session: Arc<Session>,
     pub(crate) grant: Grant,
+    /// Whose hooks are asked about what comes up while the call runs.
+    pub(crate) engine: Arc<Shared>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) history: Arc<dyn History>,
     pub(crate) outputs: Arc<dyn Outputs>,

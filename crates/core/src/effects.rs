@@ -8,7 +8,7 @@ mod command;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
-pub use command::{CommandLine, OnlyReads, Risk, SimpleCommand, program_name};
+pub use command::{CommandLine, OnlyReads, Risk, Search, SimpleCommand, program_name};
 use serde::{Deserialize, Serialize};
 
 use crate::quote::visible;

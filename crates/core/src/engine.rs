@@ -21,6 +21,7 @@ mod record;
 mod redact;
 mod run;
 mod schedule;
+mod search;
 mod trial;
 
 use std::collections::HashMap;
@@ -36,15 +37,17 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
+pub(crate) use hooks::about_running;
+pub(crate) use search::too_much;
 
 use crate::event::Bus;
 use crate::policy::Broker;
 use crate::sync::Lock;
 use crate::{
     Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook,
-    Host, IdSource, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared, Resolved,
-    RiskLevel, Scene, Secrets, Session, SessionId, Settled, Spec, Subscription, ToolCall,
-    ToolError, Toolbox, TurnId, Verdict, id,
+    Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared,
+    PrintedPiece, Resolved, RiskLevel, Scene, Secrets, Session, SessionId, Settled, Spec,
+    Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -129,6 +132,8 @@ struct Call {
     overrides: Overrides,
     cancel: CancellationToken,
     began: Instant,
+    /// Which policy was in force when it came.
+    epoch: u64,
     /// The record of the beginning, if it was written but not waited for.
     begun: Lock<Option<BoxFuture<'static, Result<(), JournalError>>>>,
     /// Whether the beginning is on record.
@@ -243,7 +248,8 @@ impl Engine {
     }
 
     /// Makes the call that a question was about, once it has been answered: without asking the model again. A "no" comes back as a
-    /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say.
+    /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say. It
+    /// works where it worked; who is behind it is said by the session ([`Session::on_behalf_of`]).
     pub async fn resume(
         &self,
         session: &Arc<Session>,
@@ -264,7 +270,9 @@ impl Engine {
             // It is asked anew, under another name.
             self.revoke(id)?;
         }
-        Ok(self.call(session, ToolCall::new(approval.tool, input)).await)
+        let overrides = Overrides { work_dir: approval.directory, ..Overrides::default() };
+        let call = ToolCall::new(approval.tool, input).with_overrides(overrides);
+        Ok(self.call(session, call).await)
     }
 
     /// Listens to what happens.
@@ -288,7 +296,8 @@ impl Engine {
         parse::weigh(&mut call)?;
         let slot = lookup::find(&self.0, &call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
-        Ok(approve::decide(&self.0, &call, &ready))
+        let verdict = approve::decide(&self.0, &call, &ready);
+        Ok(search::foresee(&self.0, &call, verdict).await)
     }
 
     /// How much harm a call with these effects could do.
@@ -299,8 +308,8 @@ impl Engine {
     /// Replaces the policy for calls that begin from now on.
     pub fn set_policy(&self, policy: Policy) {
         *self.0.policy.lock() = Arc::new(policy);
-        // What was found when more could be seen is not an answer any more.
-        self.0.cache.clear();
+        // What was found when more could be seen is not an answer any more, nor what is being found now.
+        self.0.cache.begin_epoch();
     }
 
     /// How the cache has done.
@@ -321,6 +330,12 @@ impl Engine {
         self.0.secrets.redact(text)
     }
 
+    /// What a program printed from a place on, at most about so many bytes, and where the next look goes on: never in the middle of
+    /// a secret, so that what is told of it is clean however often somebody looks. Blocking: it may come from a file.
+    pub fn printed(&self, job: &Job, from: u64, most: u64) -> (PrintedPiece, u64) {
+        crate::context::look(&self.0.secrets, job, from, most)
+    }
+
     /// The machine.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.0.host
@@ -337,6 +352,7 @@ impl Engine {
             overrides: call.overrides.over(session.overrides()),
             cancel: session.cancel_token().child_token(),
             began: Instant::now(),
+            epoch: self.0.cache.epoch(),
             begun: Lock::default(),
             started: false,
             source: None,
@@ -409,6 +425,7 @@ async fn pass(
         ready = unless_stopped(&cancel, hooks::before(engine, call, &slot, ready)).await?;
     }
     let verdict = hooks::weigh(call, approve::decide(engine, call, &ready));
+    let verdict = search::weigh(engine, call, verdict).await;
     ticket.declare(ready.effects.clone());
     let asked = hooks::instead_of_person(engine, call, &verdict);
     let grant = match unless_stopped(&cancel, asked).await? {

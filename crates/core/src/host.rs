@@ -15,9 +15,9 @@ pub use files::{
     Walk, WalkOptions, WalkReport,
 };
 pub use processes::{
-    Access, Backend, ChangedTo, Confinement, Errors, Level, NetworkAccess, Process, ProcessChange,
-    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage, Stdin,
-    TerminalSize, Tracking,
+    Access, Backend, ChangedTo, Confinement, Errors, Level, Meter, NetworkAccess, Process,
+    ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage,
+    Stdin, TerminalSize, Tracking,
 };
 use serde_json::Value;
 

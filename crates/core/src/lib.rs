@@ -9,6 +9,7 @@
 mod budget;
 mod commit;
 mod context;
+mod cover;
 mod effects;
 mod engine;
 mod error;
@@ -48,8 +49,8 @@ pub use budget::{Budget, Spent};
 pub use commit::Step;
 pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
 pub use effects::{
-    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, SimpleCommand,
-    normalize, program_name,
+    CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
+    SimpleCommand, normalize, program_name,
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
 pub use error::{Message, ToolError};
@@ -63,10 +64,10 @@ pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVer
 pub use host::{
     Access, Alteration, Altered, Attributes, Backend, BoxFuture, ChangedTo, Clock, Confinement,
     Entry, Errors, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Found,
-    FoundBody, Host, HttpRequest, HttpResponse, Level, Network, NetworkAccess, Note, OpenFile,
-    Opener, Person, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes,
-    Program, Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking,
-    Visitor, Walk, WalkOptions, WalkReport,
+    FoundBody, Host, HttpRequest, HttpResponse, Level, Meter, Network, NetworkAccess, Note,
+    OpenFile, Opener, Person, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest,
+    Processes, Program, Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To,
+    Tracking, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};

@@ -142,8 +142,10 @@ pub(crate) fn find(
     let options = WalkOptions {
         max_depth: usize::MAX,
         ignore_files: false,
+        version_control: false,
         threads: 0,
         hidden: &|_| false,
+        left_out: &|_, _| {},
         cancelled: &|| false,
     };
     let workspace = files.workspace();

@@ -30,6 +30,7 @@ pub(crate) use book::{Place, subject};
 pub(crate) use broker::Broker;
 pub use grant::Grant;
 pub use hard_denies::HardDenies;
+pub(crate) use hidden::Withheld;
 pub use mode::Mode;
 pub use risk::RiskLevel;
 pub use rule::{Resource, Rule, RuleError};

@@ -89,8 +89,10 @@ impl Scene<'_> {
         let options = WalkOptions {
             max_depth: 1,
             ignore_files: false,
+            version_control: false,
             threads: 1,
             hidden: &hidden,
+            left_out: &|_, _| {},
             cancelled: &|| false,
         };
         // Of a directory that cannot be listed nothing is known; whoever works in it will hear why.

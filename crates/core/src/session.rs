@@ -14,8 +14,8 @@ use crate::budget::Ledger;
 use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
 use crate::{
-    Budget, ContentHash, Fingerprint, Overrides, Predicate, Proposals, SessionId, Signal, Spent,
-    quote,
+    Asker, Budget, ContentHash, Fingerprint, Overrides, Predicate, Proposals, SessionId, Signal,
+    Spent, quote,
 };
 
 /// One conversation.
@@ -92,6 +92,22 @@ impl Session {
     #[must_use]
     pub fn with_agent(mut self, name: impl Into<String>) -> Self {
         self.agent = Some(name.into());
+        self
+    }
+
+    /// With the agent and the parent of the one that asked a question, to go on in its place.
+    ///
+    /// ```
+    /// use windlass_core::{Asker, Session, SessionId};
+    /// let asker = Asker { agent: Some("reviewer".into()), parent: Some(SessionId::new("s1")), depth: 1 };
+    /// let session = Session::new(SessionId::new("s2")).on_behalf_of(&asker);
+    /// assert_eq!((session.agent(), session.parent()), ("reviewer", Some(&SessionId::new("s1"))));
+    /// ```
+    #[must_use]
+    pub fn on_behalf_of(mut self, asker: &Asker) -> Self {
+        self.agent.clone_from(&asker.agent);
+        self.parent.clone_from(&asker.parent);
+        self.overrides.depth = Some(asker.depth).filter(|depth| *depth > 0);
         self
     }
 
@@ -205,7 +221,7 @@ impl Session {
         self.ledger.spend_network(bytes);
     }
 
-    pub(crate) fn ledger(&self) -> &Ledger {
+    pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 

@@ -66,8 +66,10 @@ fn tree(files: &dyn Files, root: &Path) -> Result<BTreeMap<PathBuf, Seen>, ToolE
     let options = WalkOptions {
         max_depth: usize::MAX,
         ignore_files: true,
+        version_control: false,
         threads: 0,
         hidden: &|_| false,
+        left_out: &|_, _| {},
         cancelled: &|| false,
     };
     files.walk(&place, &options, &|| Box::new(Names(&names)))?;

@@ -262,8 +262,10 @@ fn visible(resolver: &Resolver) -> Result<Selection, FileError> {
     let options = WalkOptions {
         max_depth: usize::MAX,
         ignore_files: true,
+        version_control: false,
         threads: 0,
         hidden: &|_| false,
+        left_out: &|_, _| {},
         cancelled: &|| false,
     };
     let paths = Mutex::new(HashSet::new());

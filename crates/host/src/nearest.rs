@@ -83,8 +83,10 @@ fn search(
     let options = WalkOptions {
         max_depth,
         ignore_files: true,
+        version_control: false,
         threads: 1,
         hidden: &|_| false,
+        left_out: &|_, _| {},
         cancelled: &|| false,
     };
     walk(resolver, root, &options, &|| Box::new(Judge { judge, best: &best })).ok()?;

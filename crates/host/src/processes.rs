@@ -153,7 +153,7 @@ impl LocalProcesses {
         let fence = match (is_confined, has_view) {
             (false, _) => None,
             (true, true) => Some(self.fence(access)),
-            (true, false) => Some(self.lone_fence(access)?),
+            (true, false) => Some(self.lone_fence(access, &request.hidden)?),
         };
         let stage = (access == Access::Staged).then(|| self.stage()).transpose()?;
         let passed = match access {
@@ -163,7 +163,9 @@ impl LocalProcesses {
         let before =
             (access == Access::Direct).then(|| Scan::of(&self.workspace, &passed)).transpose()?;
         let mut channels = Channels::open(request)?;
-        let view = has_view.then(|| self.view(access, stage.as_ref(), &passed)).transpose()?;
+        let view = has_view
+            .then(|| self.view(access, stage.as_ref(), &passed, &request.hidden))
+            .transpose()?;
         let (program, arguments) = program::find(&request.program, &self.workspace)?;
         let missing = view.as_ref().map_or_else(Vec::new, |view| self.missing(&view.protected));
         let is_real = access == Access::Direct;
@@ -185,7 +187,7 @@ impl LocalProcesses {
             group: group.as_ref().map(Group::members),
         };
         let mut confined = self.climb(&mut launch)?;
-        let proxy = self.proxy(&mut confined)?;
+        let proxy = self.proxy(&mut confined, request)?;
         channels.close_theirs();
         let tracking = match access {
             Access::Read if is_confined => Tracking::Nothing,
@@ -233,13 +235,18 @@ impl LocalProcesses {
     }
 
     /// What stands between the program and the hosts that it may reach.
-    fn proxy(&self, confined: &mut windlass_sandbox::Confined) -> io::Result<Option<Proxy>> {
+    fn proxy(
+        &self,
+        confined: &mut windlass_sandbox::Confined,
+        request: &ProcessRequest,
+    ) -> io::Result<Option<Proxy>> {
         let NetworkAccess::Hosts(hosts) = &self.settings.confinement.network else {
             return Ok(None);
         };
         let Some(listener) = confined.take_listener() else { return Ok(None) };
         let settings = ProxySettings {
             allow_private: self.settings.private_hosts,
+            meter: request.meter.clone(),
             ..ProxySettings::default()
         };
         Proxy::serve(listener, hosts, settings).map(Some).map_err(io::Error::other)

@@ -33,6 +33,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep, timeout_at};
+use windlass_core::Meter;
 
 use self::gate::{Failure, Gate};
 pub use self::record::Traffic;
@@ -72,6 +73,8 @@ pub struct ProxySettings {
     pub connect_time: Duration,
     /// After which time without a byte in either direction a connection is closed.
     pub idle_time: Duration,
+    /// Who counts the bytes, and says when it is enough.
+    pub meter: Option<Arc<dyn Meter>>,
 }
 
 impl Default for ProxySettings {
@@ -82,6 +85,7 @@ impl Default for ProxySettings {
             head_time: Duration::from_secs(30),
             connect_time: Duration::from_secs(30),
             idle_time: Duration::from_mins(5),
+            meter: None,
         }
     }
 }
@@ -147,7 +151,8 @@ impl Proxy {
         let listener = TcpListener::from_std(listener).map_err(ProxyError::Listener)?;
         let settings = settings.bounded();
         let gate = Gate::new(rules, settings.allow_private, settings.connect_time);
-        let shared = Arc::new(Shared { gate, settings, record: Record::default() });
+        let shared =
+            Arc::new(Shared { gate, record: Record::new(settings.meter.clone()), settings });
         let accepting = runtime.spawn(accept(listener, Arc::clone(&shared))).abort_handle();
         Ok(Self { shared, accepting })
     }
@@ -190,7 +195,12 @@ struct Shared {
 impl Shared {
     /// Connects to a host, if that is allowed. What is not allowed is noted.
     async fn open(&self, target: &Target) -> Result<Side, Failure> {
-        match self.gate.open(target).await {
+        let opened = if self.record.may_pass_on(0) {
+            self.gate.open(target).await
+        } else {
+            Err(Failure::over_budget(target))
+        };
+        match opened {
             Ok(stream) => {
                 self.record.connected();
                 Ok(Side::new(stream))

@@ -112,7 +112,7 @@ impl<'r, 'a> Tour<'r, 'a> {
             lookup,
             handles: Handles::new(handle, lookup),
             crew: Crew::new(options.threads),
-            skip_version_control: !is_in_version_control(&root.path),
+            skip_version_control: !options.version_control && !is_in_version_control(&root.path),
             sorted: options.threads == 1,
             notes: Mutex::default(),
             observing: AtomicBool::new(true),

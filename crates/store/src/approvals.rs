@@ -162,7 +162,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
-    use windlass_core::{ContentHash, Scope, SessionId, Settled};
+    use windlass_core::{Asker, ContentHash, Scope, SessionId, Settled};
 
     use super::*;
 
@@ -179,6 +179,8 @@ mod tests {
             effects: "exec make".into(),
             rule: "mode ask".into(),
             at: SystemTime::UNIX_EPOCH,
+            asker: Asker { agent: Some("reviewer".into()), ..Asker::default() },
+            directory: Some("sub".into()),
         }
     }
 

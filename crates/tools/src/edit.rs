@@ -22,6 +22,7 @@ use windlass_core::{
 };
 
 use self::plan::{Edit as Wanted, Miss, Plan, Strategy};
+use crate::cut::Cutter;
 use crate::diff;
 use crate::document::{self, Document};
 use crate::shown::{self, Root};
@@ -114,14 +115,14 @@ fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError
     let name = Root::of(cx, path)?.show(Path::new(""));
     let (bytes, stat) = document::load(cx, path)?;
     let before = Document::parse_any(bytes);
-    let (after, done) = apply(&before, edits, &name)?;
+    let (after, done) = apply(&before, edits, &name, Cutter::of(cx))?;
     taken_out::check(cx, &name, &before.to_text(), &after.to_text())?;
     let place = cx.files().resolve(path)?.path;
     let had_changed = has_changed(cx, &place, &stat, before.bytes());
     let expect = Expect::Same(stat.fingerprint);
     let altered = cx.files().change(path, after.bytes(), expect, Some(before.bytes()))?;
     let notes = Notes { had_changed, in_place: altered.in_place.then_some(stat.links) };
-    Ok(report(&name, &before, &after, &done, &notes))
+    Ok(report(&name, &before, &after, &done, &notes, Cutter::of(cx)))
 }
 
 /// Whether the file is not what the session last saw of it. What the times say is enough if they are the same.
@@ -155,12 +156,14 @@ fn apply(
     before: &Document,
     edits: &[Wanted],
     name: &str,
+    cutter: Cutter<'_>,
 ) -> Result<(Document, Vec<(Strategy, usize)>), ToolError> {
     let mut current = Cow::Borrowed(before);
     let mut done = Vec::with_capacity(edits.len());
     for (at, edit) in edits.iter().enumerate() {
-        let Plan { strategy, replacements } = plan_in(&current, edit)
-            .map_err(|miss| refusal(&miss, current.text(), edit, name, (at, edits.len())))?;
+        let Plan { strategy, replacements } = plan_in(&current, edit).map_err(|miss| {
+            refusal(&miss, current.text(), edit, name, (at, edits.len()), cutter)
+        })?;
         let bytes = current
             .splice(&replacements)
             .map_err(|error| error.explain(name, current.encoding()))?;
@@ -184,8 +187,9 @@ fn refusal(
     edit: &Wanted,
     name: &str,
     (at, all): (usize, usize),
+    cutter: Cutter<'_>,
 ) -> ToolError {
-    let words = miss.explain(text, edit, name);
+    let words = miss.explain(text, edit, name, cutter);
     let words = if all > 1 {
         format!("edit {} of {all}, nothing was changed: {words}", at + 1)
     } else {
@@ -203,11 +207,12 @@ fn report(
     after: &Document,
     done: &[(Strategy, usize)],
     notes: &Notes,
+    cutter: Cutter<'_>,
 ) -> Output {
     let replacements: usize = done.iter().map(|(_, count)| count).sum();
     let loosest = done.iter().map(|(strategy, _)| *strategy).max().unwrap_or(Strategy::Exact);
     let (before, after) = (before.to_text(), after.to_text());
-    let changes = diff::unified(&before, &after);
+    let changes = diff::unified(&before, &after, cutter);
     let error = syntax::new_error(&quote::unpath(name), &before, &after);
     let mut text = format!(
         "edited {name}: {}, {}{}\n",

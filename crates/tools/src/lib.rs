@@ -4,6 +4,7 @@
 
 mod bash;
 mod command_tool;
+mod cut;
 mod defaults;
 pub mod diff;
 mod document;

@@ -23,6 +23,7 @@ use windlass_core::{Context, Effect, Effects, Kinds, Output, PathPattern, Tool, 
 
 use self::hunk::{Action, FilePatch};
 use self::stage::Stage;
+use crate::cut::Cutter;
 use crate::shown;
 
 /// A longer patch is not taken by one call.
@@ -96,5 +97,5 @@ fn patch(cx: &Context, files: &[FilePatch]) -> Result<Output, ToolError> {
     }
     stage.check_taken_out(cx)?;
     commit::commit(cx, &stage)?;
-    Ok(report::report(&stage))
+    Ok(report::report(&stage, Cutter::of(cx)))
 }

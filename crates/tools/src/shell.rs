@@ -69,6 +69,7 @@ impl Understood {
     /// The command for a tool that runs it where it may change files, so that it counts as any other although it only reads.
     pub(crate) fn line_that_may_change(&self) -> CommandLine {
         let mut line = self.line.clone();
+        line.searches.clear();
         for command in &mut line.commands {
             command.only_reads = OnlyReads::No;
         }

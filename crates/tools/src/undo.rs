@@ -13,6 +13,7 @@ use windlass_core::{
     Reach, Scene, SessionId, Tool, ToolError, TurnId, UndoDoor, UndoPlan, Way, quote,
 };
 
+use crate::cut::Cutter;
 use crate::diff::{self, Look, Names, Version};
 use crate::document::Document;
 use crate::shown::{self, Root};
@@ -218,7 +219,7 @@ impl Report {
         if self.diffs.len() < MAX_SHOWN
             && let Some((before, after)) = texts(undo, way)?
         {
-            let changes = diff::unified(&before, &after);
+            let changes = diff::unified(&before, &after, Cutter::of(cx));
             line = format!("{line} (+{} -{})", changes.added, changes.removed);
             if way.then != FileState::Absent && way.now != FileState::Absent {
                 self.diffs.push(format!("{name}\n{}", changes.text));

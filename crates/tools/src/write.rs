@@ -16,6 +16,7 @@ use windlass_core::{
     Tool, ToolError, Unseen,
 };
 
+use crate::cut::Cutter;
 use crate::diff;
 use crate::document::{self, Document, LineEnding};
 use crate::shown::{self, Root};
@@ -101,7 +102,7 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
 fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let content = args.content.as_bytes();
     cx.files().change(&args.path, content, Expect::Absent, None)?;
-    let changes = diff::unified("", &args.content);
+    let changes = diff::unified("", &args.content, Cutter::of(cx));
     let lines = shown::count(changes.added, "line", "lines");
     let error = syntax::new_error(&args.path, "", &args.content);
     let (size, note) = (shown::size(content.len() as u64), syntax::note(error.as_ref()));
@@ -161,7 +162,7 @@ fn finish(
     let in_place = if altered.in_place { shown::in_place(stat.links) } else { String::new() };
     let bytes = content.len();
     let after = before.with_bytes(content);
-    let changes = diff::unified(&before.to_text(), &after.to_text());
+    let changes = diff::unified(&before.to_text(), &after.to_text(), Cutter::of(cx));
     let error = syntax::new_error(&args.path, &before.to_text(), &after.to_text());
     let lines = after.to_text().split_inclusive('\n').count();
     let text = format!(

@@ -10,6 +10,7 @@
 )]
 
 mod approvals;
+mod budgets;
 mod builder;
 mod command_tools;
 mod commands;

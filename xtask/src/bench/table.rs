@@ -19,6 +19,7 @@ pub(super) enum Unit {
     Seconds,
     Bytes,
     PerSecond,
+    BytesPerSecond,
 }
 
 /// What we promise.
@@ -73,7 +74,7 @@ impl Row {
     fn both(&self, samples: &Samples) -> String {
         let bad_end = match self.unit {
             Unit::Seconds | Unit::Bytes => samples.p95(),
-            Unit::PerSecond => samples.p5(),
+            Unit::PerSecond | Unit::BytesPerSecond => samples.p5(),
         };
         format!("{} ({})", self.unit.text(samples.median()), self.unit.text(bad_end))
     }
@@ -113,6 +114,7 @@ impl Unit {
             Self::Seconds => format!("{value:.2} s"),
             Self::Bytes => format!("{:.1} MB", value / 1e6),
             Self::PerSecond => format!("{value:.0}/s"),
+            Self::BytesPerSecond => format!("{:.0} MB/s", value / 1e6),
         }
     }
 }
@@ -155,6 +157,7 @@ mod tests {
             (Unit::Seconds, 2.5, "2.50 s"),
             (Unit::Bytes, 14_200_000.0, "14.2 MB"),
             (Unit::PerSecond, 12_345.6, "12346/s"),
+            (Unit::BytesPerSecond, 812_300_000.0, "812 MB/s"),
         ] {
             assert_eq!(unit.text(value), text);
         }

@@ -21,12 +21,15 @@ pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
             loop {
                 let question = Question::Output { job: job.clone(), cursor };
                 let told = one(ask_all(&state, &question)?, &job)?;
-                cursor = print_output(global, &told)?;
+                let next = print_output(global, &told)?;
+                // What may be the beginning of a secret is told when it is clear what it is.
+                let is_all = told["bytes"].as_u64() <= Some(next) || next <= cursor;
+                cursor = next;
                 let is_over = told["running"] == false && told["bytes"].as_u64() <= Some(cursor);
-                if is_over || (!follow && told["bytes"].as_u64() <= Some(cursor)) {
+                if is_over || (!follow && is_all) {
                     return Ok(ExitCode::SUCCESS);
                 }
-                if told["bytes"].as_u64() <= Some(cursor) {
+                if is_all {
                     std::thread::sleep(std::time::Duration::from_millis(200));
                 }
             }

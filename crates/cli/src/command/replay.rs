@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use windlass::{History as _, Isolation, Query, UndoHistory, Windlass};
 use windlass_core::{
-    ApprovalRequest, Approvals, Effect, Effects, Level, Outcome, Session, SessionId, ToolCall,
+    ApprovalRequest, Approvals, Asker, Effect, Effects, Level, Outcome, Session, SessionId,
+    ToolCall,
 };
 
 use super::recorded::{self, Recorded, Was};
@@ -92,8 +93,8 @@ struct Again<'a> {
 impl Again<'_> {
     async fn all(mut self, terms: Terms, id: &SessionId, calls: &[Recorded]) -> Result<ExitCode> {
         // Its journal is another one: the session can have its name there as well.
-        let id = Some(id.clone());
-        let Setup { windlass, session } = Setup::on(self.global, Journal::On, terms, id)?;
+        let who = Some((id.clone(), Asker::default()));
+        let Setup { windlass, session } = Setup::on(self.global, Journal::On, terms, who)?;
         let mut tally = tell::Tally::default();
         for (at, call) in calls.iter().enumerate() {
             progress(self.global, at + 1, calls.len(), &call.tool);

@@ -1,15 +1,17 @@
 //! The door to files: each path resolved, and held against the grant.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Inner, Observed};
+use crate::policy::Withheld;
 use crate::snapshot::Return;
 use crate::sync::Lock;
 use crate::{
     Altered, Application, CallId, Entry, Expect, FileError, FileErrorKind, Files, Fingerprint,
-    OpenFile, Opener, Origin, Overrides, Proposals, Resolved, Shelf, Snapshot, Source, Stat, Step,
-    To, ToolError, Visitor, Walk, WalkOptions, WalkReport, commit, quote,
+    Note, OpenFile, Opener, Origin, Overrides, Proposals, Resolved, Shelf, Snapshot, Source, Stat,
+    Step, To, ToolError, Visitor, Walk, WalkOptions, WalkReport, commit, quote,
 };
 
 /// The door to files. Paths are as the model wrote them; each is resolved, and held against the grant.
@@ -101,13 +103,18 @@ impl FilesDoor<'_> {
     ) -> Result<WalkReport, ToolError> {
         let resolved = self.readable(root)?;
         let (workspace, now) = (self.workspace(), self.cx.host.clock().now());
-        let hidden = |path: &Path| self.cx.policy.hides_entry(path, workspace, now);
+        let withheld = self.cx.policy.withheld(self.cx.grant.effects(), workspace, now);
+        let hidden = |path: &Path| withheld.hides_entry(path);
+        let asked = Asked::default();
+        let left_out = |path: &Path, _| asked.note(path, &withheld);
         let cancelled = || self.cx.cancel.is_cancelled();
         let options = WalkOptions {
             max_depth: walk.max_depth,
             ignore_files: walk.ignore_files,
+            version_control: false,
             threads: walk.threads,
             hidden: &hidden,
+            left_out: &left_out,
             cancelled: &cancelled,
         };
         let observed = Lock::new(Observed::default());
@@ -119,7 +126,7 @@ impl FilesDoor<'_> {
                 all: &observed,
             })
         };
-        let report = self
+        let mut report = self
             .cx
             .files()
             .walk(&resolved, &options, &watching)
@@ -128,6 +135,7 @@ impl FilesDoor<'_> {
         all.extend(observed.lock().0.take());
         all.extend(report.observed.clone());
         drop(all);
+        report.notes.extend(asked.notes(&resolved.path));
         if self.cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled("stopped while looking through the files"));
         }
@@ -275,6 +283,34 @@ impl FilesDoor<'_> {
             Some(near) => error.hint(format!("did you mean `{}`?", quote::path(&near))),
             None => error,
         }
+    }
+}
+
+/// What was left out of a search because a person would have to be asked: by rule, the first and how many.
+#[derive(Default)]
+struct Asked(Lock<BTreeMap<String, (PathBuf, usize)>>);
+
+impl Asked {
+    fn note(&self, path: &Path, withheld: &Withheld<'_>) {
+        let Some(rule) = withheld.asks(path) else { return };
+        let mut all = self.0.lock();
+        let (first, count) = all.entry(rule).or_insert_with(|| (path.to_owned(), 0));
+        *count += 1;
+        if path < first.as_path() {
+            path.clone_into(first);
+        }
+    }
+
+    fn notes(&self, root: &Path) -> Vec<Note> {
+        let note = |(rule, (first, count)): (&String, &(PathBuf, usize))| {
+            let more = match count - 1 {
+                0 => String::new(),
+                more => format!(" with {more} more"),
+            };
+            let why = format!("left out{more}: `{rule}`; whoever names it is asked");
+            Note { path: first.strip_prefix(root).unwrap_or(first).to_owned(), why }
+        };
+        self.0.lock().iter().map(note).collect()
     }
 }
 

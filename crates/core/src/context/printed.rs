@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::Context;
+use crate::Secrets;
 use crate::jobs::Job;
 use crate::plain::Plain;
 use crate::secrets::Stream;
@@ -47,7 +48,7 @@ const SLOWLY: usize = 4 << 10;
 /// ```
 #[derive(Debug)]
 pub struct Printed<'a> {
-    cx: &'a Context,
+    secrets: &'a Secrets,
     job: &'a Job,
     range: Range<u64>,
     plain: Plain,
@@ -77,43 +78,13 @@ impl Context {
     ///
     /// If a secret lies across the first of them, all of it is taken out, and what is told begins before it.
     pub fn printed<'a>(&'a self, job: &'a Job, range: Range<u64>) -> Printed<'a> {
-        let mut printed = Printed {
-            cx: self,
-            job,
-            range,
-            plain: Plain::default(),
-            line: String::new(),
-            stream: Stream::default(),
-            is_done: false,
-        };
-        printed.look_before();
-        printed
+        Printed::of(&self.0.secrets, job, range)
     }
 
     /// How far what a program printed from a place on can be told while it runs: up to what may be the beginning of a secret, of a
     /// character or of a terminal sequence.
     pub fn settled(&self, job: &Job, from: u64) -> u64 {
-        let up_to = job.printed();
-        let start = up_to.saturating_sub(BEFORE).max(from);
-        let piece = job.since(start, usize::try_from(up_to - start).unwrap_or(0));
-        let begin = piece.next - piece.bytes.len() as u64;
-        let mut settling =
-            Settling { cx: self, plain: Plain::default(), stream: Stream::default() };
-        let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        let (lines, rest) = piece.bytes.split_at(last);
-        let (rest, slowly) = rest.split_at(rest.len().saturating_sub(SLOWLY));
-        let parts = lines
-            .split_inclusive(|byte| *byte == b'\n')
-            .chain([rest])
-            .chain(slowly.iter().map(std::slice::from_ref));
-        let (mut at, mut settled) = (begin, begin.max(from));
-        for part in parts {
-            at += part.len() as u64;
-            if settling.push(part) {
-                settled = at;
-            }
-        }
-        settled
+        settled(&self.0.secrets, job, from..job.printed())
     }
 
     /// A text of which more may come, without secrets and without what may be the beginning of one at its end.
@@ -143,6 +114,56 @@ impl Context {
     pub fn redact<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
         self.0.secrets.redact(text)
     }
+}
+
+/// What a program printed from a place on, about so much, as it may be told to somebody who goes on from there; where that is.
+pub(crate) fn look(secrets: &Secrets, job: &Job, from: u64, most: u64) -> (PrintedPiece, u64) {
+    // Whatever comes while this looks belongs to the next look.
+    let (is_over, printed) = (job.end().is_some(), job.printed());
+    let from = from.min(printed);
+    let mut most = most.max(1);
+    let up_to = loop {
+        let part = printed.min(from.saturating_add(most));
+        if is_over && part == printed {
+            break part;
+        }
+        let settled = settled(secrets, job, from..part);
+        if settled > from || part == printed {
+            break settled;
+        }
+        // A secret is longer than that.
+        most = most.saturating_mul(2);
+    };
+    let mut whole = PrintedPiece { missed: 0, text: String::new() };
+    let pieces = (up_to > from).then(|| Printed::of(secrets, job, from..up_to));
+    for piece in pieces.into_iter().flatten() {
+        whole.missed += piece.missed;
+        whole.text.push_str(&piece.text);
+    }
+    (whole, up_to)
+}
+
+/// How far what was printed in a range can be told although more follows.
+fn settled(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
+    let start = range.end.saturating_sub(BEFORE).max(range.start);
+    let piece = job.since(start, usize::try_from(range.end - start).unwrap_or(0));
+    let begin = piece.next - piece.bytes.len() as u64;
+    let mut settling = Settling { secrets, plain: Plain::default(), stream: Stream::default() };
+    let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let (lines, rest) = piece.bytes.split_at(last);
+    let (rest, slowly) = rest.split_at(rest.len().saturating_sub(SLOWLY));
+    let parts = lines
+        .split_inclusive(|byte| *byte == b'\n')
+        .chain([rest])
+        .chain(slowly.iter().map(std::slice::from_ref));
+    let (mut at, mut settled) = (begin, begin.max(range.start));
+    for part in parts {
+        at += part.len() as u64;
+        if settling.push(part) {
+            settled = at;
+        }
+    }
+    settled
 }
 
 impl Iterator for Printed<'_> {
@@ -179,14 +200,14 @@ impl Iterator for Printed<'_> {
         self.plain.push(&piece.bytes, &mut self.line);
         let rest = self.line.split_off(self.settled());
         let settled = std::mem::replace(&mut self.line, rest);
-        let text = self.stream.push(&self.cx.0.secrets, &settled).into_owned();
+        let text = self.stream.push(self.secrets, &settled).into_owned();
         Some(PrintedPiece { missed, text })
     }
 }
 
 /// Looks where what a program printed can be cut.
 struct Settling<'a> {
-    cx: &'a Context,
+    secrets: &'a Secrets,
     plain: Plain,
     stream: Stream,
 }
@@ -196,12 +217,26 @@ impl Settling<'_> {
     fn push(&mut self, bytes: &[u8]) -> bool {
         let mut text = String::new();
         self.plain.push(bytes, &mut text);
-        self.stream.push(&self.cx.0.secrets, &text);
+        self.stream.push(self.secrets, &text);
         self.plain.is_settled() && self.stream.is_settled()
     }
 }
 
-impl Printed<'_> {
+impl<'a> Printed<'a> {
+    fn of(secrets: &'a Secrets, job: &'a Job, range: Range<u64>) -> Self {
+        let mut printed = Self {
+            secrets,
+            job,
+            range,
+            plain: Plain::default(),
+            line: String::new(),
+            stream: Stream::default(),
+            is_done: false,
+        };
+        printed.look_before();
+        printed
+    }
+
     /// Begins in the middle, unless it is known that nothing lies across that place.
     fn look_before(&mut self) {
         let start = self.range.start;
@@ -215,7 +250,7 @@ impl Printed<'_> {
         }
         let mut text = String::new();
         self.plain.push(&before.bytes, &mut text);
-        self.stream.push(&self.cx.0.secrets, &text);
+        self.stream.push(self.secrets, &text);
     }
 
     /// What of a piece behind a gap is the rest of a line: nobody knows what it belongs to.
@@ -235,8 +270,8 @@ impl Printed<'_> {
         self.plain.end(&mut self.line);
         self.plain = Plain::default();
         let line = std::mem::take(&mut self.line);
-        let mut text = self.stream.push(&self.cx.0.secrets, &line).into_owned();
-        text.push_str(&self.stream.end(&self.cx.0.secrets));
+        let mut text = self.stream.push(self.secrets, &line).into_owned();
+        text.push_str(&self.stream.end(self.secrets));
         text
     }
 }

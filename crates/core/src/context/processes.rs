@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
-use crate::engine::{asker, situation, surroundings};
+use crate::engine::{about_running, asker, situation, surroundings, too_much};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::policy::{Place, subject};
@@ -17,8 +17,8 @@ use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    JobId, Level, PathPattern, ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved,
-    Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit,
+    HookCall, JobId, Level, PathPattern, ProcessChange, ProcessChanges, ProcessRequest, Processes,
+    Resolved, Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit, cover,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -122,6 +122,8 @@ impl ProcessDoor<'_> {
     ) -> Result<Arc<Job>, ToolError> {
         self.check(&request)?;
         self.check_proposals(&request)?;
+        self.cover(&mut request).await?;
+        request.meter = Some(self.cx.0.session.ledger().clone());
         // What a program looks at is not known, so its answer is good for this once.
         self.cx.0.observed.lock().0 = None;
         let typed = typed(&mut request);
@@ -170,6 +172,29 @@ impl ProcessDoor<'_> {
             "the command was not run: {held} changes of this session are only proposed, and a command would not see them"
         ))
         .hint("a person can apply or drop them: windlass proposals apply|drop"))
+    }
+
+    /// What a command would come upon and no tool may see is covered in its view. Without one, a person was asked.
+    async fn cover(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
+        let grant = &self.cx.0.grant;
+        let searching = cover::searching(grant.effects()).filter(|_| self.is_granted(request));
+        let Some(effect) = searching.filter(|_| self.confinement().level != Level::Off) else {
+            return Ok(());
+        };
+        let found = self.cx.blocking(|cx| {
+            let inner = &cx.0;
+            let (files, now) = (inner.host.files(), inner.host.clock().now());
+            let effects = inner.grant.effects();
+            let withheld = inner.policy.withheld(effects, files.workspace(), now);
+            cover::find(files, effects, withheld, &|| cx.is_cancelled())
+        });
+        match found.await? {
+            Ok(hidden) => request.hidden = hidden,
+            Err(why) => {
+                self.cx.ask(&Verdict::of_granted(grant, &too_much(&why), Some(effect))).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Holds a program against the grant.
@@ -281,7 +306,7 @@ impl Context {
             return Ok(changed);
         }
         if !changes.changes.is_empty() {
-            self.settle(&changes.changes).await?;
+            changed.notes.extend(self.settle(&changes.changes).await?);
         }
         let left = self.blocking(move |cx| {
             if !changes.changes.is_empty() {
@@ -295,7 +320,8 @@ impl Context {
     }
 
     /// What a command does is decided on once more, by what it did: rules about files bind it, and what holds the leash asks.
-    async fn settle(&self, changes: &[ProcessChange]) -> Result<(), ToolError> {
+    /// The answer is what hooks want the model to know.
+    async fn settle(&self, changes: &[ProcessChange]) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
         let effects = Arc::new(effects_of(changes));
         let level = self.machine_processes()?.confinement().level;
@@ -304,7 +330,7 @@ impl Context {
         let is_staged = level == Level::Staged;
         let verdict = inner.policy.decide_changes(&effects, workspace, is_staged, &situation);
         match verdict.decision() {
-            Decision::Allow => Ok(()),
+            Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
             Decision::Ask => self.ask(&verdict).await.map_err(|error| {
                 let listed = listed(changes, workspace);
@@ -314,8 +340,24 @@ impl Context {
         }
     }
 
-    async fn ask(&self, verdict: &Verdict) -> Result<(), ToolError> {
+    /// A question about what came up while the call ran: to the hooks, then to a person. The answer is what hooks want the model to know.
+    async fn ask(&self, verdict: &Verdict) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
+        let call = HookCall {
+            id: &inner.call,
+            tool: &inner.tool,
+            input: &inner.input,
+            effects: verdict.effects(),
+        };
+        let stopped = inner.session.cancel_token();
+        let (granted, said) = tokio::select! {
+            biased;
+            asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,
+            () = stopped.cancelled() => return Err(unanswered()),
+        };
+        if granted.is_some() {
+            return Ok(said);
+        }
         let workspace = inner.host.files().workspace();
         let surroundings = surroundings(&*inner.host);
         let request = ApprovalRequest {
@@ -338,6 +380,7 @@ impl Context {
             untrusted: inner.session.untrusted(),
             changes: [].into(),
             workspace: workspace.to_owned(),
+            directory: inner.overrides.work_dir.clone(),
             at: inner.host.clock().now(),
             // What a program did is not known before it has run, so no earlier answer is about it.
             is_whole: false,
@@ -348,10 +391,8 @@ impl Context {
         };
         tokio::select! {
             biased;
-            () = inner.session.cancel_token().cancelled() => {
-                Err(ToolError::cancelled("the session was stopped before anybody answered"))
-            }
-            answer = inner.broker.ask(verdict, request, announce) => answer.map(drop),
+            () = stopped.cancelled() => Err(unanswered()),
+            answer = inner.broker.ask(verdict, request, announce) => answer.map(|_| said),
         }
     }
 
@@ -383,6 +424,10 @@ impl Context {
         }
         Ok(())
     }
+}
+
+fn unanswered() -> ToolError {
+    ToolError::cancelled("the session was stopped before anybody answered")
 }
 
 /// What a program would have changed, a line for each object, as far as anybody reads.

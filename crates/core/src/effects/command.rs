@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,39 @@ pub struct CommandLine {
     /// The files that the shell itself writes to: rules about programs do not speak of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redirected: Vec<PathPattern>,
+    /// Where it finds out only while it runs what it reads: what no tool may see has to be kept from it there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub searches: Vec<Search>,
+}
+
+/// A place that a command looks through: a tree, or as far below it as the names reach that a pattern can mean.
+///
+/// ```
+/// use windlass_core::Search;
+/// let all = Search::tree("src");
+/// assert_eq!(all.depth, None, "`grep -r x src` reads whatever there is");
+/// let some = Search::names("src", 2);
+/// assert_eq!(some.depth, Some(2), "`cat src/*/mod.rs` does not");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Search {
+    /// Where.
+    pub place: PathPattern,
+    /// How far below it; `None` for all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<usize>,
+}
+
+impl Search {
+    /// All that is below a place.
+    pub fn tree(path: impl Into<PathBuf>) -> Self {
+        Self { place: PathPattern::tree(path), depth: None }
+    }
+
+    /// What is at most so far below it.
+    pub fn names(path: impl Into<PathBuf>, depth: usize) -> Self {
+        Self { place: PathPattern::tree(path), depth: Some(depth) }
+    }
 }
 
 /// One program with literal arguments.
@@ -109,7 +143,13 @@ impl CommandLine {
         commands: impl IntoIterator<Item = SimpleCommand>,
     ) -> Self {
         let commands = commands.into_iter().collect();
-        Self { text: text.into(), commands, unclear: None, redirected: Vec::new() }
+        Self {
+            text: text.into(),
+            commands,
+            unclear: None,
+            redirected: Vec::new(),
+            searches: Vec::new(),
+        }
     }
 
     /// A text that nobody has understood, and why: every rule that could bind it asks.
@@ -130,7 +170,8 @@ impl CommandLine {
             .commands
             .iter_mut()
             .flat_map(|command| command.reads.iter_mut().chain(&mut command.changes));
-        named.chain(&mut self.redirected)
+        let searched = self.searches.iter_mut().map(|search| &mut search.place);
+        named.chain(&mut self.redirected).chain(searched)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stage 6: the policy's decision, and a person's where it asks.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::{Call, Ready, Shared, record, trial};
 use crate::policy::{Place, subject};
@@ -37,7 +38,7 @@ pub(crate) fn surroundings(host: &dyn Host) -> String {
 
 /// Turns the verdict into the right to run, or into a denial that says what would allow it.
 pub(super) async fn settle(
-    engine: &Shared,
+    engine: &Arc<Shared>,
     slot: &Slot,
     call: &Call,
     resolved: &[(PathBuf, Resolved)],
@@ -94,6 +95,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         untrusted: call.session.untrusted(),
         changes: [].into(),
         workspace: workspace.to_owned(),
+        directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),
         can_be_remembered: !verdict.is_asked_always(),
     }

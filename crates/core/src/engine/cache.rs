@@ -37,6 +37,8 @@ pub(super) struct Cache {
     most: usize,
     ttl: Duration,
     entries: Lock<HashMap<Key, Entry>>,
+    /// Which policy is in force, counted: an answer that was found under another is not kept.
+    epoch: AtomicU64,
     uses: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -55,6 +57,7 @@ impl Cache {
             most,
             ttl,
             entries: Lock::default(),
+            epoch: AtomicU64::new(0),
             uses: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -113,12 +116,27 @@ impl Cache {
         let last_use = self.uses.fetch_add(1, Ordering::Relaxed);
         let entry = Entry { output: output.clone(), observed, at: began, last_use };
         let mut entries = self.entries.lock();
+        if key.epoch != self.epoch() {
+            return;
+        }
         entries.insert(key, entry);
         if entries.len() > self.most {
             let oldest =
                 entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| key.clone());
             oldest.and_then(|key| entries.remove(&key));
         }
+    }
+
+    /// Which policy is in force.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Forgets everything, also what is being found out: another policy holds from now on.
+    pub(super) fn begin_epoch(&self) {
+        let mut entries = self.entries.lock();
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        entries.clear();
     }
 
     /// Forgets everything: a call did more than read.
@@ -129,7 +147,11 @@ impl Cache {
 
 /// Session, tool, directory, bound and canonical arguments. The session is part of it because a read also notes what the session saw.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key(String);
+pub(super) struct Key {
+    text: String,
+    /// When the call came: what it is shown was decided since then.
+    epoch: u64,
+}
 
 impl Key {
     fn of(call: &Call) -> Self {
@@ -137,7 +159,7 @@ impl Key {
         let mut key =
             format!("{}\0{}\0{work_dir:?}\0{output_bytes:?}\0", call.session.id(), call.name);
         push_canonical(&mut key, &call.input);
-        Self(key)
+        Self { text: key, epoch: call.epoch }
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn before<'t>(
         let event = event(engine, &call.session, Happening::PreTool(told(call, &effects)));
         let Some(answer) = ask(engine, &**hook, event).await? else { continue };
         let replaced = answer.input.clone().filter(|input| *input != call.input);
-        take(call, &**hook, answer)?;
+        take(&mut call.said, &call.session, &**hook, answer)?;
         if let Some(input) = replaced {
             call.input = input;
             call.said.allowed_by = None;
@@ -78,13 +78,39 @@ pub(super) async fn instead_of_person(
     call: &mut Call,
     verdict: &Verdict,
 ) -> Result<Option<Grant>, ToolError> {
+    let mut said = std::mem::take(&mut call.said);
+    let about = told(call, verdict.effects());
+    let granted = before_person(engine, &call.session, about, verdict, &mut said).await;
+    call.said = said;
+    granted
+}
+
+/// The same about what came up while a call ran: the right to go on, if one of them may give it, and what they want the model to
+/// know.
+pub(crate) async fn about_running(
+    engine: &Shared,
+    session: &Session,
+    call: HookCall<'_>,
+    verdict: &Verdict,
+) -> Result<(Option<Grant>, Vec<String>), ToolError> {
+    let mut said = Said::default();
+    let granted = before_person(engine, session, call, verdict, &mut said).await?;
+    Ok((granted, said.context))
+}
+
+async fn before_person(
+    engine: &Shared,
+    session: &Session,
+    call: HookCall<'_>,
+    verdict: &Verdict,
+    said: &mut Said,
+) -> Result<Option<Grant>, ToolError> {
     if verdict.decision() != Decision::Ask {
         return Ok(None);
     }
     for hook in &engine.hooks {
-        let (about, rule) = (told(call, verdict.effects()), verdict.rule());
-        let what = Happening::PermissionRequest { call: about, rule };
-        let event = event(engine, &call.session, what);
+        let what = Happening::PermissionRequest { call, rule: verdict.rule() };
+        let event = event(engine, session, what);
         let Some(answer) = ask(engine, &**hook, event).await? else { continue };
         if answer.input.is_some() {
             engine.warn(format!(
@@ -92,10 +118,10 @@ pub(super) async fn instead_of_person(
                 hook.name()
             ));
         }
-        take(call, &**hook, answer)?;
+        take(said, session, &**hook, answer)?;
     }
     // Of two hooks that disagree, the stricter one counts.
-    let allowed_by = call.said.allowed_by.as_ref().filter(|_| call.said.asked_by.is_none());
+    let allowed_by = said.allowed_by.as_ref().filter(|_| said.asked_by.is_none());
     Ok(allowed_by.and_then(|by| verdict.grant_by_hook(by)))
 }
 
@@ -182,21 +208,26 @@ fn told<'a>(call: &'a Call, effects: &'a Effects) -> HookCall<'a> {
 }
 
 /// Takes over what a hook says before a call.
-fn take(call: &mut Call, hook: &dyn Hook, answer: HookAnswer) -> Result<(), ToolError> {
+fn take(
+    said: &mut Said,
+    session: &Session,
+    hook: &dyn Hook,
+    answer: HookAnswer,
+) -> Result<(), ToolError> {
     let name = hook.name();
     if let Some(context) = &answer.context {
-        call.said.context.push(marked(hook, context));
+        said.context.push(marked(hook, context));
     }
     match answer.verdict {
-        HookVerdict::Allow if hook.may_allow() => call.said.allowed_by = Some(name.to_owned()),
+        HookVerdict::Allow if hook.may_allow() => said.allowed_by = Some(name.to_owned()),
         // The permission is not its to give.
         HookVerdict::GoOn | HookVerdict::Allow => {}
-        HookVerdict::Ask(why) => call.said.asked_by = Some(format!("the hook {name} ({why})")),
+        HookVerdict::Ask(why) => said.asked_by = Some(format!("the hook {name} ({why})")),
         HookVerdict::Deny(why) => {
             return Err(ToolError::denied(format!("not allowed: the hook {name} says no: {why}")));
         }
         HookVerdict::Stop(why) => {
-            call.session.cancel();
+            session.cancel();
             return Err(ToolError::denied(format!(
                 "not allowed: the hook {name} has ended the session: {why}"
             )));

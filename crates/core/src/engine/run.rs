@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(super) async fn run(
-    engine: &Shared,
+    engine: &Arc<Shared>,
     call: &Call,
     ready: Ready<'_>,
     grant: Grant,
@@ -51,7 +51,7 @@ pub(super) async fn run(
 
 /// The surroundings of a call that is only tried out: nobody hears of it, and what it changes is proposed by another session.
 pub(super) fn trial_context(
-    engine: &Shared,
+    engine: &Arc<Shared>,
     call: &Call,
     session: &Arc<Session>,
     resolved: Vec<(PathBuf, Resolved)>,
@@ -66,13 +66,19 @@ pub(super) fn trial_context(
     })
 }
 
-fn inner(engine: &Shared, call: &Call, resolved: Vec<(PathBuf, Resolved)>, grant: Grant) -> Inner {
+fn inner(
+    engine: &Arc<Shared>,
+    call: &Call,
+    resolved: Vec<(PathBuf, Resolved)>,
+    grant: Grant,
+) -> Inner {
     Inner {
         call: call.id.clone(),
         turn: call.turn.clone(),
         tool: call.name.clone(),
         session: call.session.clone(),
         grant,
+        engine: engine.clone(),
         host: engine.host.clone(),
         history: engine.history.clone(),
         outputs: engine.outputs.clone(),

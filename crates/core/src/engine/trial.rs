@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The changes, as far as they can be known.
 pub(super) async fn changes(
-    engine: &Shared,
+    engine: &Arc<Shared>,
     slot: &Slot,
     call: &Call,
     resolved: &[(PathBuf, Resolved)],

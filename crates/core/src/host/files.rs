@@ -222,8 +222,10 @@ pub struct OpenFile {
 /// let options = WalkOptions {
 ///     max_depth: 3,
 ///     ignore_files: true,
+///     version_control: false,
 ///     threads: 0,
 ///     hidden: &hidden,
+///     left_out: &|_, _| {},
 ///     cancelled: &|| false,
 /// };
 /// assert!((options.hidden)("/w/.env".as_ref()) && !(options.cancelled)());
@@ -234,10 +236,14 @@ pub struct WalkOptions<'a> {
     pub max_depth: usize,
     /// Whether `.gitignore`, `.ignore` and `.rgignore` hide things. `.aiexclude` always does.
     pub ignore_files: bool,
+    /// Whether the directories of version control are looked into: they belong to no project.
+    pub version_control: bool,
     /// How many threads; 0 for as many as are useful here.
     pub threads: usize,
     /// What is left out whatever the options say: secret files and the like, by absolute path.
     pub hidden: &'a (dyn Fn(&Path) -> bool + Sync),
+    /// Is told, by absolute path, what is left out for that, or because a rule file says so.
+    pub left_out: &'a (dyn Fn(&Path, FileKind) + Sync),
     /// Asked now and then: whether to stop.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }

@@ -8,6 +8,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -258,6 +259,32 @@ pub struct ProcessRequest {
     pub errors: Errors,
     /// What it needs of the workspace.
     pub access: Access,
+    /// What it must not be able to read, besides the usual: absolute, links followed.
+    pub hidden: Vec<PathBuf>,
+    /// Who counts what it moves over the network, as far as that passes through our hands.
+    pub meter: Option<Arc<dyn Meter>>,
+}
+
+/// Counts what a program moves over the network, and says when it is enough.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use windlass_core::Meter;
+///
+/// #[derive(Debug)]
+/// struct Kilobyte(AtomicU64);
+///
+/// impl Meter for Kilobyte {
+///     fn pass(&self, bytes: u64) -> bool {
+///         self.0.fetch_add(bytes, Ordering::Relaxed) + bytes < 1_000
+///     }
+/// }
+/// let meter = Kilobyte(AtomicU64::new(0));
+/// assert!(meter.pass(999) && !meter.pass(1));
+/// ```
+pub trait Meter: fmt::Debug + Send + Sync {
+    /// Adds bytes that have passed, be they none; whether more may.
+    fn pass(&self, bytes: u64) -> bool;
 }
 
 impl ProcessRequest {
@@ -271,6 +298,8 @@ impl ProcessRequest {
             terminal: None,
             errors: Errors::WithOutput,
             access: Access::Staged,
+            hidden: Vec::new(),
+            meter: None,
         }
     }
 }

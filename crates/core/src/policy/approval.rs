@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{RiskLevel, Scope};
@@ -62,6 +62,8 @@ pub struct ApprovalRequest {
     pub changes: Arc<[FileChange]>,
     /// The workspace.
     pub workspace: PathBuf,
+    /// Where relative paths of the call start, if not there.
+    pub directory: Option<PathBuf>,
     /// When it was asked.
     pub at: SystemTime,
     /// Whether the arguments are as they were given: secrets are taken out of them for people.
@@ -78,7 +80,7 @@ pub struct ApprovalRequest {
 /// assert_eq!(asker.to_string(), "agent reviewer, 1 below session s1");
 /// assert_eq!(Asker::default().to_string(), "the session's own model");
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asker {
     /// The agent's name, if it has one.
     pub agent: Option<String>,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::sync::Lock;
-use crate::{ApprovalId, ContentHash, Effects, PathPattern, SessionId};
+use crate::{ApprovalId, Asker, ContentHash, Effects, PathPattern, SessionId};
 
 /// For how long an answer counts.
 ///
@@ -98,6 +98,7 @@ impl fmt::Display for Settled {
 /// #     id: ApprovalId::new("a1"), subject: ContentHash::of(b"make"), settled: Settled::Pending, scope: Scope::Once,
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
+/// #     asker: Default::default(), directory: None,
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
@@ -130,6 +131,12 @@ pub struct Approval {
     pub rule: String,
     /// When it was asked or answered.
     pub at: SystemTime,
+    /// Who asked.
+    #[serde(default)]
+    pub asker: Asker,
+    /// Where relative paths of the call start, if not at the workspace.
+    #[serde(default)]
+    pub directory: Option<PathBuf>,
 }
 
 impl Approval {
@@ -284,6 +291,8 @@ mod tests {
             effects: String::new(),
             rule: String::new(),
             at: SystemTime::UNIX_EPOCH,
+            asker: Asker::default(),
+            directory: None,
         }
     }
 

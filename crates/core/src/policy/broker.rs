@@ -247,6 +247,8 @@ fn written(request: &ApprovalRequest, settled: Settled, scope: Scope) -> Approva
         effects: request.effects.to_string(),
         rule: request.rule.clone(),
         at: request.at,
+        asker: request.asker.clone(),
+        directory: request.directory.clone(),
     }
 }
 

@@ -41,6 +41,10 @@ impl Grant {
         &self.effects
     }
 
+    pub(super) fn shared(&self) -> &Arc<Effects> {
+        &self.effects
+    }
+
     /// Which rule or person decided.
     pub fn decided_by(&self) -> &str {
         &self.decided_by

@@ -60,6 +60,12 @@ impl Verdict {
             .then(|| Grant::new(self.effects.clone(), format!("allowed by {}", self.rule)))
     }
 
+    /// A question about a call that was allowed, for a reason that came up when it ran.
+    pub(crate) fn of_granted(grant: &Grant, why: &str, effect: Option<&Effect>) -> Self {
+        let allowed = Self::new(Decision::Allow, String::new(), None, grant.shared());
+        allowed.asked_always(why, effect)
+    }
+
     /// The right to try it out where nothing can change.
     pub(crate) fn trial(&self) -> Grant {
         Grant::new(self.effects.clone(), "a trial".to_owned())
@@ -83,6 +89,16 @@ impl Verdict {
         if self.decision == Decision::Allow {
             self.decision = Decision::Ask;
             by.clone_into(&mut self.rule);
+        }
+        self
+    }
+
+    /// The same, but a person is asked each time, unless it is denied anyway.
+    pub(crate) fn asked_always(mut self, why: &str, effect: Option<&Effect>) -> Self {
+        if self.decision != Decision::Deny {
+            self.decision = Decision::Ask;
+            self.rule = format!("always asked: {why}");
+            self.effect = effect.cloned().or(self.effect);
         }
         self
     }

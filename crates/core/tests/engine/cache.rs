@@ -185,3 +185,38 @@ async fn it_can_be_switched_off() {
     assert_eq!(read(&setup, "a").await, "run 2");
     assert_eq!(setup.engine.cache_stats(), windlass_core::CacheStats::default());
 }
+
+#[tokio::test]
+async fn what_was_read_under_another_policy_is_not_kept() {
+    let (may_end, goes_on) = tokio::sync::oneshot::channel::<()>();
+    let gate = Arc::new(std::sync::Mutex::new(Some(goes_on)));
+    let host = Arc::new(MapHost::with(["a"]));
+    let read = MockTool::named("read")
+        .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
+        .answering(move |cx, input| {
+            let gate = gate.lock().unwrap().take();
+            async move {
+                cx.files().stat(&PathBuf::from(path_of(&input)))?;
+                if let Some(goes_on) = gate {
+                    drop(goes_on.await);
+                }
+                Ok(Output::text("read"))
+            }
+        });
+    let mut setup = Setup::on(host, [read], |builder| builder);
+    let running = setup.spawn(ToolCall::new("read", json!({"path": "a"})));
+    setup.started("read").await;
+    setup.engine.set_policy(Policy::new(Mode::Auto));
+    may_end.send(()).unwrap();
+    assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
+    assert_eq!(setup.engine.cache_stats().entries, 0);
+    // From then on it is kept as ever.
+    read_twice(&setup).await;
+    assert_eq!(setup.engine.cache_stats().hits, 1);
+}
+
+async fn read_twice(setup: &Setup) {
+    for _ in 0..2 {
+        assert_eq!(read(setup, "a").await, "read");
+    }
+}

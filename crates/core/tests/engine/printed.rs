@@ -149,3 +149,38 @@ async fn what_is_missing_is_counted_where_it_is_missing() {
     assert!(pieces.last().unwrap().text.ends_with("0123456\n"));
     assert!(kept.contains(&format!("\n[… {} bytes were not kept …]\n", gaps[0])));
 }
+
+#[tokio::test]
+async fn however_often_somebody_looks_no_part_of_a_secret_is_told() {
+    const SECRET: &str = "hunter2-hunter2";
+    let text = format!("{}{SECRET} and {SECRET}{}", "some lines\n".repeat(5), " more".repeat(20));
+    let machine = Machine { prints: vec![text.clone().into_bytes()], ..Machine::default() };
+    let tool = MockTool::named("play")
+        .with_effects(Kinds::EXEC, |_| Effects::from(Effect::Exec(CommandLine::words(["play"]))))
+        .answering(move |cx, _| async move {
+            let directory = cx.files().resolve(".".as_ref())?;
+            let request = ProcessRequest::new(Program::words(["play"]), directory);
+            cx.processes()?.start_job(request, None).await?;
+            Ok(Output::text("plays"))
+        });
+    let secrets = Secrets::new([("KEY", SECRET)]);
+    let setup = Setup::on(Arc::new(machine), [tool], |builder| builder.secrets(secrets));
+    setup.call("play", json!({})).await;
+    let job = setup.session.all_jobs().pop().expect("a job");
+    job.wait().await;
+    for most in 0..=text.len() as u64 {
+        let (mut cursor, mut told) = (0, String::new());
+        while cursor < job.printed() {
+            let (piece, next) = setup.engine.printed(&job, cursor, most);
+            assert!(next > cursor, "it gets on: {most} {cursor}");
+            for part in SECRET.as_bytes().windows(8).map(String::from_utf8_lossy) {
+                assert!(!piece.text.contains(&*part), "{part} in {:?} ({most})", piece.text);
+            }
+            told.push_str(&piece.text);
+            cursor = next;
+        }
+        assert_eq!(told, text.replace(SECRET, "[secret KEY]"), "{most}");
+    }
+    let (piece, next) = setup.engine.printed(&job, u64::MAX, 10);
+    assert_eq!((piece.text.as_str(), next), ("", job.printed()));
+}

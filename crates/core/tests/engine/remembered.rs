@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
     Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Effects, Event, Kinds, MemoryBook,
-    Mode, Outcome, Policy, Scope, Session, SessionId, Settled, ToolCall,
+    Mode, Outcome, Output, Overrides, Policy, Predicate, Scope, Session, SessionId, Settled,
+    ToolCall,
 };
 
 use crate::support::{Setup, path_of, says, writes};
@@ -230,4 +231,44 @@ async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
     asked_before.engine.answer(&request.id, Answer::DenyFor(Scope::Always, "no".into()));
     running.await.unwrap();
     assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Denied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_resumed_is_whose_it_was_and_where_it_was() {
+    let book: Arc<MemoryBook> = Arc::default();
+    let tools = || {
+        let whoami = MockTool::named("whoami")
+            .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)))
+            .answering(|cx, _| async move {
+                let (session, overrides) = (cx.session(), cx.overrides());
+                let place = overrides.work_dir.clone().unwrap_or_default();
+                let parent = session.parent().map(ToString::to_string).unwrap_or_default();
+                let depth = overrides.depth.unwrap_or(0);
+                let who = session.agent();
+                Ok(Output::text(format!("{who} {depth} below {parent} in {}", place.display())))
+            });
+        [whoami]
+    };
+    let asking = |approvals, book: Arc<MemoryBook>| {
+        Setup::with(tools(), move |builder| {
+            builder.policy(Policy::new(Mode::Ask)).approvals(approvals).approval_book(book)
+        })
+    };
+    let setup = asking(Approvals::Listeners { timeout: PATIENCE }, book.clone());
+    let overrides = Overrides { work_dir: Some("sub".into()), ..Overrides::default() };
+    let main = Session::new(SessionId::new("main"));
+    let child = main.child(SessionId::new("child"), Predicate::All, &overrides);
+    let mut setup = setup.in_session(child.with_agent("reviewer"));
+    let running = setup.spawn(ToolCall::new("whoami", json!({"path": "a"})));
+    let id = asked(&mut setup).await.id.clone();
+    running.abort();
+    drop(setup);
+
+    let later = asking(Approvals::Nobody, book.clone());
+    let approval = later.engine.approvals().unwrap().remove(0);
+    assert_eq!(approval.id, id);
+    let session = Session::new(approval.session.clone()).on_behalf_of(&approval.asker);
+    assert!(later.engine.answer(&id, Answer::Allow));
+    let result = later.engine.resume(&Arc::new(session), &id).await.unwrap();
+    assert_eq!(result.output.to_text(), "reviewer 1 below main in sub");
 }

@@ -142,10 +142,10 @@ impl LocalProcesses {
     }
 
     /// What Landlock and a filter allow a program that has no view of its own.
-    pub(super) fn lone_fence(&self, access: Access) -> Result<Fence, Refusal> {
+    pub(super) fn lone_fence(&self, access: Access, hidden: &[PathBuf]) -> Result<Fence, Refusal> {
         // First, because it makes the place of our own that is to be hidden.
         let mut writable = vec![self.temporary()?.to_owned()];
-        let mut hidden = real(self.hidden());
+        let mut hidden = real(self.hidden(hidden));
         self.check_rung(access, &hidden)?;
         hidden.extend(real(COMMON.iter().chain(MEETING_PLACES).map(PathBuf::from).collect()));
         let mut readable = Vec::new();

@@ -230,8 +230,11 @@ impl Process for Running {
         };
         let changes = trail.changes().map(|mut changes| {
             let refused = self.proxy.as_ref().map(Proxy::refused).unwrap_or_default();
-            let note =
-                |host: String| format!("not reached: {host} is not among the hosts of --net");
+            // Those with a reason say it themselves.
+            let note = |host: String| {
+                let why = if host.contains(" (") { "" } else { " is not among the hosts of --net" };
+                format!("not reached: {host}{why}")
+            };
             changes.notes.extend(refused.into_iter().map(note));
             changes
         });

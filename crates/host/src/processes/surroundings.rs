@@ -106,6 +106,7 @@ impl LocalProcesses {
         access: Access,
         stage: Option<&Stage>,
         passed: &[PathBuf],
+        hidden: &[PathBuf],
     ) -> io::Result<View> {
         let stage = match (access, stage) {
             (Access::Staged, Some(stage)) => windlass_sandbox::Stage::Overlay {
@@ -125,7 +126,7 @@ impl LocalProcesses {
                 .then(|| self.temporary().map(Path::to_owned))
                 .transpose()?,
             protected: self.protected(access),
-            hidden: self.hidden(),
+            hidden: self.hidden(hidden),
             emptied: MEETING_PLACES
                 .iter()
                 .map(PathBuf::from)
@@ -149,14 +150,18 @@ impl LocalProcesses {
         Fence { readable: vec!["/".into()], writable, internet: true, connect: true }
     }
 
-    pub(super) fn hidden(&self) -> Vec<PathBuf> {
+    /// What no program can look into, with what this one cannot. Nothing can be covered below what is.
+    pub(super) fn hidden(&self, more: &[PathBuf]) -> Vec<PathBuf> {
         let mut hidden: Vec<PathBuf> = SYSTEM_SECRETS.iter().map(PathBuf::from).collect();
         if let Some(home) = std::env::home_dir() {
             hidden.extend(SECRETS.iter().map(|secret| home.join(secret)));
         }
         hidden.extend(self.settings.hidden.iter().cloned());
         hidden.push(self.state());
+        hidden.extend(more.iter().cloned());
         hidden.retain(|path| path.exists() && !self.workspace.starts_with(path));
+        hidden.sort();
+        hidden.dedup_by(|next, kept| next.starts_with(kept));
         hidden
     }
 

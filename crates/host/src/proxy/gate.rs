@@ -56,6 +56,15 @@ impl Failure {
         }
     }
 
+    /// No more may be moved over the network, whoever it is to.
+    pub(super) fn over_budget(target: &Target) -> Self {
+        let why = "the session may move no more bytes over the network";
+        Self {
+            kind: FailureKind::Refused(Some(why.to_owned())),
+            text: format!("{target} is not reached: {why}"),
+        }
+    }
+
     fn refused(text: String) -> Self {
         Self { kind: FailureKind::Refused(None), text }
     }

@@ -1,10 +1,12 @@
 //! What a proxy remembers: how much passed, who was refused, and of each connection when a byte last passed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
+use windlass_core::Meter;
 
 /// How many refusals are kept; a program that looks for a gap must not fill our memory.
 const MAX_REFUSED: usize = 32;
@@ -26,6 +28,7 @@ pub struct Traffic {
 
 #[derive(Debug, Default)]
 pub(super) struct Record {
+    meter: Option<Arc<dyn Meter>>,
     connections: AtomicU64,
     sent: AtomicU64,
     received: AtomicU64,
@@ -46,6 +49,15 @@ pub(super) enum Way {
 }
 
 impl Record {
+    pub(super) fn new(meter: Option<Arc<dyn Meter>>) -> Self {
+        Self { meter, ..Self::default() }
+    }
+
+    /// Whether more may pass now that this has.
+    pub(super) fn may_pass_on(&self, bytes: u64) -> bool {
+        self.meter.as_ref().is_none_or(|meter| meter.pass(bytes))
+    }
+
     pub(super) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
@@ -89,14 +101,23 @@ pub(super) struct Pulse<'a> {
     started: Instant,
     /// Milliseconds after the start.
     last: AtomicU64,
+    /// Told when no more may pass.
+    enough: Notify,
 }
 
 impl<'a> Pulse<'a> {
     pub(super) fn new(record: &'a Record, limit: Duration) -> Self {
-        Self { record, limit, started: Instant::now(), last: AtomicU64::new(0) }
+        Self {
+            record,
+            limit,
+            started: Instant::now(),
+            last: AtomicU64::new(0),
+            enough: Notify::new(),
+        }
     }
 
-    pub(super) fn beat(&self, way: Way, bytes: usize) {
+    /// Whether more may pass.
+    pub(super) fn beat(&self, way: Way, bytes: usize) -> bool {
         let counter = match way {
             Way::Out => &self.record.sent,
             Way::In => &self.record.received,
@@ -104,10 +125,22 @@ impl<'a> Pulse<'a> {
         counter.fetch_add(bytes as u64, Ordering::Relaxed);
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(now, Ordering::Relaxed);
+        let may_pass_on = self.record.may_pass_on(bytes as u64);
+        if !may_pass_on {
+            self.enough.notify_one();
+        }
+        may_pass_on
     }
 
-    /// Waits until nothing has passed for as long as is allowed.
+    /// Waits until nothing has passed for as long as is allowed, or more has than is.
     pub(super) async fn stopped(&self) {
+        tokio::select! {
+            () = self.enough.notified() => {}
+            () = self.idle() => {}
+        }
+    }
+
+    async fn idle(&self) {
         loop {
             let last = self.started + Duration::from_millis(self.last.load(Ordering::Relaxed));
             if last.elapsed() >= self.limit {

@@ -87,7 +87,10 @@ pub(super) async fn pump(
             Ok(0) | Err(_) => return Ok(End::Unheard),
             Ok(written) => {
                 from.consume(written);
-                pulse.beat(way, written);
+                // Whoever always has more to move does not let go until it is told here.
+                if !pulse.beat(way, written) {
+                    return Err(io::Error::other("more than may pass"));
+                }
             }
         }
     }
@@ -97,7 +100,8 @@ pub(super) async fn pump(
 pub(super) async fn say(bytes: &[u8], to: &mut OwnedWriteHalf, pulse: &Pulse<'_>, way: Way) -> End {
     match to.write_all(bytes).await {
         Ok(()) => {
-            pulse.beat(way, bytes.len());
+            // It is little, and what follows is told.
+            let _: bool = pulse.beat(way, bytes.len());
             End::Said
         }
         Err(_) => End::Unheard,

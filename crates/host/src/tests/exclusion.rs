@@ -13,8 +13,10 @@ fn options(ignore_files: bool) -> WalkOptions<'static> {
     WalkOptions {
         max_depth: usize::MAX,
         ignore_files,
+        version_control: false,
         threads: 1,
         hidden: &|_| false,
+        left_out: &|_, _| {},
         cancelled: &|| false,
     }
 }

@@ -91,8 +91,10 @@ proptest! {
                 let options = WalkOptions {
                     max_depth: usize::MAX,
                     ignore_files: ignoring,
+                    version_control: false,
                     threads,
                     hidden: &|_: &Path| false,
+                    left_out: &|_, _| {},
                     cancelled: &|| false,
                 };
                 let (paths, report) = shown(&ground.files(lookup), &root, &options);

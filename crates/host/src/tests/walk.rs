@@ -18,8 +18,10 @@ use crate::LocalFiles;
 const PLAIN: WalkOptions<'_> = WalkOptions {
     max_depth: usize::MAX,
     ignore_files: true,
+    version_control: false,
     threads: 1,
     hidden: &|_| false,
+    left_out: &|_, _| {},
     cancelled: &|| false,
 };
 
@@ -104,6 +106,38 @@ fn tree() -> Ground {
     ground.link("a", "work/link");
     ground.link("nowhere", "work/dangling");
     ground
+}
+
+#[test]
+fn whoever_wants_to_know_is_told_what_is_left_out() {
+    let ground = Ground::with(&[
+        (".aiexclude", "private/\n"),
+        ("a/.env", ""),
+        ("a/b/x", ""),
+        ("c", ""),
+        (".git/y", ""),
+        ("private/z/1", ""),
+    ]);
+    for (version_control, wanted) in
+        [(false, vec!["a/.env", "private"]), (true, vec![".git/y", "a/.env", "private"])]
+    {
+        let told = Mutex::new(Vec::new());
+        let root = ground.work("").canonicalize().unwrap();
+        let options = WalkOptions {
+            version_control,
+            hidden: &|path| path.ends_with(".env") || path.ends_with("y"),
+            left_out: &|path, kind| {
+                assert_eq!(kind == FileKind::Directory, path.ends_with("private"));
+                let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+                told.lock().unwrap().push(name);
+            },
+            ..PLAIN
+        };
+        shown(&ground.files(LOOKUPS[0]), "", &options);
+        let mut told = told.into_inner().unwrap();
+        told.sort();
+        assert_eq!(told, wanted);
+    }
 }
 
 #[test]

@@ -294,11 +294,19 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     }
 
     fn is_hidden(&self, place: &Place, name: &CStr, kind: FileKind) -> bool {
-        (kind == FileKind::Directory
+        if kind == FileKind::Directory
             && self.tour.skip_version_control
-            && is_version_control(name.to_bytes()))
-            || place.rules.hide(self.path.absolute(), kind)
-            || (self.tour.options.hidden)(as_path(self.path.absolute()))
+            && is_version_control(name.to_bytes())
+        {
+            return true;
+        }
+        let path = self.path.absolute();
+        let options = self.tour.options;
+        let is_hidden = place.rules.hide(path, kind) || (options.hidden)(as_path(path));
+        if is_hidden {
+            (options.left_out)(as_path(path), kind);
+        }
+        is_hidden
     }
 
     /// Gives work away if another thread needs it: directories before entries, the oldest first.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use super::window::Window;
 use super::{Diff, Hunk, Line, split_ending};
+use crate::cut::Cutter;
 
 /// How many bytes of a diff are shown.
 const MAX_BYTES: usize = 16_000;
@@ -25,22 +26,22 @@ pub(crate) struct Changes {
 }
 
 /// The difference between two texts.
-pub(crate) fn unified(before: &str, after: &str) -> Changes {
+pub(crate) fn unified(before: &str, after: &str, cutter: Cutter<'_>) -> Changes {
     let window = Window::of(before, after);
     let diff = Diff::between(window.before, window.after);
-    let text = text_of(&diff, window.skipped);
+    let text = text_of(&diff, window.skipped, cutter);
     Changes { text, added: diff.added(), removed: diff.removed() }
 }
 
 /// The text of a diff of what comes after so many lines.
-fn text_of(diff: &Diff<'_>, skipped: usize) -> String {
+fn text_of(diff: &Diff<'_>, skipped: usize, cutter: Cutter<'_>) -> String {
     let mut text = String::new();
     let mut left = diff.blocks.len();
     for hunk in diff.hunks() {
         let start = text.len();
         left -= hunk.blocks.len();
         push_line(&mut text, format_args!("{}", hunk.header_after(skipped)));
-        push_lines(&mut text, &hunk, diff.show_returns);
+        push_lines(&mut text, &hunk, diff.show_returns, cutter);
         if text.len() > MAX_BYTES {
             text.truncate(line_end(&text, start.max(MAX_BYTES)));
             push_line(
@@ -54,21 +55,21 @@ fn text_of(diff: &Diff<'_>, skipped: usize) -> String {
 }
 
 /// Stops where it is plain that not all of it will be shown.
-fn push_lines(text: &mut String, hunk: &Hunk<'_>, show_returns: bool) {
+fn push_lines(text: &mut String, hunk: &Hunk<'_>, show_returns: bool, cutter: Cutter<'_>) {
     for line in hunk.lines() {
         if text.len() > 2 * MAX_BYTES {
             return;
         }
-        push(text, &line, show_returns);
+        push(text, &line, show_returns, cutter);
     }
 }
 
-fn push(text: &mut String, line: &Line<'_>, show_returns: bool) {
+fn push(text: &mut String, line: &Line<'_>, show_returns: bool, cutter: Cutter<'_>) {
     let (content, ending) = split_ending(line.text);
     text.push(line.kind.sign());
-    match content.char_indices().nth(MAX_CHARACTERS) {
-        Some((end, _)) => {
-            text.push_str(content.get(..end).unwrap_or_default());
+    match cutter.beginning(content, MAX_CHARACTERS) {
+        Some(beginning) => {
+            text.push_str(&beginning);
             text.push_str("… [cut]");
         }
         None => text.push_str(content),
@@ -99,7 +100,7 @@ mod tests {
     use super::*;
 
     fn check(before: &str, after: &str, expected: &str) {
-        assert_eq!(unified(before, after).text, expected, "{before:?} → {after:?}");
+        assert_eq!(unified(before, after, Cutter::PLAIN).text, expected, "{before:?} → {after:?}");
     }
 
     #[test]
@@ -133,11 +134,11 @@ mod tests {
     fn a_diff_is_bounded() {
         let after: String =
             (0..100_000).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
-        let changes = unified("", &after);
+        let changes = unified("", &after, Cutter::PLAIN);
         assert!(changes.text.len() < MAX_BYTES + 100, "{}", changes.text.len());
         assert!(changes.text.ends_with("\n[the diff is cut here; 0 more places changed]\n"));
         assert_eq!((changes.added, changes.removed), (100_000, 0));
-        let changes = unified("a\n", &format!("{}\n", "é".repeat(500)));
+        let changes = unified("a\n", &format!("{}\n", "é".repeat(500)), Cutter::PLAIN);
         assert_eq!(changes.text, format!("@@ -1 +1 @@\n-a\n+{}… [cut]\n", "é".repeat(400)));
     }
 
@@ -174,7 +175,7 @@ mod tests {
             after in proptest::collection::vec("[abc]", 0..30),
         ) {
             let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
-            let changes = unified(&text(&before), &text(&after));
+            let changes = unified(&text(&before), &text(&after), Cutter::PLAIN);
             prop_assert_eq!(applied(&text(&before), &changes.text), after);
         }
     }

@@ -9,6 +9,7 @@ use windlass_core::quote;
 use self::closest::{Part, closest};
 use super::fold::{indentation, trim_end};
 use super::plan::{Edit, MAX_CANDIDATES, Miss, Strategy, line_number};
+use crate::cut::Cutter;
 use crate::taken_out;
 
 /// How many lines of the closest place are shown.
@@ -22,18 +23,24 @@ const FIRST_LETTERS: usize = 6;
 
 /// What the texts of an edit are called in front of whoever gave them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms {
+pub(crate) struct Terms<'c> {
     /// What was looked for.
     pub(crate) old: &'static str,
     /// What would take its place, with its verb.
     pub(crate) new_is: &'static str,
+    /// How lines are cut that are shown.
+    pub(crate) cutter: Cutter<'c>,
 }
-
-const ARGUMENTS: Terms = Terms { old: "old_string", new_is: "new_string is" };
 
 impl Miss {
     /// What went wrong, and how to go on.
-    pub(super) fn explain(&self, text: &[u8], edit: &Edit, path: &str) -> String {
+    pub(super) fn explain(
+        &self,
+        text: &[u8],
+        edit: &Edit,
+        path: &str,
+        cutter: Cutter<'_>,
+    ) -> String {
         match self {
             Self::Empty => format!(
                 "old_string is empty: there is nothing to look for in {path}\nto create or replace a whole file, use `write`"
@@ -42,7 +49,7 @@ impl Miss {
                 "old_string and new_string come to the same: nothing would change in {path}"
             ),
             Self::Ambiguous(lines, strategy) => ambiguous(lines, *strategy, edit, path),
-            Self::NotFound => not_found(text, edit, path),
+            Self::NotFound => not_found(text, edit, path, cutter),
         }
     }
 }
@@ -71,14 +78,15 @@ pub(crate) fn numbers(lines: &[usize]) -> String {
     shown.join(", ")
 }
 
-fn not_found(text: &[u8], edit: &Edit, path: &str) -> String {
+fn not_found(text: &[u8], edit: &Edit, path: &str, cutter: Cutter<'_>) -> String {
     let mut words = format!("old_string was not found in {path}");
-    push_nearest(&mut words, text, edit, ARGUMENTS);
+    let terms = Terms { old: "old_string", new_is: "new_string is", cutter };
+    push_nearest(&mut words, text, edit, terms);
     words
 }
 
 /// Adds the closest place to what was not found, and what differs there; each on a line of its own.
-pub(crate) fn push_nearest(words: &mut String, text: &[u8], edit: &Edit, terms: Terms) {
+pub(crate) fn push_nearest(words: &mut String, text: &[u8], edit: &Edit, terms: Terms<'_>) {
     if let Some(hint) = known_mistake(text, edit, terms) {
         push(words, &hint);
     }
@@ -100,7 +108,7 @@ pub(crate) fn push_nearest(words: &mut String, text: &[u8], edit: &Edit, terms: 
 }
 
 /// Mistakes that are made often enough to be looked for.
-fn known_mistake(text: &[u8], edit: &Edit, terms: Terms) -> Option<String> {
+fn known_mistake(text: &[u8], edit: &Edit, terms: Terms<'_>) -> Option<String> {
     let place = |wanted: &str| {
         let at =
             memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
@@ -142,12 +150,12 @@ fn without_numbers(text: &str) -> Option<String> {
         .collect()
 }
 
-fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, terms: Terms) {
+fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, terms: Terms<'_>) {
     let end = (start + old.len()).min(lines.len());
     let shown = end.min(start + MAX_LINES);
     push(words, &format!("the closest place is lines {}-{end}:", start + 1));
     for (at, line) in lines.iter().enumerate().take(shown).skip(start) {
-        push(words, &format!("{}\t{}", at + 1, cut(&String::from_utf8_lossy(line))));
+        push(words, &format!("{}\t{}", at + 1, cut(&String::from_utf8_lossy(line), terms.cutter)));
     }
     if shown < end {
         push(words, &format!("… {} more lines", end - shown));
@@ -171,7 +179,7 @@ fn push_line_ends(
     text: &[u8],
     edit: &Edit,
     (lines, old, start): (&[&[u8]], &[&[u8]], usize),
-    terms: Terms,
+    terms: Terms<'_>,
 ) {
     let is_there = |(nth, old_line): (usize, &&[u8])| {
         lines.get(start + nth).is_some_and(|line| Part::of(nth, old.len()).is_in(line, old_line))
@@ -189,7 +197,7 @@ fn push_line_ends(
 }
 
 /// What differs between a line of the file, from this character on, and one that was looked for.
-fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms, start: usize) -> String {
+fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms<'_>, start: usize) -> String {
     let name = terms.old;
     if trim_end(line) == trim_end(old) {
         return format!(
@@ -210,9 +218,9 @@ fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms, start: usize) 
     format!(
         "line {number} differs from character {} on\n  in the file:   {}\n  {:<15}{}",
         start + same + 1,
-        around(&line, start + same),
+        around(&line, start + same, terms.cutter),
         format!("in {name}:"),
-        around(&old, same)
+        around(&old, same, terms.cutter)
     )
 }
 
@@ -238,7 +246,10 @@ fn blanks(bytes: &[u8]) -> String {
 }
 
 /// The part of a line around a character, with what is invisible spelled out.
-fn around(line: &str, at: usize) -> String {
+fn around(line: &str, at: usize, cutter: Cutter<'_>) -> String {
+    let place = line.char_indices().nth(at).map_or(line.len(), |(place, _)| place);
+    let (line, place) = cutter.around(line.into(), place);
+    let at = line.get(..place).unwrap_or_default().chars().count();
     let start = at.saturating_sub(MAX_CHARACTERS / 2);
     let part: String = line.chars().skip(start).take(MAX_CHARACTERS).collect();
     let (before, after) = (
@@ -261,9 +272,9 @@ fn spelled_out(text: &str) -> String {
     shown
 }
 
-fn cut(line: &str) -> String {
-    match line.char_indices().nth(MAX_CHARACTERS) {
-        Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default()),
+fn cut(line: &str, cutter: Cutter<'_>) -> String {
+    match cutter.beginning(line, MAX_CHARACTERS) {
+        Some(beginning) => format!("{beginning}…"),
         None => line.to_owned(),
     }
 }
@@ -284,7 +295,12 @@ mod tests {
 
     fn explained(text: &str, old: &str, new: &str) -> String {
         let edit = Edit { old: old.into(), new: new.into(), all: false };
-        plan(text.as_bytes(), &edit).unwrap_err().explain(text.as_bytes(), &edit, "f")
+        plan(text.as_bytes(), &edit).unwrap_err().explain(
+            text.as_bytes(),
+            &edit,
+            "f",
+            Cutter::PLAIN,
+        )
     }
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::cut::Cutter;
+
 /// How many characters of a line are shown.
 const WIDTH: usize = 400;
 /// How many of them stand before the match, where there are enough.
@@ -10,12 +12,12 @@ const BEFORE: usize = 100;
 const LONGEST: usize = 4;
 
 /// The line without its end, cut to [`WIDTH`] characters around the byte `at`; `…` stands for what was cut.
-pub(super) fn excerpt(line: &[u8], at: impl FnOnce(&[u8]) -> usize) -> String {
+pub(super) fn excerpt(line: &[u8], at: impl FnOnce(&[u8]) -> usize, cutter: Cutter<'_>) -> String {
     let line = without_end(line);
     if line.len() <= WIDTH {
         return String::from_utf8_lossy(line).into_owned();
     }
-    around(line, at(line).min(line.len()))
+    around(line, at(line).min(line.len()), cutter)
 }
 
 fn without_end(line: &[u8]) -> &[u8] {
@@ -23,11 +25,15 @@ fn without_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-fn around(line: &[u8], at: usize) -> String {
-    // A few bytes too many, decoded, then cut by characters: a line can have a hundred million of them.
-    let from = boundary(line, at.saturating_sub(WIDTH * LONGEST));
-    let to = boundary(line, line.len().min(at + WIDTH * LONGEST));
-    let (head, tail) = (decode(line, from..at), decode(line, at..to));
+fn around(line: &[u8], at: usize, cutter: Cutter<'_>) -> String {
+    // Some bytes too many, decoded, then cut by characters: a line can have a hundred million of them.
+    const REACH: usize = WIDTH * LONGEST + Cutter::AROUND;
+    let from = boundary(line, at.saturating_sub(REACH));
+    let to = boundary(line, line.len().min(at + REACH));
+    let head = decode(line, from..at);
+    let place = head.len();
+    let (text, place) = cutter.around(head + decode(line, at..to), place);
+    let (head, tail) = text.split_at(place);
     let (before, after) = (head.chars().count(), tail.chars().count());
     let tail_width = after.min(WIDTH - before.min(BEFORE));
     let head_width = before.min(WIDTH - tail_width);
@@ -61,7 +67,7 @@ mod tests {
     use super::*;
 
     fn check(line: &str, at: usize, expected: &str) {
-        assert_eq!(excerpt(line.as_bytes(), |_| at), expected);
+        assert_eq!(excerpt(line.as_bytes(), |_| at, Cutter::PLAIN), expected);
     }
 
     #[test]
@@ -78,7 +84,7 @@ mod tests {
             check(line, 0, expected);
         }
         check(&"ä".repeat(400), 0, &"ä".repeat(400));
-        assert_eq!(excerpt(b"caf\xe9\n", |_| 0), "caf\u{fffd}");
+        assert_eq!(excerpt(b"caf\xe9\n", |_| 0, Cutter::PLAIN), "caf\u{fffd}");
     }
 
     #[test]
@@ -109,7 +115,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_too_long_and_never_torn(text in "[aä€𝄞]{0,900}", at in 0usize..4_000) {
-            let shown = excerpt(text.as_bytes(), |_| at);
+            let shown = excerpt(text.as_bytes(), |_| at, Cutter::PLAIN);
             prop_assert!(shown.chars().count() <= WIDTH + 2);
             let at_boundary = text.is_char_boundary(at.min(text.len()));
             prop_assert!(!at_boundary || !shown.contains(char::REPLACEMENT_CHARACTER));
@@ -117,7 +123,7 @@ mod tests {
 
         #[test]
         fn any_bytes_will_do(line in proptest::collection::vec(any::<u8>(), 0..3000), at in 0usize..3100) {
-            prop_assert!(excerpt(&line, |_| at).chars().count() <= WIDTH + 2);
+            prop_assert!(excerpt(&line, |_| at, Cutter::PLAIN).chars().count() <= WIDTH + 2);
         }
     }
 }

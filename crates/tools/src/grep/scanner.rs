@@ -15,6 +15,7 @@ use super::buffer::{Buffer, Filled};
 use super::excerpt::excerpt;
 use super::found::{Hits, Line};
 use super::query::{Mode, Query};
+use crate::cut::Cutter;
 
 /// A pattern with the means to search one file after another.
 pub(super) struct Scanner<'a> {
@@ -156,7 +157,7 @@ impl Sink for Gathering<'_> {
         for (number, line) in (first..).zip(found.lines()) {
             self.hits.matches += 1;
             if self.query.mode == Mode::Content {
-                let text = excerpt(line, |line| self.place(line));
+                let text = excerpt(line, |line| self.place(line), Cutter::of(self.cx));
                 self.push(number, true, text);
             }
             if !self.goes_on() {
@@ -167,7 +168,7 @@ impl Sink for Gathering<'_> {
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> Result<bool, io::Error> {
-        let text = excerpt(context.bytes(), |_| 0);
+        let text = excerpt(context.bytes(), |_| 0, Cutter::of(self.cx));
         self.push(context.line_number().unwrap_or(1), false, text);
         Ok(self.goes_on())
     }

@@ -4,18 +4,18 @@ use std::borrow::Cow;
 
 use super::hunk::{Hunk, text};
 use super::place::{Miss, Place};
+use crate::cut::Cutter;
 use crate::edit::miss::{Terms, numbers, push_nearest};
 use crate::edit::plan::{Edit, Strategy};
 
 /// How many hunks that were found elsewhere are named.
 const MAX_MOVED: usize = 10;
 
-const TERMS: Terms = Terms { old: "the hunk", new_is: "what the hunk makes of it is" };
-
 /// The file in which a hunk was looked for.
 pub(super) struct Whole<'w> {
     pub(super) name: &'w str,
     pub(super) text: &'w [u8],
+    pub(super) cutter: Cutter<'w>,
 }
 
 /// Why a hunk does not apply.
@@ -32,7 +32,9 @@ pub(super) fn failure(
     );
     words.push_str(&reason(miss));
     if *miss == Miss::NotFound {
-        push_nearest(&mut words, whole.text, &as_edit(hunk), TERMS);
+        let terms =
+            Terms { old: "the hunk", new_is: "what the hunk makes of it is", cutter: whole.cutter };
+        push_nearest(&mut words, whole.text, &as_edit(hunk), terms);
     }
     words
 }

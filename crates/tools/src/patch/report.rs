@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use windlass_core::Output;
 
 use super::stage::{Fate, Stage, Staged};
+use crate::cut::Cutter;
 use crate::diff;
 use crate::edit::plan::Strategy;
 use crate::shown;
@@ -13,14 +14,14 @@ use crate::syntax;
 const MAX_DIFF: usize = 24_000;
 
 /// The answer to a call whose patch was applied.
-pub(super) fn report(stage: &Stage) -> Output {
+pub(super) fn report(stage: &Stage, cutter: Cutter<'_>) -> Output {
     let hunks: usize = stage.files.iter().map(|file| file.hunks).sum();
     let strategy = stage.files.iter().map(|file| file.strategy).max().unwrap_or(Strategy::Exact);
     let mut text = String::new();
     let mut files: Vec<Value> = Vec::new();
     let mut left = MAX_DIFF;
     for (at, file) in stage.files.iter().enumerate() {
-        let Some(told) = tell(stage, at, file) else { continue };
+        let Some(told) = tell(stage, at, file, cutter) else { continue };
         shown::push_line(&mut text, &told.headline);
         match left.checked_sub(told.diff.len()) {
             Some(less) => {
@@ -51,7 +52,7 @@ struct Told {
     entry: Value,
 }
 
-fn tell(stage: &Stage, at: usize, file: &Staged) -> Option<Told> {
+fn tell(stage: &Stage, at: usize, file: &Staged, cutter: Cutter<'_>) -> Option<Told> {
     let name = &file.name;
     let (action, old) = match stage.fate(at) {
         Fate::Unchanged => return None,
@@ -61,7 +62,7 @@ fn tell(stage: &Stage, at: usize, file: &Staged) -> Option<Told> {
         Fate::Moved(from) => ("moved", stage.files.get(from)),
     };
     let (before, after) = file.texts(old);
-    let changes = diff::unified(&before, &after);
+    let changes = diff::unified(&before, &after, cutter);
     let error = syntax::new_error(&file.path, &before, &after);
     let lines = format!("+{} -{}", changes.added, changes.removed);
     let mut headline = match old {

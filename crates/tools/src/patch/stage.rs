@@ -11,6 +11,7 @@ use windlass_core::{Attributes, Context, FileKind, Stat, ToolError};
 use super::apply::{Applied, apply};
 use super::explain;
 use super::hunk::{Action, FilePatch, Hunk};
+use crate::cut::Cutter;
 use crate::document::{self, Document};
 use crate::edit::plan::Strategy;
 use crate::shown::Root;
@@ -190,7 +191,7 @@ impl Stage {
             ToolError::failed(format!("cannot patch {name}: it is binary, and a patch is text"))
         })?;
         let Applied { replacements, places } = apply(document.text(), hunks);
-        let whole = explain::Whole { name: &name, text: document.text() };
+        let whole = explain::Whole { name: &name, text: document.text(), cutter: Cutter::of(cx) };
         for (number, (hunk, place)) in (1..).zip(hunks.iter().zip(&places)) {
             if let Err(miss) = place {
                 self.failures.push(explain::failure(&whole, hunk, miss, (number, hunks.len())));

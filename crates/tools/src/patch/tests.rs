@@ -11,6 +11,7 @@ use super::apply::apply;
 use super::hunk::{Action, FilePatch, Hunk};
 use super::parse::parse;
 use super::place::Miss;
+use crate::cut::Cutter;
 use crate::diff;
 use crate::document::Document;
 use crate::edit::plan::Strategy as Found;
@@ -694,7 +695,7 @@ proptest! {
             return Err(TestCaseError::fail("text"));
         };
         prop_assume!(old.encoding() == new.encoding());
-        let changes = diff::unified(&old.to_text(), &new.to_text());
+        let changes = diff::unified(&old.to_text(), &new.to_text(), Cutter::PLAIN);
         prop_assume!(!changes.text.is_empty() && !changes.text.contains('␍'));
         let patch = format!("--- a/f\n+++ b/f\n{}", changes.text);
         let parsed = parse(&patch);

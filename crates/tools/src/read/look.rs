@@ -14,6 +14,7 @@ use super::lines::{BLOCK, Blocks, LineIndex, LineReader, LinesError};
 use super::media::{self, Image, Media};
 use super::page::{self, Ask, Page};
 use super::{notebook, pdf};
+use crate::cut::Cutter;
 use crate::encoding::{HEAD, TextEncoding};
 use crate::shown;
 
@@ -145,7 +146,7 @@ fn show_lines<R: Read + Seek>(
     let cancelled = || cx.is_cancelled();
     let (line_feed, mark) = (encoding.line_feed(), encoding.mark().len());
     let mut reader = LineReader::new(blocks, index, line_feed, mark, &cancelled);
-    page::show(&mut reader, encoding, ask).map_err(|error| match error {
+    page::show(&mut reader, encoding, ask, Cutter::of(cx)).map_err(|error| match error {
         LinesError::Io(error) => cannot_read(error),
         LinesError::Cancelled => ToolError::cancelled("stopped while reading"),
     })

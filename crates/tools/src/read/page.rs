@@ -9,6 +9,7 @@ use std::io::{Read, Seek};
 use std::ops::Range;
 
 use super::lines::{LineReader, LinesError};
+use crate::cut::Cutter;
 use crate::encoding::TextEncoding;
 
 /// Longer lines are cut after so many characters.
@@ -77,6 +78,7 @@ pub(crate) fn show<R: Read + Seek>(
     reader: &mut LineReader<'_, R>,
     encoding: TextEncoding,
     ask: &Ask,
+    cutter: Cutter<'_>,
 ) -> Result<Page, LinesError> {
     let raw = collect(reader, encoding, ask)?;
     // A large file can look like UTF-8 for long before it turns out not to be.
@@ -84,7 +86,7 @@ pub(crate) fn show<R: Read + Seek>(
         if encoding == TextEncoding::UTF_8 { TextEncoding::of_lines(&raw.bytes) } else { encoding };
     let ahead = ask.file_bytes.saturating_sub(reader.offset());
     let total = reader.count_rest(if ahead > COUNT_AHEAD { 0 } else { COUNT_AHEAD })?;
-    let mut page = raw.render(encoding, ask);
+    let mut page = raw.render(encoding, ask, cutter);
     page.total = total;
     let guess = estimate(reader.line(), reader.offset(), ask.file_bytes);
     let closing = page.closing(raw.first, ask, guess);
@@ -148,7 +150,7 @@ fn estimate(lines: u64, bytes: u64, all: u64) -> u64 {
 }
 
 impl Raw {
-    fn render(&self, encoding: TextEncoding, ask: &Ask) -> Page {
+    fn render(&self, encoding: TextEncoding, ask: &Ask, cutter: Cutter<'_>) -> Page {
         let mut page = Page {
             text: String::with_capacity(
                 (self.bytes.len() + self.lines.len() * 8).min(ask.max_bytes),
@@ -166,7 +168,7 @@ impl Raw {
             start = line.end;
             let before = page.text.len();
             let endings = page.endings;
-            page.push(bytes, line, ask.numbers);
+            page.push(bytes, line, ask.numbers, cutter);
             // The first line is shown whatever its size: a page without lines would lead nowhere.
             if page.text.len() > room && before > 0 {
                 page.text.truncate(before);
@@ -182,13 +184,13 @@ impl Raw {
 }
 
 impl Page {
-    fn push(&mut self, bytes: &[u8], line: &RawLine, numbers: bool) {
+    fn push(&mut self, bytes: &[u8], line: &RawLine, numbers: bool, cutter: Cutter<'_>) {
         if numbers {
             self.write(format_args!("{}\t", self.lines.end + 1));
         }
         let text = self.encoding.decode(bytes);
         let whole = bytes.len() as u64 == line.len;
-        let (text, cut) = self.without_end(text, line.closed, whole);
+        let (text, cut) = self.without_end(text, line.closed, whole, cutter);
         self.text.push_str(&text);
         if cut {
             self.cut.push(self.lines.end);
@@ -203,6 +205,7 @@ impl Page {
         mut text: Cow<'t, str>,
         closed: bool,
         whole: bool,
+        cutter: Cutter<'_>,
     ) -> (Cow<'t, str>, bool) {
         self.endings.line_feeds += u64::from(closed);
         self.endings.open = !closed;
@@ -219,8 +222,8 @@ impl Page {
         if text.len() <= MAX_CHARACTERS {
             return (text, !whole);
         }
-        match text.char_indices().nth(MAX_CHARACTERS) {
-            Some((end, _)) => (text.get(..end).unwrap_or_default().to_owned().into(), true),
+        match cutter.beginning(&text, MAX_CHARACTERS) {
+            Some(beginning) => (beginning.into(), true),
             None => (text, !whole),
         }
     }

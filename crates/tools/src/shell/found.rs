@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use windlass_core::{OnlyReads, PathPattern, Risk};
+use windlass_core::{OnlyReads, PathPattern, Risk, Search};
 
 use super::syntax::Word;
 
@@ -15,6 +15,8 @@ pub(super) struct Found {
     /// Programs whose work it does.
     pub(super) acts_as: Vec<&'static str>,
     pub(super) touches: Vec<(Touch, PathPattern)>,
+    /// Where it finds out only while it runs what it reads.
+    pub(super) searches: Vec<Search>,
     /// What it runs itself.
     pub(super) runs: Vec<Run>,
     /// What makes the whole line hard to understand.
@@ -57,10 +59,24 @@ impl Found {
 
     pub(super) fn read(&mut self, word: &Word) {
         self.touch_word(Touch::Read, word, PathPattern::file);
+        self.searches.extend(word.search());
     }
 
     pub(super) fn read_tree(&mut self, word: &Word) {
         self.touch_word(Touch::Read, word, PathPattern::tree);
+        self.searches.extend(word.search());
+    }
+
+    /// Reads whatever there is below.
+    pub(super) fn search(&mut self, word: &Word) {
+        self.touch_word(Touch::Read, word, PathPattern::tree);
+        let place = word.search().map(|search| search.place.path);
+        self.searches.push(Search::tree(place.unwrap_or_else(|| word.text.clone().into())));
+    }
+
+    /// The same of the directory that it is in.
+    pub(super) fn search_here(&mut self) {
+        self.searches.push(Search::tree("."));
     }
 
     pub(super) fn write(&mut self, word: &Word) {

@@ -10,7 +10,7 @@ mod places;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    CommandLine, OnlyReads, PathPattern, SimpleCommand, normalize, program_name, quote,
+    CommandLine, OnlyReads, PathPattern, Search, SimpleCommand, normalize, program_name, quote,
 };
 
 use self::places::{After, Places, union};
@@ -48,15 +48,16 @@ pub(super) fn understand(text: &str, place: Place<'_>) -> Understood {
         workspace: place.workspace,
         commands: Vec::new(),
         redirected: Vec::new(),
+        searches: Vec::new(),
         touches: Vec::new(),
         unclear: None,
         depth: 0,
         in_loop: false,
     };
     meaning.script(text, vec![place.directory.to_owned()]);
-    let Meaning { commands, redirected, touches, unclear, .. } = meaning;
+    let Meaning { commands, redirected, searches, touches, unclear, .. } = meaning;
     Understood {
-        line: CommandLine { text: text.to_owned(), commands, unclear, redirected },
+        line: CommandLine { text: text.to_owned(), commands, unclear, redirected, searches },
         touches,
     }
 }
@@ -65,6 +66,7 @@ struct Meaning<'w> {
     workspace: &'w Path,
     commands: Vec<SimpleCommand>,
     redirected: Vec<PathPattern>,
+    searches: Vec<Search>,
     touches: Vec<(Touch, PathPattern)>,
     unclear: Option<String>,
     depth: usize,
@@ -180,6 +182,16 @@ impl Meaning<'_> {
                 self.touches.push((Touch::Write, path));
             } else {
                 self.touches.push((Touch::Read, path));
+            }
+        }
+    }
+
+    fn search(&mut self, searches: &[Search], place: &Path) {
+        for search in searches {
+            let path = join(place, &search.place.path);
+            let search = Search { place: PathPattern::tree(path), depth: search.depth };
+            if !self.searches.contains(&search) {
+                self.searches.push(search);
             }
         }
     }
@@ -359,6 +371,12 @@ impl Meaning<'_> {
         let literal = words.iter().take_while(|word| !word.is_open);
         let mut command = SimpleCommand::new(literal.map(|word| word.text.as_str()));
         command.only_reads = if found.risks.is_empty() { found.only_reads } else { OnlyReads::No };
+        // What does more was allowed by somebody, and reads what it was made for.
+        if command.only_reads != OnlyReads::No {
+            for place in places {
+                self.search(&found.searches, place);
+            }
+        }
         command.risks = found.risks;
         command.acts_as = found.acts_as.into_iter().map(Into::into).collect();
         for (touch, pattern) in found.touches {

@@ -1,5 +1,7 @@
 //! What a text for the shell is made of, as far as it is read here.
 
+use windlass_core::Search;
+
 /// A word after the quotes are taken away.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Word {
@@ -21,6 +23,19 @@ impl Word {
     /// Whether it is this word, unquoted: what the shell would take for one of its own.
     pub(super) fn is_bare(&self, text: &str) -> bool {
         !self.is_quoted && !self.is_open && self.text == text
+    }
+
+    /// Where the shell looks for names, if it is a pattern: below its literal part, as deep as it has parts.
+    pub(super) fn search(&self) -> Option<Search> {
+        let literal = self.text.get(..self.pattern?)?;
+        let place = literal.get(..=literal.rfind('/').unwrap_or(0)).filter(|it| it.ends_with('/'));
+        let place = place.unwrap_or_default();
+        let rest = self.text.get(place.len()..)?;
+        let parts = || rest.split('/').filter(|part| !part.is_empty());
+        // Behind a pattern it may lead out of wherever the pattern led to.
+        let up = parts().filter(|part| *part == "..").count();
+        let place = if place.is_empty() { "./" } else { place };
+        Some(Search::names(format!("{place}{}", "../".repeat(up)), parts().count()))
     }
 
     /// Whether it could become something that begins with a dash.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use windlass_core::Search;
+
 use super::*;
 
 fn understood(text: &str) -> Arc<Understood> {
@@ -145,6 +147,57 @@ fn which_files_are_touched() {
         ("wc </etc/x", "exec wc </etc/x, read /etc/x"),
     ] {
         assert_eq!(understood(text).effects().to_string(), touched);
+    }
+}
+
+#[test]
+fn which_places_are_looked_through() {
+    for (text, places) in [
+        ("cat a b", ""),
+        ("ls", ""),
+        ("ls -la src", ""),
+        ("git log -p", ""),
+        ("echo *", ""),
+        ("cat *", "/w/./ 1"),
+        ("cat 'a*'", ""),
+        ("cat src/*.rs", "/w/src/ 1"),
+        ("cat src/*/x", "/w/src/ 2"),
+        ("cat a/*/../*/x", "/w/a/../ 4"),
+        ("cat /etc/*.conf", "/etc/ 1"),
+        ("cd s && cat *", "/w/s/./ 1"),
+        ("cd s; cat *", "/w/s/./ 1|/w/./ 1"),
+        ("ls p*", "/w/./ 1"),
+        ("ls -R", "/w/."),
+        ("ls -R src", "/w/src"),
+        ("grep x f", ""),
+        ("grep -rn x", "/w/."),
+        ("grep -R x src lib", "/w/src|/w/lib"),
+        ("grep -d recurse x src", "/w/src"),
+        ("grep -r x src/*", "/w/src/"),
+        ("rg x", "/w/."),
+        ("rg x src", "/w/src"),
+        ("find -name x", "/w/."),
+        ("find src lib -name x", "/w/src|/w/lib"),
+        ("fd x", "/w/."),
+        ("du -sh", "/w/."),
+        ("git grep x", "/w/."),
+        ("git -C sub grep x", "/w/sub"),
+        ("git ls-files -z | xargs -0 cat", "/w/."),
+        ("sed -n 1p s/*", "/w/s/ 1"),
+        ("awk '{print $1}' ./*", "/w/./ 1"),
+        ("diff -r a b", "/w/a|/w/b"),
+        // Who does more was allowed to.
+        ("cp -r . /x", ""),
+        ("find . -delete", ""),
+        ("make; grep -r x src", "/w/src"),
+    ] {
+        let line = &understood(text).line;
+        let spelled = |search: &Search| {
+            let depth = search.depth.map(|depth| format!(" {depth}")).unwrap_or_default();
+            format!("{}{depth}", search.place.path.display())
+        };
+        let found: Vec<String> = line.searches.iter().map(spelled).collect();
+        assert_eq!(found.join("|"), places, "{text}: {line:?}");
     }
 }
 

@@ -7,7 +7,8 @@ mod pinned;
 
 use serde_json::{Value, json};
 use windlass::{
-    Author, Builder, Event, HookDefinition, HookFile, HookShape, Mode, Outcome, Secrets, ToolCall,
+    Author, Builder, Confinement, Event, HookDefinition, HookFile, HookShape, Level, Mode, Outcome,
+    ProcessSettings, Secrets, ToolCall,
 };
 
 use crate::support::{Place, text};
@@ -288,4 +289,26 @@ async fn hooks_bind_every_call_of_a_turn_and_of_sub_sessions() {
     let call = ToolCall::new("read", read("a.txt"));
     let result = place.windlass.call(&std::sync::Arc::new(child), call).await;
     assert_eq!(result.outcome, Outcome::Denied);
+}
+
+/// The question about what a command did on its stage is one like every other.
+#[tokio::test]
+async fn a_question_about_staged_changes_passes_the_hooks() {
+    let confinement = Confinement { level: Level::Staged, ..Confinement::default() };
+    for (command, outcome, said, is_there) in [
+        (r#"echo '{"decision": "allow", "context": "as agreed"}'"#, Outcome::Ok, "as agreed", true),
+        ("echo not that file >&2; exit 2", Outcome::Denied, "says no: not that file", false),
+        // Then a person is asked, and nobody is there.
+        ("exit 0", Outcome::Denied, "nobody is there to ask", false),
+        // Its stage is told, with what was done there.
+        ("grep -q '\"rule\": *\"sandbox staged\"' && exit 2", Outcome::Denied, "says no", false),
+    ] {
+        let settings = ProcessSettings { confinement: confinement.clone(), ..Default::default() };
+        let hooks = own("permission_request", command);
+        let place = place_with(hooks, |builder| builder.processes(settings));
+        let result = place.call("bash", json!({"command": "echo new > made.txt"})).await;
+        assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
+        assert!(text(&result).contains(said), "{command}: {}", text(&result));
+        assert_eq!(place.path("made.txt").exists(), is_there, "{command}");
+    }
 }

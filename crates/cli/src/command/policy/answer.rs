@@ -7,7 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow, bail};
 use windlass::{Approval, ApprovalBook as _, ApprovalFile, Settled, Windlass};
-use windlass_core::{Answer, ApprovalId, Decision, Outcome, Scope, Session, ToolCall, quote};
+use windlass_core::{
+    Answer, ApprovalId, Decision, Outcome, Overrides, Scope, Session, ToolCall, quote,
+};
 
 use super::{approvals, decide};
 use crate::command::{block_on, call, until_interrupted};
@@ -20,7 +22,8 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
     let question = open_question(global, &book, id)?;
     let terms = Terms::of(global, question.workspace.clone())?;
     block_on(async {
-        let setup = Setup::on(global, Journal::Brief, terms, Some(question.session.clone()))?;
+        let who = (question.session.clone(), question.asker.clone());
+        let setup = Setup::on(global, Journal::Brief, terms, Some(who))?;
         let Setup { windlass, session } = &setup;
         if !windlass.answer(&question.id, answer.clone()) {
             bail!("`{id}` was answered or taken back just now by somebody else");
@@ -68,7 +71,8 @@ async fn runs_unasked(
     question: &Approval,
     input: serde_json::Value,
 ) -> bool {
-    let call = ToolCall::new(question.tool.clone(), input);
+    let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
+    let call = ToolCall::new(question.tool.clone(), input).with_overrides(overrides);
     matches!(decide(windlass, session, call).await, Ok(decided) if decided.decision == Decision::Allow)
 }
 

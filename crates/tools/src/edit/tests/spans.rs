@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::super::plan::{Edit, Strategy};
 use super::super::{apply, plan_in};
+use crate::cut::Cutter;
 use crate::document::{Document, Replacement, SpliceError};
 use crate::encoding::HEAD;
 
@@ -345,7 +346,7 @@ impl Case {
         let one_by_one = plan_in(&document_after, &second)
             .ok()
             .and_then(|plan| document_after.splice(&plan.replacements).ok());
-        let together = apply(document, &[self.edit.clone(), second], "f").ok();
+        let together = apply(document, &[self.edit.clone(), second], "f", Cutter::PLAIN).ok();
         assert_eq!(together.map(|(after, _)| after.bytes().to_vec()), one_by_one, "{self:?}");
     }
 }

@@ -94,9 +94,12 @@ pub(super) fn find(words: &[Word], found: &mut Found) {
             found.risk(at, "could become an option");
         }
         if !matches!(word.text.as_str(), "-H" | "-L" | "-P") {
-            found.read_tree(word);
+            found.search(word);
         }
         at += 1;
+    }
+    if found.searches.is_empty() {
+        found.search_here();
     }
     while let Some(word) = words.get(at) {
         let text = word.text.as_str();
@@ -161,6 +164,9 @@ pub(super) fn fd(words: &[Word], found: &mut Found) {
     found.reads(OnlyReads::Always);
     let sorted = options::sort(&[FD], words, 1, found);
     for word in sorted.operands.iter().skip(1).filter_map(|at| words.get(*at)) {
-        found.read_tree(word);
+        found.search(word);
+    }
+    if sorted.operands.len() < 2 {
+        found.search_here();
     }
 }

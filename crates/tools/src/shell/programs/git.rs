@@ -6,7 +6,7 @@
 
 mod looks;
 
-use windlass_core::{OnlyReads, PathPattern};
+use windlass_core::{OnlyReads, PathPattern, Search};
 
 use self::looks::{LOOKS, Look, Operands};
 use super::options::{self, Sorted};
@@ -159,6 +159,10 @@ fn looks(look: &Look, words: &[Word], at: usize, place: &str, found: &mut Found)
         }
     };
     note_files(words, &sorted, place, found);
+    if matches!(look.name, "grep" | "ls-files") {
+        let place = if place.is_empty() { "." } else { place };
+        found.searches.push(Search::tree(place));
+    }
     is_known && fits
 }
 

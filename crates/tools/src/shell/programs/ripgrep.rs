@@ -21,9 +21,11 @@ pub(super) fn rg(words: &[Word], found: &mut Found) {
     found.reads(OnlyReads::Always);
     let sorted = options::sort(&[OPTIONS], words, 1, found);
     let has_pattern = sorted.has(&["regexp", "file", "files", "type-list", "version", "help"]);
-    for at in sorted.operands.iter().skip(usize::from(!has_pattern)) {
-        if let Some(word) = words.get(*at).filter(|word| word.text != "-") {
-            found.read_tree(word);
-        }
+    let places = sorted.operands.get(usize::from(!has_pattern)..).unwrap_or_default();
+    for word in places.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
+        found.search(word);
+    }
+    if places.is_empty() {
+        found.search_here();
     }
 }

@@ -24,6 +24,8 @@ enum Operands {
     Files,
     /// Directories with all that is in them, or files; the present one if there are none.
     Trees,
+    /// The same, but only with `-r` or `-R` more than the names in them.
+    Listed,
     /// A pattern, then files or, with `-r`, trees.
     Pattern,
     /// A program, then files.
@@ -47,7 +49,7 @@ const READERS: &[Reader] = &[
     },
     Reader {
         names: "wc",
-        options: "c,bytes m,chars l,lines L,max-line-length w,words total= files0-from=<",
+        options: "c,bytes m,chars l,lines L,max-line-length w,words total= files0-from=!",
         operands: Operands::Files,
     },
     Reader {
@@ -99,7 +101,7 @@ const READERS: &[Reader] = &[
         names: "sort",
         options: "b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort h,human-numeric-sort i,ignore-nonprinting \
             M,month-sort n,numeric-sort r,reverse R,random-sort V,version-sort sort= c,check? C m,merge k,key= s,stable \
-            S,buffer-size= t,field-separator= u,unique z,zero-terminated parallel= batch-size= debug files0-from=< random-source=< \
+            S,buffer-size= t,field-separator= u,unique z,zero-terminated parallel= batch-size= debug files0-from=! random-source=< \
             o,output=> T,temporary-directory=! compress-program=!",
         operands: Operands::Files,
     },
@@ -124,7 +126,7 @@ const READERS: &[Reader] = &[
             g group-directories-first G,no-group h,human-readable si H dereference-command-line hide= hyperlink? i,inode I,ignore= k l L,dereference m \
             n,numeric-uid-gid N,literal o p indicator-style= q,hide-control-chars Q,quote-name quoting-style= r,reverse R,recursive s,size S sort= \
             t time= time-style= T= u U v w= x X Z,context zero",
-        operands: Operands::Trees,
+        operands: Operands::Listed,
     },
     Reader {
         names: "tree",
@@ -135,7 +137,7 @@ const READERS: &[Reader] = &[
     Reader {
         names: "du",
         options: "0,null a,all apparent-size B,block-size= b,bytes c,total D,dereference-args d,max-depth= h,human-readable inodes k L,dereference l,count-links m \
-            P,no-dereference S,separate-dirs si s,summarize t,threshold= time? time-style= X,exclude-from=< exclude= x,one-file-system files0-from=<",
+            P,no-dereference S,separate-dirs si s,summarize t,threshold= time? time-style= X,exclude-from=< exclude= x,one-file-system files0-from=!",
         operands: Operands::Trees,
     },
     Reader {
@@ -246,8 +248,10 @@ impl Reader {
         match self.operands {
             Operands::Words => {}
             Operands::Files => operands.iter().for_each(|word| found.read(word)),
-            Operands::Trees => operands.iter().for_each(|word| found.read_tree(word)),
-            Operands::Pattern => self.look_with_pattern(words, &sorted, found),
+            Operands::Trees => look_through(&operands, found),
+            Operands::Listed if sorted.has(&["R", "recursive"]) => look_through(&operands, found),
+            Operands::Listed => operands.iter().for_each(|word| found.read_tree(word)),
+            Operands::Pattern => look_with_pattern(words, &sorted, found),
             Operands::Program => operands.iter().skip(1).for_each(|word| found.read(word)),
             Operands::InAndOut => in_and_out(words, &sorted, found),
             Operands::None => {
@@ -257,14 +261,27 @@ impl Reader {
             }
         }
     }
+}
 
-    fn look_with_pattern(&self, words: &[Word], sorted: &Sorted, found: &mut Found) {
-        let skip = usize::from(!sorted.has(&["e", "regexp", "f", "file"]));
-        let is_recursive = sorted.has(&["r", "R", "recursive"]) || self.names == "rg";
-        for at in sorted.operands.iter().skip(skip) {
-            let Some(word) = words.get(*at).filter(|word| word.text != "-") else { continue };
-            if is_recursive { found.read_tree(word) } else { found.read(word) }
-        }
+fn look_with_pattern(words: &[Word], sorted: &Sorted, found: &mut Found) {
+    let skip = usize::from(!sorted.has(&["e", "regexp", "f", "file"]));
+    // `-d recurse` is the same as `-r`.
+    let is_recursive = sorted.has(&["r", "R", "recursive", "d", "directories"]);
+    let places = sorted.operands.get(skip..).unwrap_or_default();
+    for word in places.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
+        if is_recursive { found.search(word) } else { found.read(word) }
+    }
+    if is_recursive && places.is_empty() {
+        found.search_here();
+    }
+}
+
+fn look_through(places: &[&Word], found: &mut Found) {
+    for word in places {
+        found.search(word);
+    }
+    if places.is_empty() {
+        found.search_here();
     }
 }
 
