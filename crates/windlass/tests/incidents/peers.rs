@@ -107,7 +107,7 @@ async fn proxy_says(place: &Place, said: &[String]) -> Vec<String> {
     let one = |bytes: &String| {
         format!(
             "exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{bytes}' >&3; \
-             timeout 10 head -c 12 <&3 | od -An -c | tr -d ' \\n'; echo\n"
+             timeout 3 head -c 12 <&3 | od -An -c | tr -d ' \\n'; echo\n"
         )
     };
     let command: String = said.iter().map(one).collect();
