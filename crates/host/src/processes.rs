@@ -21,6 +21,7 @@ use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
 
 use windlass_core::{
@@ -94,7 +95,12 @@ pub struct LocalProcesses {
     temporary: OnceLock<PathBuf>,
     /// What others left behind is looked for once.
     swept: Once,
+    /// Whether there was next to nothing in the workspace the last time that it was looked through.
+    is_small: AtomicBool,
 }
+
+/// Of so many files and directories one knows at once what became of them.
+const FEW: usize = 64;
 
 impl LocalProcesses {
     /// For a workspace: absolute, with no link in it.
@@ -104,6 +110,7 @@ impl LocalProcesses {
             settings: settings.settled(workspace),
             temporary: OnceLock::new(),
             swept: Once::new(),
+            is_small: AtomicBool::new(false),
         }
     }
 
@@ -162,6 +169,8 @@ impl LocalProcesses {
         };
         let before =
             (access == Access::Direct).then(|| Scan::of(&self.workspace, &passed)).transpose()?;
+        let is_small = before.as_ref().is_some_and(|before| before.len() <= FEW);
+        self.is_small.store(is_small, Ordering::Relaxed);
         let mut channels = Channels::open(request)?;
         let view = has_view
             .then(|| self.view(access, stage.as_ref(), &passed, &request.hidden))
@@ -273,6 +282,14 @@ impl Processes for LocalProcesses {
             Ok(running) => Ok(Box::new(running)),
             Err(refusal) => Err(self.explain(request, refusal)),
         }
+    }
+
+    /// Where nothing is confined, nothing is copied and little is looked at before.
+    fn starts_at_once(&self, request: &ProcessRequest) -> bool {
+        self.access(request) == Access::Direct
+            && self.settings.confinement.level == Level::Off
+            && self.is_small.load(Ordering::Relaxed)
+            && windlass_sandbox::is_memory_hidden()
     }
 
     fn scratch(&self) -> io::Result<File> {

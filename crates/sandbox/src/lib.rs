@@ -28,7 +28,7 @@ mod warden;
 
 pub use error::{LaunchError, Step};
 pub use launch::{Fence, LISTENER_PORT, Launch, Limits, Network, Protected, Stage, View};
-pub use process::{Confined, Ending, hide_memory, launch};
+pub use process::{Confined, Ending, hide_memory, is_memory_hidden, launch};
 
 /// Which version of Landlock the kernel speaks; 0 if none.
 pub fn landlock_version() -> u32 {

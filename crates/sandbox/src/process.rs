@@ -133,6 +133,17 @@ pub fn hide_memory() -> io::Result<()> {
     sys::prctl(libc::PR_SET_DUMPABLE, 0).map_err(io::Error::from_raw_os_error)
 }
 
+/// Whether that was done.
+///
+/// ```
+/// windlass_sandbox::hide_memory()?;
+/// assert!(windlass_sandbox::is_memory_hidden());
+/// # Ok::<(), std::io::Error>(())
+/// ```
+pub fn is_memory_hidden() -> bool {
+    sys::is_hidden()
+}
+
 /// Keeps messages apart, and says when the other side is gone.
 fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut both = [-1; 2];

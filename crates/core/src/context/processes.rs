@@ -127,35 +127,14 @@ impl ProcessDoor<'_> {
         // What a program looks at is not known, so its answer is good for this once.
         self.cx.0.observed.lock().0 = None;
         let typed = typed(&mut request);
-        let cx = self.cx.clone();
-        let job = self
-            .cx
-            .blocking(move |cx| {
-                let processes = cx.machine_processes()?;
-                let process = processes.start(&request)?;
-                let host = cx.0.host.clone();
-                let transcript = Transcript::with_scratch(move || {
-                    host.processes().ok_or(io::ErrorKind::Unsupported)?.scratch()
-                });
-                Ok::<_, ToolError>(Job {
-                    id: JobId::of_call(cx.call()),
-                    call: cx.call().clone(),
-                    command: request.program.to_string(),
-                    terminal: request.terminal,
-                    limit,
-                    started: cx.now(),
-                    began: Instant::now(),
-                    process,
-                    transcript: Lock::new(transcript),
-                    seen: Lock::default(),
-                    printed: Notify::new(),
-                    stopped_by: Lock::default(),
-                    end: watch::Sender::new(None),
-                })
-            })
-            .await??;
+        let is_quick = self.cx.machine_processes()?.starts_at_once(&request);
+        let job = if is_quick {
+            begin(self.cx, &request, limit)?
+        } else {
+            self.cx.blocking(move |cx| begin(cx, &request, limit)).await??
+        };
         let job = Arc::new(job);
-        tokio::spawn(attend(job.clone(), cx, is_waited_for, typed));
+        tokio::spawn(attend(job.clone(), self.cx.clone(), is_waited_for, typed));
         Ok(job)
     }
 
@@ -219,6 +198,34 @@ impl ProcessDoor<'_> {
                 if command.text == text && (is_held || !command.only_reads()))
         })
     }
+}
+
+/// Starts a program. Blocking.
+fn begin(
+    cx: &Context,
+    request: &ProcessRequest,
+    limit: Option<Duration>,
+) -> Result<Job, ToolError> {
+    let process = cx.machine_processes()?.start(request)?;
+    let host = cx.0.host.clone();
+    let transcript = Transcript::with_scratch(move || {
+        host.processes().ok_or(io::ErrorKind::Unsupported)?.scratch()
+    });
+    Ok(Job {
+        id: JobId::of_call(cx.call()),
+        call: cx.call().clone(),
+        command: request.program.to_string(),
+        terminal: request.terminal,
+        limit,
+        started: cx.now(),
+        began: Instant::now(),
+        process,
+        transcript: Lock::new(transcript),
+        seen: Lock::default(),
+        printed: Notify::new(),
+        stopped_by: Lock::default(),
+        end: watch::Sender::new(None),
+    })
 }
 
 /// What is to be typed into a terminal: it stays open, and is not given all at once, since programs throw away what was typed

@@ -39,6 +39,11 @@ pub trait Processes: Send + Sync {
     /// Starts a program. Blocking, for some milliseconds; must be called inside a runtime.
     fn start(&self, request: &ProcessRequest) -> Result<Box<dyn Process>, ToolError>;
 
+    /// Whether that takes no longer than any runtime takes to start a program: then no other thread need be woken up for it.
+    fn starts_at_once(&self, _: &ProcessRequest) -> bool {
+        false
+    }
+
     /// A file without a name, for output that is too long to be held in memory.
     fn scratch(&self) -> io::Result<std::fs::File>;
 }

@@ -12,12 +12,15 @@ use windlass_sandbox::{Confined, Ending};
 
 use super::group::Group;
 use super::stand_ins::StandIns;
-use super::{ladder, waiting};
+use super::{FEW, ladder, waiting};
 use crate::proxy::Proxy;
 use crate::stage::{Scan, Stage, delta};
 
 /// How much is read at once.
 const AT_ONCE: usize = 256 << 10;
+
+/// How often an end that is expected is looked for before we wait for it: some fifty microseconds.
+const MOMENTS: usize = 50;
 
 /// Our side of a program's input and output.
 pub(super) struct Output {
@@ -192,6 +195,13 @@ impl Process for Running {
 
     fn ended(&self) -> BoxFuture<'_, ProcessEnd> {
         Box::pin(async move {
+            // Whoever prints no more is about to end: that is sooner seen than a thread is asleep and awake again.
+            for _ in 0..MOMENTS {
+                if let Some(end) = self.ending() {
+                    return end;
+                }
+                std::thread::yield_now();
+            }
             loop {
                 if let Some(end) = self.ending() {
                     return end;
@@ -281,7 +291,6 @@ impl From<io::Error> for Lost {
 impl Trail {
     /// Whether there is next to nothing to look at. A program could have made much more of it meanwhile; then it takes longer once.
     fn is_short(&self) -> bool {
-        const FEW: usize = 64;
         self.stage.is_none() && self.before.as_ref().is_none_or(|before| before.len() <= FEW)
     }
 
