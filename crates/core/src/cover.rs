@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::policy::Withheld;
 use crate::sync::Lock;
 use crate::{
-    Effect, Effects, Entry, FileError, FileErrorKind, FileKind, Files, Resolved, Search, Visitor,
-    Walk, WalkOptions,
+    Effect, Effects, Entry, FileError, FileErrorKind, FileKind, Files, Resolved, Search, Verdict,
+    Visitor, Walk, WalkOptions,
 };
 
 /// So many files and directories are looked at: about a tenth of a second.
@@ -27,6 +27,22 @@ pub(crate) fn searching(effects: &Effects) -> Option<&Effect> {
     effects.iter().find(|effect| matches!(effect, Effect::Exec(line) if !line.searches.is_empty()))
 }
 
+/// Whether any of the places that a call looks through is there: what is not cannot be read either.
+pub(crate) fn is_needed(files: &dyn Files, verdict: &Verdict) -> bool {
+    let is_there = |search: &Search| {
+        files.resolve(&search.place.path).is_ok_and(|place| files.stat(&place).is_ok())
+    };
+    searches(verdict.effects()).any(is_there)
+}
+
+fn searches(effects: &Effects) -> impl Iterator<Item = &Search> {
+    let lines = effects.iter().filter_map(|effect| match effect {
+        Effect::Exec(line) => Some(&line.searches),
+        _ => None,
+    });
+    lines.flatten()
+}
+
 /// All that is hidden in the places that these effects look through, each once and nothing below another. The error says what
 /// was too much. Blocking.
 pub(crate) fn find(
@@ -35,14 +51,9 @@ pub(crate) fn find(
     withheld: Withheld<'_>,
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<PathBuf>, String> {
-    let searches = effects.iter().filter_map(|effect| match effect {
-        Effect::Exec(line) => Some(&line.searches),
-        _ => None,
-    });
     let mut look = Look { files, withheld, cancelled, seen: AtomicUsize::new(0), walked: vec![] };
     let mut hidden = Vec::new();
-    for Search { place, depth } in searches.flatten() {
-        // What is not there cannot be read either.
+    for Search { place, depth } in searches(effects) {
         if let Ok(root) = files.resolve(&place.path) {
             look.tree(root, depth.unwrap_or(usize::MAX), &mut hidden)?;
         }

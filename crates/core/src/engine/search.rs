@@ -14,7 +14,7 @@ pub(super) async fn weigh(engine: &Shared, call: &Call, verdict: Verdict) -> Ver
 /// The same for one that is only talked about.
 pub(super) async fn foresee(engine: &Shared, call: &Call, verdict: Verdict) -> Verdict {
     let Some(effect) = cover::searching(verdict.effects()).cloned() else { return verdict };
-    if verdict.decision() == Decision::Deny {
+    if verdict.decision() == Decision::Deny || !cover::is_needed(engine.host.files(), &verdict) {
         return verdict;
     }
     let why = match look(engine, call, &verdict).await {
