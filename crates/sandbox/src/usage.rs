@@ -174,7 +174,7 @@ mod tests {
         let own = std::process::id().cast_signed();
         let look = || [resident(own), written(own), own_part(own)].map(|memory| memory.private);
         let before = look();
-        let more = vec![1u8; usize::try_from(MORE).unwrap()];
+        let more = std::hint::black_box(vec![1u8; usize::try_from(MORE).unwrap()]);
         for (before, after) in before.into_iter().zip(look()) {
             // Others give back what they had meanwhile.
             assert!(after >= before + MORE - (8 << 20), "{before} {after}");
