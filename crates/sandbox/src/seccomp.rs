@@ -134,6 +134,9 @@ pub(crate) struct Held {
     pub(crate) among_others: bool,
 }
 
+/// The same on every processor; the C library's names do not have it for all.
+const FCHMODAT2: libc::c_long = 452;
+
 /// The filter.
 pub(crate) fn program(held: Held) -> Vec<sock_filter> {
     let mut program =
@@ -154,7 +157,7 @@ pub(crate) fn program(held: Held) -> Vec<sock_filter> {
         (libc::SYS_chmod, 1),
         (libc::SYS_fchmod, 1),
         (libc::SYS_fchmodat, 2),
-        (libc::SYS_fchmodat2, 2),
+        (FCHMODAT2, 2),
     ] {
         with_bits(&mut program, call, mode, SET_ID);
     }
