@@ -29,6 +29,10 @@ macro_rules! call {
     }};
 }
 
+// Behind the macro, which they use.
+pub(crate) mod landlock;
+pub(crate) mod mount;
+
 /// Tells answers and errors apart.
 fn answer(answer: isize) -> Result<c_long> {
     match c_long::try_from(answer).unwrap_or(c_long::MAX) {
@@ -491,152 +495,6 @@ pub(crate) fn receive(fd: Fd, bytes: &mut [u8]) -> Result<(usize, Option<Fd>)> {
         unsafe { libc::CMSG_DATA(first).cast::<c_int>().read_unaligned() }
     });
     Ok((usize::try_from(read).unwrap_or(0), passed))
-}
-
-pub(crate) mod mount {
-    //! Mounts, by descriptor.
-
-    use super::{CStr, Fd, Result, c_int, c_uint, c_void, fd, size};
-
-    pub(crate) const RDONLY: u64 = 0x01;
-    pub(crate) const NOSUID: u64 = 0x02;
-    pub(crate) const NODEV: u64 = 0x04;
-
-    const EMPTY_PATH: c_uint = 0x1000;
-    const RECURSIVE: c_uint = 0x8000;
-    const OPEN_TREE_CLONE: c_uint = 1;
-
-    #[repr(C)]
-    struct Attributes {
-        set: u64,
-        clear: u64,
-        propagation: u64,
-        userns_fd: u64,
-    }
-
-    /// What is mounted from now on is seen here alone, and what is mounted elsewhere is not seen here.
-    pub(crate) fn detach_all() -> Result {
-        let none: *const c_void = std::ptr::null();
-        let flags = libc::MS_REC | libc::MS_PRIVATE;
-        call!(libc::SYS_mount, none, c"/".as_ptr(), none, flags, none).map(drop)
-    }
-
-    /// A copy of the mounts from a place on, with all that is mounted below it or without.
-    pub(crate) fn copy(at: Fd, path: &CStr) -> Result<Fd> {
-        let flags = OPEN_TREE_CLONE | RECURSIVE | EMPTY_PATH | libc::O_CLOEXEC.cast_unsigned();
-        call!(libc::SYS_open_tree, at, path.as_ptr(), flags).map(fd)
-    }
-
-    /// Sets attributes of a mount and all below it.
-    pub(crate) fn restrict(at: Fd, path: &CStr, set: u64) -> Result {
-        let attributes = Attributes { set, clear: 0, propagation: 0, userns_fd: 0 };
-        let pointer = std::ptr::from_ref(&attributes);
-        let flags = RECURSIVE | EMPTY_PATH;
-        call!(libc::SYS_mount_setattr, at, path.as_ptr(), flags, pointer, size::<Attributes>())
-            .map(drop)
-    }
-
-    /// Puts a mount at a place.
-    pub(crate) fn attach(mount: Fd, at: Fd, path: &CStr) -> Result {
-        const FROM_EMPTY: c_uint = 0x04;
-        const TO_EMPTY: c_uint = 0x40;
-        let flags = FROM_EMPTY | if path.is_empty() { TO_EMPTY } else { 0 };
-        call!(libc::SYS_move_mount, mount, c"".as_ptr(), at, path.as_ptr(), flags).map(drop)
-    }
-
-    /// A new file system with these options; an option without a value is a flag.
-    pub(crate) fn new(kind: &CStr, options: &[(&CStr, Option<&CStr>)]) -> Result<Fd> {
-        let context = call!(libc::SYS_fsopen, kind.as_ptr(), 1).map(fd)?;
-        let made = configure(context, options).and_then(|()| {
-            let attributes = c_uint::try_from(NOSUID).unwrap_or(0);
-            call!(libc::SYS_fsmount, context, 1, attributes).map(fd)
-        });
-        super::close(context);
-        made
-    }
-
-    fn configure(context: Fd, options: &[(&CStr, Option<&CStr>)]) -> Result {
-        const FLAG: c_int = 0;
-        const STRING: c_int = 1;
-        const CREATE: c_int = 6;
-        let none: *const c_void = std::ptr::null();
-        for (key, value) in options {
-            match value {
-                Some(value) => {
-                    call!(libc::SYS_fsconfig, context, STRING, key.as_ptr(), value.as_ptr(), 0)?
-                }
-                None => call!(libc::SYS_fsconfig, context, FLAG, key.as_ptr(), none, 0)?,
-            };
-        }
-        call!(libc::SYS_fsconfig, context, CREATE, none, none, 0).map(drop)
-    }
-}
-
-pub(crate) mod landlock {
-    //! Rights to files, given up for good.
-
-    use super::{CStr, Fd, Result, c_int, c_void, fd, size};
-
-    #[repr(C)]
-    struct Ruleset {
-        fs: u64,
-        net: u64,
-        scoped: u64,
-    }
-
-    #[repr(C, packed)]
-    struct Beneath {
-        allowed: u64,
-        parent: c_int,
-    }
-
-    /// Which version the kernel speaks; 0 if none.
-    pub(crate) fn version() -> u32 {
-        let none: *const c_void = std::ptr::null();
-        let version = call!(libc::SYS_landlock_create_ruleset, none, 0, 1);
-        version.ok().and_then(|version| u32::try_from(version).ok()).unwrap_or(0)
-    }
-
-    pub(crate) fn ruleset(fs: u64, net: u64, scoped: u64) -> Result<Fd> {
-        let ruleset = Ruleset { fs, net, scoped };
-        let pointer = std::ptr::from_ref(&ruleset);
-        call!(libc::SYS_landlock_create_ruleset, pointer, size::<Ruleset>(), 0).map(fd)
-    }
-
-    /// Allows this below a place. That there is nothing is no error.
-    pub(crate) fn allow(ruleset: Fd, path: &CStr, allowed: u64, of_a_file: u64) -> Result {
-        const PATH_BENEATH: c_int = 1;
-        let parent = match super::open(path, libc::O_PATH) {
-            Ok(parent) => parent,
-            // What cannot be reached is not allowed: nothing is lost by that.
-            Err(
-                libc::ENOENT
-                | libc::EACCES
-                | libc::ENOTDIR
-                | libc::ELOOP
-                | libc::ENOTCONN
-                | libc::ESTALE
-                | libc::EIO,
-            ) => return Ok(()),
-            Err(errno) => return Err(errno),
-        };
-        let beneath = Beneath { allowed, parent };
-        let add = |beneath: &Beneath| {
-            let pointer = std::ptr::from_ref(beneath);
-            call!(libc::SYS_landlock_add_rule, ruleset, PATH_BENEATH, pointer, 0).map(drop)
-        };
-        let added = match add(&beneath) {
-            // A file has fewer rights than a directory.
-            Err(libc::EINVAL) => add(&Beneath { allowed: allowed & of_a_file, parent }),
-            other => other,
-        };
-        super::close(parent);
-        added
-    }
-
-    pub(crate) fn restrict_self(ruleset: Fd) -> Result {
-        call!(libc::SYS_landlock_restrict_self, ruleset, 0).map(drop)
-    }
 }
 
 /// Lets a program of the kernel's own machine decide about every system call from now on.

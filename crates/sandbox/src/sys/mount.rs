@@ -1,0 +1,76 @@
+//! Mounts, by descriptor.
+
+use super::{CStr, Fd, Result, c_int, c_uint, c_void, fd, size};
+
+pub(crate) const RDONLY: u64 = 0x01;
+pub(crate) const NOSUID: u64 = 0x02;
+pub(crate) const NODEV: u64 = 0x04;
+
+const EMPTY_PATH: c_uint = 0x1000;
+const RECURSIVE: c_uint = 0x8000;
+const OPEN_TREE_CLONE: c_uint = 1;
+
+#[repr(C)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    userns_fd: u64,
+}
+
+/// What is mounted from now on is seen here alone, and what is mounted elsewhere is not seen here.
+pub(crate) fn detach_all() -> Result {
+    let none: *const c_void = std::ptr::null();
+    let flags = libc::MS_REC | libc::MS_PRIVATE;
+    call!(libc::SYS_mount, none, c"/".as_ptr(), none, flags, none).map(drop)
+}
+
+/// A copy of the mounts from a place on, with all that is mounted below it or without.
+pub(crate) fn copy(at: Fd, path: &CStr) -> Result<Fd> {
+    let flags = OPEN_TREE_CLONE | RECURSIVE | EMPTY_PATH | libc::O_CLOEXEC.cast_unsigned();
+    call!(libc::SYS_open_tree, at, path.as_ptr(), flags).map(fd)
+}
+
+/// Sets attributes of a mount and all below it.
+pub(crate) fn restrict(at: Fd, path: &CStr, set: u64) -> Result {
+    let attributes = Attributes { set, clear: 0, propagation: 0, userns_fd: 0 };
+    let pointer = std::ptr::from_ref(&attributes);
+    let flags = RECURSIVE | EMPTY_PATH;
+    call!(libc::SYS_mount_setattr, at, path.as_ptr(), flags, pointer, size::<Attributes>())
+        .map(drop)
+}
+
+/// Puts a mount at a place.
+pub(crate) fn attach(mount: Fd, at: Fd, path: &CStr) -> Result {
+    const FROM_EMPTY: c_uint = 0x04;
+    const TO_EMPTY: c_uint = 0x40;
+    let flags = FROM_EMPTY | if path.is_empty() { TO_EMPTY } else { 0 };
+    call!(libc::SYS_move_mount, mount, c"".as_ptr(), at, path.as_ptr(), flags).map(drop)
+}
+
+/// A new file system with these options; an option without a value is a flag.
+pub(crate) fn new(kind: &CStr, options: &[(&CStr, Option<&CStr>)]) -> Result<Fd> {
+    let context = call!(libc::SYS_fsopen, kind.as_ptr(), 1).map(fd)?;
+    let made = configure(context, options).and_then(|()| {
+        let attributes = c_uint::try_from(NOSUID).unwrap_or(0);
+        call!(libc::SYS_fsmount, context, 1, attributes).map(fd)
+    });
+    super::close(context);
+    made
+}
+
+fn configure(context: Fd, options: &[(&CStr, Option<&CStr>)]) -> Result {
+    const FLAG: c_int = 0;
+    const STRING: c_int = 1;
+    const CREATE: c_int = 6;
+    let none: *const c_void = std::ptr::null();
+    for (key, value) in options {
+        match value {
+            Some(value) => {
+                call!(libc::SYS_fsconfig, context, STRING, key.as_ptr(), value.as_ptr(), 0)?
+            }
+            None => call!(libc::SYS_fsconfig, context, FLAG, key.as_ptr(), none, 0)?,
+        };
+    }
+    call!(libc::SYS_fsconfig, context, CREATE, none, none, 0).map(drop)
+}
