@@ -323,16 +323,10 @@ fn limits(global: &Global) -> Result<String> {
     let scratch = Scratch::new()?;
     let confinement = confined(global)?;
     let processes = ProcessSettings { confinement, memory: MOST, ..ProcessSettings::default() };
-    let windlass = Windlass::builder(scratch.0.join("work"))
-        .mode(Mode::Yolo)
-        .state(scratch.0.join("state"))
-        .processes(processes)
-        .build()?;
-    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
     // What has no line that ends is kept whole.
-    let input = json!({"command": "head -c 1G /dev/zero | tail -n 1 | wc -c", "timeout": 20});
-    let result = block_on(windlass.call(&session, ToolCall::new("bash", input)))?;
-    let text = result.output.to_text();
+    let greedy = "echo BEGIN; head -c 1G /dev/zero | tail -n 1 | wc -c";
+    let text = attack::told(&scratch, processes, greedy)?;
+    ensure!(text.contains("BEGIN"), "{text}");
     ensure!(!text.contains("1073741824"), "a command used a gigabyte where 64 MiB are allowed");
     Ok(match windlass::control_group() {
         Some(place) => format!("counted by the kernel, in {}", place.display()),

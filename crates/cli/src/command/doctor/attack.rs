@@ -155,17 +155,22 @@ pub(super) fn run(confinement: &Confinement, scratch: &Scratch, script: &str) ->
         hidden: vec![scratch.0.join("secret")],
         ..ProcessSettings::default()
     };
+    std::fs::write(scratch.0.join("work/attack.sh"), format!("{script}\necho {END}\n"))?;
+    let text = told(scratch, processes, "bash attack.sh")?;
+    // What was not tried says nothing.
+    ensure!(text.contains(END), "{text}");
+    Ok(text)
+}
+
+/// What a call of bash in a workspace of its own says.
+pub(super) fn told(scratch: &Scratch, processes: ProcessSettings, command: &str) -> Result<String> {
     let windlass = Windlass::builder(scratch.0.join("work"))
         .mode(Mode::Yolo)
-        .state(&state)
+        .state(scratch.0.join("state"))
         .processes(processes)
         .build()?;
     let session = Arc::new(Session::new(windlass.new_session_id()));
-    std::fs::write(scratch.0.join("work/attack.sh"), format!("{script}\necho {END}\n"))?;
-    let input = json!({"command": "bash attack.sh", "timeout": 20});
+    let input = json!({"command": command, "timeout": 20});
     let result = block_on(windlass.call(&session, ToolCall::new("bash", input)))?;
-    // What was not tried says nothing.
-    let text = result.output.to_text();
-    ensure!(text.contains(END), "{text}");
-    Ok(text)
+    Ok(result.output.to_text())
 }
