@@ -47,14 +47,16 @@ impl Lookup {
     /// The better one that works here. What works once goes on working.
     pub(crate) fn available() -> Self {
         static WORKS: AtomicBool = AtomicBool::new(false);
-        let works = || {
-            let here = (rustix::fs::CWD, Path::new("."));
-            let opened = open_at_once(here.0, here.1, NAME_ONLY, ResolveFlags::empty());
-            let works = opened.is_ok_and(|handle| real_path(&handle).is_some());
-            WORKS.store(works, Ordering::Relaxed);
-            works
-        };
-        if WORKS.load(Ordering::Relaxed) || works() { Self::AtOnce } else { Self::ByComponent }
+        if WORKS.load(Ordering::Relaxed) {
+            return Self::AtOnce;
+        }
+        match open_at_once(rustix::fs::CWD, Path::new("."), NAME_ONLY, ResolveFlags::empty()) {
+            Ok(handle) if real_path(&handle).is_some() => {
+                WORKS.store(true, Ordering::Relaxed);
+                Self::AtOnce
+            }
+            _ => Self::ByComponent,
+        }
     }
 
     /// Opens what is at `path` beneath `from`, itself if the path is empty. Any link on the way is `ELOOP`.

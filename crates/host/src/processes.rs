@@ -169,8 +169,9 @@ impl LocalProcesses {
         };
         let before =
             (access == Access::Direct).then(|| Scan::of(&self.workspace, &passed)).transpose()?;
-        let is_small = before.as_ref().is_some_and(|before| before.len() <= FEW);
-        self.is_small.store(is_small, Ordering::Relaxed);
+        if let Some(before) = &before {
+            self.is_small.store(before.len() <= FEW, Ordering::Relaxed);
+        }
         let mut channels = Channels::open(request)?;
         let view = has_view
             .then(|| self.view(access, stage.as_ref(), &passed, &request.hidden))

@@ -132,6 +132,7 @@ fn own_group(mounts: &str, groups: &str) -> Option<(PathBuf, PathBuf)> {
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
+        // After three numbers: what of the file system is mounted, and where.
         let mut words = place.split(' ').skip(3);
         let (mounted, root) = (words.next()?, Path::new(words.next()?));
         kind.starts_with("cgroup2 ").then_some(())?;
