@@ -62,22 +62,22 @@ steps! {
     Identity = 1 "the user could not be taken into the namespace";
     /// Mounts of its own.
     Mounts = 2 "mounts could not be made private";
-    /// The parts of the machine that it may change.
+    /// The directories that it may change.
     Writable = 3 "a writable directory could not be mounted";
     /// A file system of its own processes.
     Proc = 4 "/proc could not be mounted";
     /// Devices.
     Dev = 5 "/dev could not be mounted";
-    /// Everything else read-only.
-    ReadOnly = 6 "the file system could not be made read-only";
-    /// The overlay.
-    Overlay = 7 "an overlay could not be mounted over the workspace";
+    /// The files and directories that it may only read.
+    ReadOnly = 6 "a read-only directory could not be mounted";
+    /// An overlay.
+    Overlay = 7 "an overlay could not be mounted";
     /// A place that must stay as it is.
     Protected = 8 "a protected path could not be protected";
-    /// What it may not see.
-    Hidden = 9 "a secret path could not be hidden";
-    /// Temporary files.
-    Temporary = 10 "the directory for temporary files could not be mounted";
+    /// A path that it must not open.
+    Masked = 9 "a secret path could not be masked";
+    /// Its root.
+    Root = 10 "its root file system could not be made";
     /// Its network.
     Network = 11 "its own network could not be set up";
     /// What it may not do.

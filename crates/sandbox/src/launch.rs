@@ -1,8 +1,13 @@
 //! What is to be started, and in which surroundings: a plain description, made by whoever decides.
 
-use std::ffi::OsString;
-use std::os::fd::BorrowedFd;
-use std::path::PathBuf;
+use std::ffi::{CString, OsString};
+use std::io;
+use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::sys;
 
 /// A program to start.
 #[derive(Debug)]
@@ -25,9 +30,11 @@ pub struct Launch<'a> {
     pub terminal: bool,
     /// What it sees of the machine; all of it if not given.
     pub view: Option<View>,
-    /// A namespace of users in which the view is made, with this person in it; a new one if not given. Not everybody may make one,
+    /// A user namespace in which the view is made, with this person in it; a new one if not given. Not everybody may make one,
     /// and who may not can be given one of somebody who may.
     pub users: Option<BorrowedFd<'a>>,
+    /// The namespaces of an earlier program whose loopback interface this one shares.
+    pub session: Option<&'a SessionNamespaces>,
     /// What the kernel refuses it whatever it sees.
     pub fence: Option<Fence>,
     /// How much it may use.
@@ -36,47 +43,101 @@ pub struct Launch<'a> {
     pub group: Option<BorrowedFd<'a>>,
 }
 
-/// What a program sees of the machine: its own processes, its own network, and a file system in which little can be changed.
+/// The file system that a program sees, and the network that it is in.
+///
+/// The root is empty but for what [`mounts`](View::mounts) lays into it, a `/proc` of the program's own processes and a `/dev` with
+/// few devices. It cannot be changed.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// The directory that it works in.
+    /// Laid into the root in this order, so that one may lie in another. Directories on the way are made.
+    pub mounts: Vec<Mount>,
+    /// The directory that [`protected`](View::protected) paths are relative to.
     pub workspace: PathBuf,
-    /// What it may make of that.
-    pub stage: Stage,
-    /// Directories, of the workspace or elsewhere, in which it changes what is really there.
-    pub writable: Vec<PathBuf>,
-    /// What becomes its directory for temporary files; the machine's own, read-only, if not given.
-    pub temporary: Option<PathBuf>,
-    /// Places in the workspace that stay as they are, also if nothing is there.
+    /// Paths in the workspace that stay as they are, also if nothing is there. For a workspace that is mounted writable: the
+    /// changes of an overlay can be judged afterwards.
     ///
-    /// That holds for as long as nobody outside removes one, or renames something to its name: with what a mount lies on, the
-    /// kernel takes the mount away. The same is true of what is hidden.
+    /// A protection ends when a process outside removes the path or renames another over it: with the directory entry, the kernel
+    /// removes the mount that lies on it. The same is true of a mask.
     pub protected: Vec<Protected>,
-    /// Files and directories that it cannot look into.
-    pub hidden: Vec<PathBuf>,
-    /// Directories that are empty for it, because what is in them are ways to talk to other programs.
-    pub emptied: Vec<PathBuf>,
-    /// What stays of those.
-    pub kept: Vec<PathBuf>,
-    /// Whom it can talk to.
+    /// Absolute paths that cannot be opened, though they are in a mount. What is not there is passed over.
+    pub masked: Vec<PathBuf>,
+    /// The network that the program is in.
     pub network: Network,
 }
 
-/// What a program may make of its workspace.
-#[derive(Debug, Clone, Default)]
-pub enum Stage {
-    /// Nothing.
-    #[default]
-    ReadOnly,
-    /// What it likes.
-    Direct,
-    /// What it likes, but what it changes goes into a directory of its own.
+/// Something that a view has at a path.
+#[derive(Debug, Clone)]
+pub struct Mount {
+    /// The absolute path, without links.
+    pub at: PathBuf,
+    /// What is there.
+    pub source: Source,
+}
+
+/// What a view has at a path.
+#[derive(Debug, Clone)]
+pub enum Source {
+    /// A file or directory of the machine, with what is mounted below it, read-only.
+    ReadOnly(Object),
+    /// The same, writable.
+    Writable(Object),
+    /// Directories merged by overlayfs, the first over the second and so on; at least two in all.
     Overlay {
-        /// That directory.
-        upper: PathBuf,
-        /// One more on the same file system, for the kernel.
-        work: PathBuf,
+        /// The layers that are only read.
+        lower: Vec<Object>,
+        /// The layer that takes the changes; without one there can be none.
+        upper: Option<Upper>,
     },
+    /// The kernel's own description of devices: one of the program's network namespace where the kernel allows it, else this one of
+    /// the machine, read-only.
+    Sysfs(Object),
+    /// A symbolic link that points there.
+    Link(PathBuf),
+    /// An empty directory.
+    Directory,
+}
+
+/// The writable layer of an overlay.
+#[derive(Debug, Clone)]
+pub struct Upper {
+    /// The directory that takes the changes.
+    pub upper: Object,
+    /// An empty directory on the same file system, for the kernel.
+    pub work: Object,
+}
+
+/// A file or directory of the machine, by handle.
+///
+/// The namespaces of a program have mounts of their own, so the path is opened there once more; if it leads to another object by
+/// then, the launch fails. The handle is kept so that no other object can get the same inode number meanwhile.
+#[derive(Debug, Clone)]
+pub struct Object {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    _handle: Arc<OwnedFd>,
+}
+
+impl Object {
+    /// Takes hold of what is at an absolute path that leads through no link.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        let opened = sys::place(&name).map_err(io::Error::from_raw_os_error)?;
+        // SAFETY: the kernel has just made it for us.
+        let handle = unsafe { OwnedFd::from_raw_fd(opened) };
+        let (device, inode) = sys::identity(opened).map_err(io::Error::from_raw_os_error)?;
+        Ok(Self { path: path.to_owned(), device, inode, _handle: Arc::new(handle) })
+    }
+
+    /// The path by which it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The numbers of its device and inode.
+    pub fn identity(&self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
 }
 
 /// A place that stays as it is.
@@ -88,20 +149,24 @@ pub struct Protected {
     pub is_directory: bool,
 }
 
-/// Whom a program can talk to.
+/// The network that a program is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
-    /// Itself.
+    /// A loopback interface and nothing else: that of the [session](Launch::session), or a new one.
     #[default]
-    Own,
-    /// Itself, and whoever serves the listener that we are given: it listens on the program's own loopback interface.
-    Listener,
-    /// Everybody.
-    Shared,
+    Loopback,
+    /// The same, with a listener on this port of it that we are given to serve.
+    Listener(u16),
+    /// The machine's own.
+    Machine,
 }
 
-/// The port of the [listener](Network::Listener). A network of its own has no other that could be in the way.
-pub const LISTENER_PORT: u16 = 3128;
+/// The user and network namespace of a program, for others that share its loopback interface. They last as long as this.
+#[derive(Debug)]
+pub struct SessionNamespaces {
+    pub(crate) users: OwnedFd,
+    pub(crate) network: OwnedFd,
+}
 
 /// What the kernel refuses a program, by Landlock and seccomp.
 ///

@@ -5,8 +5,8 @@
 //! [`Launch`]. Between us and the program stands a process of our own, the *warden*. It makes the surroundings, is the first process
 //! in them, waits for the program, and goes only when nothing of it is left; when we are gone, it ends everything by itself.
 //!
-//! What holds: namespaces (users, processes, mounts, network, IPC), a read-only view of the file system, Landlock on top of it,
-//! a filter of system calls, no capabilities, limits. Each can be missing on a machine; [`launch`] never goes on without one that
+//! What holds: namespaces (users, processes, mounts, network, IPC), a root file system that has only what is laid into it, Landlock
+//! on top of it, a filter of system calls, no capabilities, limits. Each can be missing on a machine; [`launch`] never goes on without one that
 //! was asked for.
 #![allow(unsafe_code, reason = "this is the crate for it")]
 
@@ -19,6 +19,7 @@ mod name;
 mod plan;
 mod process;
 mod raw;
+mod root;
 mod seccomp;
 mod stack;
 mod surroundings;
@@ -27,7 +28,10 @@ mod usage;
 mod warden;
 
 pub use error::{LaunchError, Step};
-pub use launch::{Fence, LISTENER_PORT, Launch, Limits, Network, Protected, Stage, View};
+pub use launch::{
+    Fence, Launch, Limits, Mount, Network, Object, Protected, SessionNamespaces, Source, Upper,
+    View,
+};
 pub use process::{Confined, Ending, hide_memory, is_memory_hidden, launch};
 
 /// Which version of Landlock the kernel speaks; 0 if none.

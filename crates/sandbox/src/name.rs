@@ -4,13 +4,15 @@ use std::ffi::CStr;
 
 /// A path that is put together without allocating. What has no room is left out: then it names nothing.
 pub(crate) struct Name {
-    bytes: [u8; 64],
+    bytes: [u8; Self::MOST],
     length: usize,
 }
 
 impl Name {
+    const MOST: usize = 256;
+
     pub(crate) fn of(text: &[u8]) -> Self {
-        Self { bytes: [0; 64], length: 0 }.text(text)
+        Self { bytes: [0; Self::MOST], length: 0 }.text(text)
     }
 
     pub(crate) fn text(mut self, text: &[u8]) -> Self {
@@ -54,6 +56,6 @@ mod tests {
         {
             assert_eq!(Name::of(b"/proc/").number(number).as_c_str(), written);
         }
-        assert_eq!(Name::of(&[b'a'; 100]).as_c_str().count_bytes(), 0, "too long to be a name");
+        assert_eq!(Name::of(&[b'a'; 300]).as_c_str().count_bytes(), 0, "too long to be a name");
     }
 }

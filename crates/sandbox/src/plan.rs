@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use libc::{c_char, c_int, sock_filter};
 
-use crate::launch::{Fence, Launch, Limits, Network, Stage, View};
+use crate::launch::{Fence, Launch, Limits, Mount, Network, Object, Source, Upper, View};
 use crate::seccomp::{self, Held};
 use crate::stack::Stack;
 use crate::sys::{self, Fd};
@@ -33,12 +33,14 @@ pub(crate) struct Plan {
     /// program alone, elsewhere all that the person runs.
     pub(crate) counted: Option<u64>,
     pub(crate) view: Option<PlannedView>,
-    /// The namespace of users that the others belong to, if it is not a new one.
-    pub(crate) within: Option<Fd>,
+    /// The user namespace that the others belong to, if it is not a new one.
+    pub(crate) users: Option<Fd>,
+    /// The network namespace to join.
+    pub(crate) session: Option<Fd>,
     pub(crate) fence: Option<PlannedFence>,
-    /// Lines for the files in which the kernel keeps who is who in a namespace.
-    pub(crate) users: CString,
-    pub(crate) groups: CString,
+    /// Lines for the files in which the kernel keeps who is who in a user namespace.
+    pub(crate) user_map: CString,
+    pub(crate) group_map: CString,
     pub(crate) most_processes: CString,
     /// Bytes that can be shared as files.
     pub(crate) shared_memory: CString,
@@ -52,29 +54,35 @@ unsafe impl Send for Plan {}
 unsafe impl Sync for Plan {}
 
 pub(crate) struct PlannedView {
-    pub(crate) workspace: Place,
-    pub(crate) stage: PlannedStage,
-    pub(crate) writable: Vec<Place>,
-    pub(crate) temporary: Option<CString>,
+    pub(crate) mounts: Vec<PlannedMount>,
+    /// The parts of the path to the workspace.
+    pub(crate) workspace: Vec<CString>,
     pub(crate) protected: Vec<PlannedProtected>,
     /// The directories above those, each once and the outermost first.
-    pub(crate) nailed: Vec<CString>,
-    pub(crate) hidden: Vec<CString>,
-    pub(crate) emptied: Vec<CString>,
-    pub(crate) kept: Vec<Place>,
+    pub(crate) pinned: Vec<CString>,
+    /// Relative to the root.
+    pub(crate) masked: Vec<CString>,
     pub(crate) network: Network,
 }
 
-pub(crate) enum PlannedStage {
-    ReadOnly,
-    Direct,
-    Overlay { upper: CString, work: CString },
+pub(crate) struct PlannedMount {
+    /// The parts of the path in the view; none for the root itself.
+    pub(crate) at: Vec<CString>,
+    pub(crate) source: PlannedSource,
 }
 
-/// A directory, and those above it, the outermost first: they may have to be made again in a view.
-pub(crate) struct Place {
+pub(crate) enum PlannedSource {
+    ReadOnly(PlannedObject),
+    Writable(PlannedObject),
+    Sysfs(PlannedObject),
+    Overlay { lower: Vec<PlannedObject>, upper: Option<[PlannedObject; 2]> },
+    Link(CString),
+    Directory,
+}
+
+pub(crate) struct PlannedObject {
     pub(crate) path: CString,
-    pub(crate) above: Vec<CString>,
+    pub(crate) identity: (u64, u64),
 }
 
 pub(crate) struct PlannedProtected {
@@ -90,6 +98,8 @@ pub(crate) struct PlannedFence {
     pub(crate) connect: bool,
     pub(crate) landlock: u32,
     pub(crate) filter: Vec<sock_filter>,
+    /// Applies besides if the program is in no control group.
+    pub(crate) filter_without_group: Vec<sock_filter>,
 }
 
 impl Plan {
@@ -114,14 +124,22 @@ impl Plan {
             group: launch.group.map(|fd| fd.as_raw_fd()),
             counted: counted(launch, user),
             view: launch.view.as_ref().map(PlannedView::of).transpose()?,
-            within: launch.users.filter(|_| launch.view.is_some()).map(|fd| fd.as_raw_fd()),
+            users: launch
+                .session
+                .map(|session| session.users.as_raw_fd())
+                .or(launch.users.map(|fd| fd.as_raw_fd()))
+                .filter(|_| launch.view.is_some()),
+            session: launch
+                .session
+                .map(|session| session.network.as_raw_fd())
+                .filter(|_| is_on_loopback(launch)),
             fence: launch
                 .fence
                 .as_ref()
                 .map(|fence| PlannedFence::of(fence, launch.view.is_none()))
                 .transpose()?,
-            users: line(&format!("{user} {user} 1\n")),
-            groups: line(&format!("{group} {group} 1\n")),
+            user_map: line(&format!("{user} {user} 1\n")),
+            group_map: line(&format!("{group} {group} 1\n")),
             most_processes: line(&most_processes(&launch.limits)),
             shared_memory: line(&launch.limits.memory.clamp(1 << 20, 1 << 30).to_string()),
             stack: Stack::new().map_err(LaunchError::Machine)?,
@@ -136,10 +154,12 @@ impl Plan {
     /// The namespaces that the view needs.
     pub(crate) fn namespaces(&self) -> c_int {
         let Some(view) = &self.view else { return 0 };
-        let users = if self.within.is_none() { libc::CLONE_NEWUSER } else { 0 };
+        let users = if self.users.is_none() { libc::CLONE_NEWUSER } else { 0 };
         let network = match view.network {
-            Network::Own | Network::Listener => libc::CLONE_NEWNET,
-            Network::Shared => 0,
+            Network::Loopback | Network::Listener(_) if self.session.is_none() => {
+                libc::CLONE_NEWNET
+            }
+            _ => 0,
         };
         users | network | libc::CLONE_NEWNS | libc::CLONE_NEWPID | libc::CLONE_NEWIPC
     }
@@ -163,41 +183,60 @@ impl PlannedView {
                 is_directory: protected.is_directory,
             })
         });
+        let masked = view.masked.iter().map(|path| {
+            let inside = path.strip_prefix("/").unwrap_or(path);
+            text(normal(inside).as_os_str(), "a masked path")
+        });
         Ok(Self {
-            workspace: Place::of(&view.workspace)?,
-            stage: match &view.stage {
-                Stage::ReadOnly => PlannedStage::ReadOnly,
-                Stage::Direct => PlannedStage::Direct,
-                Stage::Overlay { upper, work } => PlannedStage::Overlay {
-                    upper: text(upper.as_os_str(), "the stage")?,
-                    work: text(work.as_os_str(), "the stage")?,
-                },
-            },
-            writable: places(&view.writable)?,
-            temporary: view
-                .temporary
-                .as_ref()
-                .map(|path| text(path.as_os_str(), "the directory for temporary files"))
-                .transpose()?,
+            mounts: view.mounts.iter().map(PlannedMount::of).collect::<Result<_, _>>()?,
+            workspace: parts(&view.workspace)?,
             protected: protected.collect::<Result<_, LaunchError>>()?,
-            nailed: nailed(view)?,
-            hidden: texts(&view.hidden, "a hidden path")?,
-            emptied: texts(&view.emptied, "an emptied directory")?,
-            kept: places(&view.kept)?,
+            pinned: pinned(view)?,
+            masked: masked.collect::<Result<_, LaunchError>>()?,
             network: view.network,
         })
     }
 }
 
-/// Mounts are copied with all that is mounted below, so that one that is copied for each place in it would double each time.
-fn nailed(view: &View) -> Result<Vec<CString>, LaunchError> {
-    let mut nailed = Vec::new();
-    for protected in &view.protected {
-        nailed.append(&mut above(&normal(&protected.path))?);
+impl PlannedMount {
+    fn of(mount: &Mount) -> Result<Self, LaunchError> {
+        let source = match &mount.source {
+            Source::ReadOnly(object) => PlannedSource::ReadOnly(PlannedObject::of(object)?),
+            Source::Writable(object) => PlannedSource::Writable(PlannedObject::of(object)?),
+            Source::Overlay { lower, upper } => PlannedSource::Overlay {
+                lower: lower.iter().map(PlannedObject::of).collect::<Result<_, _>>()?,
+                upper: match upper {
+                    Some(Upper { upper, work }) => {
+                        Some([PlannedObject::of(upper)?, PlannedObject::of(work)?])
+                    }
+                    None => None,
+                },
+            },
+            Source::Sysfs(object) => PlannedSource::Sysfs(PlannedObject::of(object)?),
+            Source::Link(target) => PlannedSource::Link(text(target.as_os_str(), "a link")?),
+            Source::Directory => PlannedSource::Directory,
+        };
+        Ok(Self { at: parts(&mount.at)?, source })
     }
-    nailed.sort();
-    nailed.dedup();
-    Ok(nailed)
+}
+
+impl PlannedObject {
+    fn of(object: &Object) -> Result<Self, LaunchError> {
+        let path = text(object.path().as_os_str(), "a path")?;
+        Ok(Self { path, identity: object.identity() })
+    }
+}
+
+/// The directories above protected paths. Mounts are copied with all that is mounted below, so one that is copied for each path
+/// in it would double each time.
+fn pinned(view: &View) -> Result<Vec<CString>, LaunchError> {
+    let mut pinned = Vec::new();
+    for protected in &view.protected {
+        pinned.append(&mut above(&normal(&protected.path))?);
+    }
+    pinned.sort();
+    pinned.dedup();
+    Ok(pinned)
 }
 
 impl PlannedFence {
@@ -210,6 +249,7 @@ impl PlannedFence {
             connect: fence.connect,
             landlock: sys::landlock::version(),
             filter: seccomp::program(Held { internet: fence.internet, among_others }),
+            filter_without_group: seccomp::without_group(),
         })
     }
 }
@@ -223,12 +263,17 @@ fn most_processes(limits: &Limits) -> String {
 
 fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
     let most = launch.limits.processes;
-    let is_counted_alone = launch.view.is_some() && launch.users.is_none();
+    let is_counted_alone =
+        launch.view.is_some() && launch.users.is_none() && launch.session.is_none();
     match (&launch.view, &launch.fence) {
         (None, None) => None,
         _ if is_counted_alone => Some(most),
         _ => Some(most.saturating_add(usage::threads_of(user))),
     }
+}
+
+fn is_on_loopback(launch: &Launch<'_>) -> bool {
+    launch.view.as_ref().is_some_and(|view| view.network != Network::Machine)
 }
 
 fn terminal_path(launch: &Launch<'_>) -> Option<CString> {
@@ -250,15 +295,13 @@ fn line(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-fn places(paths: &[PathBuf]) -> Result<Vec<Place>, LaunchError> {
-    paths.iter().map(|path| Place::of(path)).collect()
-}
-
-impl Place {
-    fn of(path: &Path) -> Result<Self, LaunchError> {
-        let path = normal(path);
-        Ok(Self { above: above(&path)?, path: text(path.as_os_str(), "a path")? })
-    }
+/// The parts of an absolute path.
+fn parts(path: &Path) -> Result<Vec<CString>, LaunchError> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(text(name, "a path")),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// Without `.` and without a root of its own making.

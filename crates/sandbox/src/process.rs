@@ -5,7 +5,7 @@ use std::mem::ManuallyDrop;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-use crate::launch::Launch;
+use crate::launch::{Launch, SessionNamespaces};
 use crate::plan::Plan;
 use crate::sys::{self, Fd, Side};
 use crate::warden::{self, Report, Shared};
@@ -20,6 +20,8 @@ pub struct Confined {
     control: OwnedFd,
     is_namespaced: bool,
     listener: Option<TcpListener>,
+    users: Option<OwnedFd>,
+    network: Option<OwnedFd>,
     stood_in: Vec<usize>,
     /// What the warden lives on, if it shares our memory. It may go only after the warden.
     shared: Option<Box<Shared>>,
@@ -55,6 +57,7 @@ pub enum Ending {
 ///     terminal: false,
 ///     view: None,
 ///     users: None,
+///     session: None,
 ///     fence: None,
 ///     limits: Limits::default(),
 ///     group: None,
@@ -78,6 +81,8 @@ pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
         control: ours,
         is_namespaced,
         listener: None,
+        users: None,
+        network: None,
         stood_in: Vec::new(),
         shared,
     };
@@ -93,8 +98,8 @@ struct Warden {
 
 /// A warden that is a copy of us.
 fn start_copy(plan: &Plan, control: Fd) -> Result<Warden, LaunchError> {
-    let forked = match plan.within {
-        Some(users) => sys::fork_within(users, plan.namespaces()),
+    let forked = match plan.users {
+        Some(_) => warden::start_within(plan, control),
         None => sys::fork(plan.namespaces()),
     };
     match forked {
@@ -192,8 +197,11 @@ impl Confined {
         if let Some(fd) = passed {
             // SAFETY: the kernel has just made it for us, out of what the warden sent.
             let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-            if report.is_some_and(|report| report.kind == Report::LISTENER) {
-                self.listener = Some(TcpListener::from(fd));
+            match report.map(|report| report.kind) {
+                Some(Report::LISTENER) => self.listener = Some(TcpListener::from(fd)),
+                Some(Report::USER_NAMESPACE) => self.users = Some(fd),
+                Some(Report::NETWORK_NAMESPACE) => self.network = Some(fd),
+                _ => {}
             }
         }
         report
@@ -202,6 +210,13 @@ impl Confined {
     /// The listener on the program's own loopback interface, if one was wanted; given once.
     pub fn take_listener(&mut self) -> Option<TcpListener> {
         self.listener.take()
+    }
+
+    /// The namespaces that other programs join to share this one's loopback interface; given once, and not by a program that has
+    /// joined those of another.
+    pub fn take_session(&mut self) -> Option<SessionNamespaces> {
+        let (users, network) = self.users.take().zip(self.network.take())?;
+        Some(SessionNamespaces { users, network })
     }
 
     /// The protected places, by their number, for which something had to be put into the workspace.

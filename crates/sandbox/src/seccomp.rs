@@ -2,8 +2,17 @@
 //!
 //! Refused calls fail with an error, as if the kernel did not have them; programs know how to live with that. The filter decides by
 //! number and by arguments that are numbers: nothing that a program could change after it was looked at.
+//!
+//! A second, smaller filter ([`without_group`]) is for programs that are in no control group: it refuses memory that only a control
+//! group counts.
 
 use libc::{c_long, sock_filter};
+
+use code::{ARCH, NUMBER, answer, any_bit, argument, equal, is_call, load, unless_equal};
+
+mod code;
+#[cfg(test)]
+mod tests;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
@@ -16,14 +25,6 @@ const fn refuse(errno: i32) -> u32 {
 const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
-
-/// Offsets into what a filter is shown.
-const NUMBER: u32 = 0;
-const ARCH: u32 = 4;
-const fn argument(number: u32) -> u32 {
-    // The lower half; both architectures store it first.
-    16 + 8 * number
-}
 
 /// Refused whatever the arguments are.
 const REFUSED: &[c_long] = &[
@@ -56,6 +57,7 @@ const REFUSED: &[c_long] = &[
     libc::SYS_fsmount,
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
+    OPEN_TREE_ATTR,
     // Files by handle go around paths.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
@@ -124,6 +126,24 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
 const FAKE_INPUT: [u32; 2] = [0x5412, 0x541c];
 /// Runs with the rights of the file's owner or group.
 const SET_ID: u32 = 0o6000;
+/// Flags with which `open` looks at its mode: `O_CREAT`, and the part of `O_TMPFILE` that is its own.
+const CREATES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).cast_unsigned();
+
+// Newer than the C library's names for them; the same number on every architecture.
+const FCHMODAT2: c_long = 452;
+const OPEN_TREE_ATTR: c_long = 467;
+
+/// Calls that the filter answers as a kernel without them would, so that programs fall back to older ones.
+const MISSING: &[c_long] = &[
+    // Their flags and modes lie in memory, which can change between the check and the call: `clone3` could ask for namespaces,
+    // `openat2` for a file that is set-id. `clone` and `openat` do the same with arguments that the filter can read.
+    libc::SYS_clone3,
+    libc::SYS_openat2,
+    // A pipe keeps pages that the program has unmapped, and of a huge page all of it: gigabytes that no counter shows.
+    libc::SYS_vmsplice,
+    // Pages that not even the kernel maps.
+    libc::SYS_memfd_secret,
+];
 
 /// What a filter has to hold.
 #[derive(Debug, Clone, Copy)]
@@ -134,80 +154,166 @@ pub(crate) struct Held {
     pub(crate) among_others: bool,
 }
 
-/// The same on every processor; the C library's names do not have it for all.
-const FCHMODAT2: libc::c_long = 452;
-
 /// The filter.
 pub(crate) fn program(held: Held) -> Vec<sock_filter> {
-    let mut program =
-        vec![load(ARCH), unless_equal(ARCHITECTURE, 0, 1), answer(KILL), load(NUMBER)];
-    // The second way to call an old processor's kernel.
+    let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(KILL), load(NUMBER)];
+    // The x32 calls have numbers of their own, which the rules below do not know.
     #[cfg(target_arch = "x86_64")]
-    program.extend([at_least(0x4000_0000), answer(refuse(libc::ENOSYS))]);
+    program.extend([code::at_least(0x4000_0000, 1), answer(refuse(libc::ENOSYS))]);
+    // Asked for most often, so checked first.
+    openings(&mut program);
     for number in REFUSED {
         program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
     }
-    // Its flags lie in memory, where they can be changed while we look; who is refused it uses the older one.
-    program.extend([is_call(libc::SYS_clone3, 1), answer(refuse(libc::ENOSYS))]);
-    for (call, flags) in [(libc::SYS_clone, 0), (libc::SYS_unshare, 0)] {
-        with_bits(&mut program, call, flags, NEW_NAMESPACES);
+    for number in MISSING {
+        program.extend([is_call(*number, 1), answer(refuse(libc::ENOSYS))]);
     }
+    for call in [libc::SYS_clone, libc::SYS_unshare] {
+        with_bits(&mut program, call, 0, NEW_NAMESPACES);
+    }
+    modes(&mut program);
+    ioctls(&mut program);
+    processes(&mut program, held);
+    if held.among_others {
+        others(&mut program);
+    }
+    huge_pages(&mut program);
+    sockets(&mut program, held);
+    program.push(answer(ALLOW));
+    program
+}
+
+/// The filter for a program in no control group, on top of [`program`].
+///
+/// The memory of a `memfd` belongs to no process unless it is mapped, so the warden cannot count it. Programs fall back to files
+/// in `/dev/shm`, whose size is bounded.
+pub(crate) fn without_group() -> Vec<sock_filter> {
+    vec![
+        load(NUMBER),
+        is_call(libc::SYS_memfd_create, 1),
+        answer(refuse(libc::ENOSYS)),
+        answer(ALLOW),
+    ]
+}
+
+/// Adds a rule for one call. It must end with an answer on every path.
+fn rule(program: &mut Vec<sock_filter>, call: c_long, steps: &[sock_filter]) {
+    let length = u8::try_from(steps.len()).unwrap_or(u8::MAX);
+    program.push(is_call(call, length));
+    program.extend_from_slice(steps);
+}
+
+/// Refuses a call if one of these bits is set in an argument.
+fn with_bits(program: &mut Vec<sock_filter>, call: c_long, at: u32, bits: u32) {
+    let refused = answer(refuse(libc::EPERM));
+    rule(program, call, &[load(argument(at)), any_bit(bits, 1), refused, answer(ALLOW)]);
+}
+
+/// Refuses to open a file that would be set-id from its beginning. Without [`CREATES`], the argument for the mode is not set.
+fn openings(program: &mut Vec<sock_filter>) {
+    for (call, flags, mode) in [
+        (libc::SYS_openat, 2, 3),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_open, 1, 2),
+    ] {
+        let steps = [
+            load(argument(flags)),
+            any_bit(CREATES, 3),
+            load(argument(mode)),
+            any_bit(SET_ID, 1),
+            answer(refuse(libc::EPERM)),
+            answer(ALLOW),
+        ];
+        rule(program, call, &steps);
+    }
+}
+
+/// Refuses huge pages from the machine's pool, which neither the warden nor a control group counts as memory. `ENOMEM` is what a
+/// machine without a pool says.
+fn huge_pages(program: &mut Vec<sock_filter>) {
+    for (call, flags, bit) in [
+        (libc::SYS_mmap, 3, libc::MAP_HUGETLB),
+        (libc::SYS_shmget, 2, libc::SHM_HUGETLB),
+        (libc::SYS_memfd_create, 1, libc::MFD_HUGETLB.cast_signed()),
+    ] {
+        let steps = [
+            load(argument(flags)),
+            any_bit(bit.cast_unsigned(), 1),
+            answer(refuse(libc::ENOMEM)),
+            answer(ALLOW),
+        ];
+        rule(program, call, &steps);
+    }
+}
+
+/// Refuses modes that are set-id. `mkdir` needs no rule: the kernel ignores these bits there, and a set-group-ID bit that a
+/// directory inherits only passes on its group.
+fn modes(program: &mut Vec<sock_filter>) {
     for (call, mode) in [
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_chmod, 1),
         (libc::SYS_fchmod, 1),
         (libc::SYS_fchmodat, 2),
         (FCHMODAT2, 2),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_creat, 1),
+        #[cfg(target_arch = "x86_64")]
+        (libc::SYS_mknod, 1),
+        (libc::SYS_mknodat, 2),
     ] {
-        with_bits(&mut program, call, mode, SET_ID);
+        with_bits(program, call, mode, SET_ID);
     }
-    ioctls(&mut program);
-    if held.among_others {
-        others(&mut program);
-    }
-    sockets(&mut program, held);
-    program.push(answer(ALLOW));
-    program
-}
-
-/// Refuses a call if one of these bits is set in an argument.
-fn with_bits(program: &mut Vec<sock_filter>, call: c_long, at: u32, bits: u32) {
-    program.extend([
-        is_call(call, 4),
-        load(argument(at)),
-        any_bit(bits, 1),
-        answer(refuse(libc::EPERM)),
-        answer(ALLOW),
-    ]);
 }
 
 fn ioctls(program: &mut Vec<sock_filter>) {
     let [first, second] = FAKE_INPUT;
-    program.extend([
-        is_call(libc::SYS_ioctl, 6),
-        load(argument(1)),
-        equal(first, 1),
-        answer(refuse(libc::EPERM)),
-        equal(second, 1),
-        answer(refuse(libc::EPERM)),
-        answer(ALLOW),
-    ]);
+    let refused = answer(refuse(libc::EPERM));
+    let steps =
+        [load(argument(1)), equal(first, 1), refused, equal(second, 1), refused, answer(ALLOW)];
+    rule(program, libc::SYS_ioctl, &steps);
 }
 
-/// Ways to other programs that a view has not: a limit of processor time would end the warden, and of a pair of sockets, those
-/// that keep messages apart without a connection can be made to talk to any other.
+/// Keeps the warden's limits and priorities from the program: without open files, or without processor time, it could not count.
+///
+/// In a view the warden is process 1, and all others are the program's. Elsewhere its number is not known, so that a process can
+/// change only itself, named 0.
+fn processes(program: &mut Vec<sock_filter>, held: Held) {
+    const IOPRIO_WHO_USER: u32 = 3;
+    let refused = answer(refuse(libc::EPERM));
+    // Goes on with what is refused, or skips it.
+    let is_warden = if held.among_others { unless_equal(0, 1) } else { equal(1, 1) };
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setattr,
+    ] {
+        rule(program, call, &[load(argument(0)), is_warden, refused, answer(ALLOW)]);
+    }
+    // All processes of a user: the warden is among them.
+    for (call, user) in
+        [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
+    {
+        let steps = [
+            load(argument(0)),
+            unless_equal(user, 2),
+            load(argument(1)),
+            is_warden,
+            refused,
+            answer(ALLOW),
+        ];
+        rule(program, call, &steps);
+    }
+}
+
+/// Ways to other programs that a view has not: of a pair of sockets, those that keep messages apart without a connection can be
+/// made to talk to any other.
 fn others(program: &mut Vec<sock_filter>) {
     const WITHOUT_CONNECTION: u32 = 0b10;
     for number in SHARED {
         program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
     }
-    program.extend([
-        is_call(libc::SYS_prlimit64, 4),
-        load(argument(0)),
-        equal(0, 1),
-        answer(ALLOW),
-        answer(refuse(libc::EPERM)),
-    ]);
     with_bits(program, libc::SYS_socketpair, 1, WITHOUT_CONNECTION);
 }
 
@@ -216,149 +322,14 @@ fn others(program: &mut Vec<sock_filter>) {
 fn sockets(program: &mut Vec<sock_filter>, held: Held) {
     let [local, v4, v6, netlink] =
         [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(i32::cast_unsigned);
-    let mut rules = vec![load(argument(0))];
+    let mut steps = vec![load(argument(0))];
     if !held.among_others {
-        rules.extend([equal(local, 1), answer(ALLOW)]);
+        steps.extend([equal(local, 1), answer(ALLOW)]);
     }
     if held.internet {
-        rules.extend([equal(v4, 1), answer(ALLOW), equal(v6, 1), answer(ALLOW)]);
-        rules.extend([equal(netlink, 3), load(argument(2)), equal(0, 1), answer(ALLOW)]);
+        steps.extend([equal(v4, 1), answer(ALLOW), equal(v6, 1), answer(ALLOW)]);
+        steps.extend([equal(netlink, 3), load(argument(2)), equal(0, 1), answer(ALLOW)]);
     }
-    rules.push(answer(refuse(libc::EAFNOSUPPORT)));
-    let length = u8::try_from(rules.len()).unwrap_or(u8::MAX);
-    program.push(is_call(libc::SYS_socket, length));
-    program.extend(rules);
-}
-
-fn load(offset: u32) -> sock_filter {
-    sock_filter { code: 0x20, jt: 0, jf: 0, k: offset }
-}
-
-fn answer(value: u32) -> sock_filter {
-    sock_filter { code: 0x06, jt: 0, jf: 0, k: value }
-}
-
-/// Goes on if equal; skips so many otherwise.
-fn equal(value: u32, otherwise: u8) -> sock_filter {
-    sock_filter { code: 0x15, jt: 0, jf: otherwise, k: value }
-}
-
-fn unless_equal(value: u32, otherwise: u8, then: u8) -> sock_filter {
-    sock_filter { code: 0x15, jt: then, jf: otherwise, k: value }
-}
-
-/// Goes on if it is this call; the number of the call must be loaded. Skips so many otherwise.
-fn is_call(number: c_long, otherwise: u8) -> sock_filter {
-    equal(u32::try_from(number).unwrap_or(u32::MAX), otherwise)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn at_least(value: u32) -> sock_filter {
-    sock_filter { code: 0x35, jt: 0, jf: 1, k: value }
-}
-
-/// Goes on if one of the bits is set; skips so many otherwise.
-fn any_bit(bits: u32, otherwise: u8) -> sock_filter {
-    sock_filter { code: 0x45, jt: 0, jf: otherwise, k: bits }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What a filter answers: the machine of the kernel, as far as we use it.
-    fn run(program: &[sock_filter], arch: u32, number: c_long, arguments: [u64; 6]) -> u32 {
-        let mut accumulator = 0;
-        let mut at = 0;
-        loop {
-            let step = program[at];
-            at += 1;
-            let jump = |is: bool| usize::from(if is { step.jt } else { step.jf });
-            match step.code {
-                0x20 => {
-                    accumulator = match step.k {
-                        NUMBER => u32::try_from(number).unwrap(),
-                        ARCH => arch,
-                        k => u32::try_from(arguments[(k as usize - 16) / 8] & 0xffff_ffff).unwrap(),
-                    }
-                }
-                0x06 => return step.k,
-                0x15 => at += jump(accumulator == step.k),
-                0x35 => at += jump(accumulator >= step.k),
-                0x45 => at += jump(accumulator & step.k != 0),
-                code => panic!("unknown instruction {code:#x}"),
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_refused() {
-        let eperm = refuse(libc::EPERM);
-        let family = refuse(libc::EAFNOSUPPORT);
-        let user = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
-        let args = |list: &[u64]| {
-            let mut all = [0; 6];
-            all[..list.len()].copy_from_slice(list);
-            all
-        };
-        for (internet, call, arguments, wanted) in [
-            (false, libc::SYS_read, args(&[]), ALLOW),
-            (false, libc::SYS_execve, args(&[]), ALLOW),
-            (true, libc::SYS_ptrace, args(&[]), eperm),
-            (true, libc::SYS_io_uring_setup, args(&[]), eperm),
-            (true, libc::SYS_mount, args(&[]), eperm),
-            (true, libc::SYS_clone3, args(&[]), refuse(libc::ENOSYS)),
-            (true, libc::SYS_clone, args(&[17]), ALLOW),
-            (true, libc::SYS_clone, args(&[user | 0x11]), eperm),
-            (true, libc::SYS_unshare, args(&[user]), eperm),
-            (true, libc::SYS_unshare, args(&[0x400]), ALLOW),
-            (true, libc::SYS_fchmodat, args(&[0, 0, 0o4755]), eperm),
-            (true, libc::SYS_fchmodat, args(&[0, 0, 0o755]), ALLOW),
-            (true, libc::SYS_ioctl, args(&[0, 0x5412]), eperm),
-            (true, libc::SYS_ioctl, args(&[0, 0x541c]), eperm),
-            (true, libc::SYS_ioctl, args(&[0, 0x5413]), ALLOW),
-            (false, libc::SYS_socket, args(&[1, 1, 0]), ALLOW),
-            (false, libc::SYS_socket, args(&[2, 1, 0]), family),
-            (false, libc::SYS_socket, args(&[16, 3, 0]), family),
-            (true, libc::SYS_socket, args(&[2, 1, 0]), ALLOW),
-            (true, libc::SYS_socket, args(&[10, 2, 0]), ALLOW),
-            (true, libc::SYS_socket, args(&[16, 3, 0]), ALLOW),
-            (true, libc::SYS_socket, args(&[16, 3, 15]), family),
-            (true, libc::SYS_socket, args(&[40, 1, 0]), family),
-            (true, libc::SYS_socket, args(&[17, 3, 0]), family),
-        ] {
-            for among_others in [false, true] {
-                let program = program(Held { internet, among_others });
-                let answered = run(&program, ARCHITECTURE, call, arguments);
-                let is_local = call == libc::SYS_socket && arguments[0] == 1;
-                let wanted = if among_others && is_local { family } else { wanted };
-                assert_eq!(answered, wanted, "call {call} {arguments:?}");
-                assert_eq!(run(&program, 0x4000_0003, call, arguments), KILL);
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_refused_among_others() {
-        let cloexec = u64::from(libc::SOCK_CLOEXEC.cast_unsigned());
-        for (call, arguments, is_refused) in [
-            (libc::SYS_shmat, [0; 6], true),
-            (libc::SYS_semget, [0; 6], true),
-            (libc::SYS_mq_open, [0; 6], true),
-            (libc::SYS_prlimit64, [0; 6], false),
-            (libc::SYS_prlimit64, [1, 0, 0, 0, 0, 0], true),
-            (libc::SYS_socketpair, [1, 1 | cloexec, 0, 0, 0, 0], false),
-            (libc::SYS_socketpair, [1, 5, 0, 0, 0, 0], false),
-            (libc::SYS_socketpair, [1, 2 | cloexec, 0, 0, 0, 0], true),
-            (libc::SYS_socketpair, [1, 3, 0, 0, 0, 0], true),
-        ] {
-            for among_others in [false, true] {
-                let program = program(Held { internet: false, among_others });
-                let answered = run(&program, ARCHITECTURE, call, arguments);
-                let refused = is_refused && among_others;
-                let wanted = if refused { refuse(libc::EPERM) } else { ALLOW };
-                assert_eq!(answered, wanted, "call {call} {arguments:?} {among_others}");
-            }
-        }
-    }
+    steps.push(answer(refuse(libc::EAFNOSUPPORT)));
+    rule(program, libc::SYS_socket, &steps);
 }

@@ -104,40 +104,21 @@ pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
     }
 }
 
-/// The same with namespaces that belong to one of users which is there already. Only a process of one thread can go there: a copy
-/// of us does, leaves us a child that is born there, and ends.
-pub(crate) fn fork_within(users: Fd, namespaces: c_int) -> Result<Side> {
-    let [told, tell] = pipe()?;
-    let between = match fork(0)? {
-        Side::Child => match born_within(users, namespaces) {
-            Ok(0) => return Ok(Side::Child),
-            born => {
-                let word = born.unwrap_or_else(|errno| -errno);
-                exit(write(tell, &word.to_ne_bytes()).map_or(1, |()| 0))
-            }
-        },
-        Side::Parent { pidfd, .. } => pidfd,
-    };
-    close(tell);
-    let mut word = [0; size::<libc::pid_t>()];
-    let heard = read(told, &mut word);
-    close(told);
-    wait_for(between);
-    close(between);
-    match (heard?, libc::pid_t::from_ne_bytes(word)) {
-        (length, pid) if length == word.len() && pid > 0 => {
-            // It is our child: nobody else gets its number before we have taken its end.
-            let pidfd = call!(libc::SYS_pidfd_open, pid, 0).map(fd)?;
-            Ok(Side::Parent { pid, pidfd })
-        }
-        (_, errno) if errno < 0 => Err(-errno),
-        _ => Err(libc::EIO),
-    }
+/// Opens a descriptor of a child whose end nobody has taken yet.
+pub(crate) fn open_child(pid: libc::pid_t) -> Result<Fd> {
+    call!(libc::SYS_pidfd_open, pid, 0).map(fd)
 }
 
-/// Goes into a namespace of users and has a child of our parent's born there; its number, or 0 in the child.
-fn born_within(users: Fd, namespaces: c_int) -> Result<libc::pid_t> {
+/// Enters namespaces and has a child of our parent's born there, as a copy of this process; its number, or 0 in the child.
+pub(crate) fn born_within(
+    users: Fd,
+    network: Option<Fd>,
+    namespaces: c_int,
+) -> Result<libc::pid_t> {
     call!(libc::SYS_setns, users, libc::CLONE_NEWUSER)?;
+    if let Some(network) = network {
+        call!(libc::SYS_setns, network, libc::CLONE_NEWNET)?;
+    }
     let mut arguments = CloneArguments::new(namespaces | libc::CLONE_PARENT);
     // It is told as our own end would be.
     arguments.exit_signal = 0;
@@ -150,16 +131,10 @@ fn copy(arguments: &mut CloneArguments) -> Result<libc::pid_t> {
     call!(libc::SYS_clone3, pointer, size::<CloneArguments>()).map(fd)
 }
 
-fn pipe() -> Result<[Fd; 2]> {
-    let mut both = [-1; 2];
-    call!(libc::SYS_pipe2, both.as_mut_ptr(), libc::O_CLOEXEC)?;
-    Ok(both)
-}
-
 /// Takes the end of a child.
-fn wait_for(pidfd: Fd) {
+pub(crate) fn wait_for(pid: libc::pid_t) {
     let none: *mut c_void = std::ptr::null_mut();
-    let wait = || call!(libc::SYS_waitid, libc::P_PIDFD, pidfd, none, libc::WEXITED, none);
+    let wait = || call!(libc::SYS_waitid, libc::P_PID, pid, none, libc::WEXITED, none);
     while wait() == Err(libc::EINTR) {}
 }
 
@@ -236,18 +211,55 @@ struct OpenHow {
     resolve: u64,
 }
 
-/// Takes hold of a place without opening it, through no link at all.
+const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
+const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+const RESOLVE_BENEATH: u64 = 0x08;
+
+/// A handle on what is at a path below a directory, through no link at all.
 pub(crate) fn place_beneath(at: Fd, path: &CStr) -> Result<Fd> {
-    const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
-    const RESOLVE_NO_SYMLINKS: u64 = 0x04;
-    const RESOLVE_BENEATH: u64 = 0x08;
-    let how = OpenHow {
-        flags: u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned()),
-        mode: 0,
-        resolve: RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH,
-    };
+    open_how(at, path, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
+}
+
+/// A handle on what is at an absolute path, through no link at all.
+pub(crate) fn place(path: &CStr) -> Result<Fd> {
+    open_how(libc::AT_FDCWD, path, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
+}
+
+fn open_how(at: Fd, path: &CStr, resolve: u64) -> Result<Fd> {
+    let flags = u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned());
+    let how = OpenHow { flags, mode: 0, resolve };
     let pointer = std::ptr::from_ref(&how);
     call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
+}
+
+/// The numbers of the device and the inode behind a handle.
+pub(crate) fn identity(handle: Fd) -> Result<(u64, u64)> {
+    let found = stat(handle)?;
+    Ok((found.st_dev, found.st_ino))
+}
+
+pub(crate) fn is_directory(handle: Fd) -> Result<bool> {
+    Ok(stat(handle)?.st_mode & libc::S_IFMT == libc::S_IFDIR)
+}
+
+fn stat(handle: Fd) -> Result<libc::stat> {
+    // SAFETY: all zero is a valid place for the answer.
+    let mut found: libc::stat = unsafe { std::mem::zeroed() };
+    let pointer = std::ptr::from_mut(&mut found);
+    call!(libc::SYS_newfstatat, handle, c"".as_ptr(), pointer, libc::AT_EMPTY_PATH)?;
+    Ok(found)
+}
+
+/// Makes a directory the root. Where it cannot take the place of the old one (as on an initial ram disk), the old one stays mounted
+/// below it, where nobody without the right to change the root can get to.
+pub(crate) fn change_root(directory: Fd) -> Result {
+    call!(libc::SYS_fchdir, directory)?;
+    match call!(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) {
+        Ok(_) => call!(libc::SYS_umount2, c".".as_ptr(), libc::MNT_DETACH).map(drop)?,
+        Err(libc::EINVAL) => call!(libc::SYS_chroot, c".".as_ptr()).map(drop)?,
+        Err(errno) => return Err(errno),
+    }
+    chdir(c"/")
 }
 
 pub(crate) fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
@@ -357,13 +369,15 @@ pub(crate) fn block_signals(all: bool) -> Result {
     call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, pointer, none, size::<u64>()).map(drop)
 }
 
-/// Bytes that are used of the file system at a place.
+/// Bytes of memory that the files of a `tmpfs` use, each with a KiB for its inode.
 pub(crate) fn used(path: &CStr) -> Result<u64> {
     // SAFETY: all zero is a valid place for the answer.
     let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
     call!(libc::SYS_statfs, path.as_ptr(), std::ptr::from_mut(&mut found))?;
     let size = u64::try_from(found.f_bsize).unwrap_or(0);
-    Ok(found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(size))
+    let content = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(size);
+    let inodes = found.f_files.saturating_sub(found.f_ffree).saturating_mul(1024);
+    Ok(content.saturating_add(inodes))
 }
 
 /// Lets every signal do what it does of itself, also those that we, or who started us, ignore.

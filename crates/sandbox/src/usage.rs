@@ -7,10 +7,13 @@ use std::ffi::CStr;
 
 use libc::pid_t;
 
+use crate::launch::Network;
 use crate::name::Name;
 use crate::plan::Plan;
 use crate::sys;
-use crate::warden::{Report, Tree};
+use crate::warden::{Report, Tree, each_number_in};
+
+mod kernel;
 
 /// What is used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -31,11 +34,14 @@ impl Usage {
     pub(crate) fn of(plan: &Plan) -> Self {
         let tree = Tree::of(plan);
         let most = plan.limits.memory;
-        let files = if plan.view.is_some() { sys::used(c"/dev").unwrap_or(0) } else { 0 };
+        let kernel = held_by_kernel(plan);
         let mut memory = 0;
         for look in [resident, written, own_part] {
-            let all = tree.pids().iter().fold(Memory::default(), |sum, pid| sum.and(look(*pid)));
-            memory = all.private.saturating_add(all.shared.max(files));
+            let of_process = |sum: Memory, pid: &pid_t| sum.and(of_process(*pid, look));
+            let all = tree.pids().iter().fold(Memory::default(), of_process);
+            // Files and segments can be mapped: they are the same memory then.
+            let shared = all.shared.max(kernel.shared);
+            memory = all.private.saturating_add(kernel.private).saturating_add(shared);
             if memory <= most {
                 break;
             }
@@ -79,36 +85,75 @@ impl Memory {
     }
 }
 
-/// What a process has in memory, with what it only reads and what it has in common with others.
-fn resident(pid: pid_t) -> Memory {
-    let Some(text) = Text::<128>::read(pid, b"/statm") else { return Memory::default() };
-    let mut numbers = text.bytes().split(|byte| *byte == b' ').map(number);
-    let (_, resident) = (numbers.next(), numbers.next());
-    Memory { private: resident.unwrap_or(0).saturating_mul(page_size()), shared: 0 }
+/// Memory that is there whether or not a process maps it. Counted only where it is the program's alone.
+fn held_by_kernel(plan: &Plan) -> Memory {
+    let Some(view) = &plan.view else { return Memory::default() };
+    let sockets = if view.network == Network::Machine { 0 } else { kernel::sockets() };
+    Memory {
+        private: kernel::queues().saturating_add(sockets),
+        shared: sys::used(c"/dev").unwrap_or(0).saturating_add(kernel::segments()),
+    }
+}
+
+/// Looks at a process by the directory that `/proc` has for it.
+type Look = fn(&Name) -> Option<Memory>;
+
+/// If its first thread has ended, `/proc/PID` has nothing to show; one of the others has.
+fn of_process(pid: pid_t, look: Look) -> Memory {
+    let process = Name::of(b"/proc/").number(pid);
+    if let Some(found) = look(&process) {
+        return found;
+    }
+    let mut found = None;
+    each_number_in(process.text(b"/task").as_c_str(), &mut |thread| {
+        if found.is_none() && thread != pid {
+            found = look(&Name::of(b"/proc/").number(pid).text(b"/task/").number(thread));
+        }
+    });
+    found.unwrap_or_default()
+}
+
+/// All that a process has in memory, with what it only reads and what it has in common with others.
+fn resident(process: &Name) -> Option<Memory> {
+    let status = Status::read_in(process, b"/status")?;
+    let resident = status.bytes_of(b"VmRSS:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
+    Some(Memory { private: resident.saturating_add(overhead(&status)), shared: 0 })
 }
 
 /// What a process has written, with what it has in common with others.
-fn written(pid: pid_t) -> Memory {
-    Memory::read(pid, b"/status", b"RssAnon:", b"RssShmem:").unwrap_or_default()
+fn written(process: &Name) -> Option<Memory> {
+    let status = Status::read_in(process, b"/status")?;
+    let anonymous = status.bytes_of(b"RssAnon:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
+    Some(Memory {
+        private: anonymous.saturating_add(overhead(&status)),
+        shared: status.bytes_of(b"RssShmem:")?,
+    })
 }
 
 /// What a process has written, and of what it has in common with others its part: dear, because the kernel looks at each page.
 /// It does so only for those who may look into the process.
-fn own_part(pid: pid_t) -> Memory {
-    let own = Memory::read(pid, b"/smaps_rollup", b"Pss_Anon:", b"Pss_Shmem:");
-    own.unwrap_or_else(|| written(pid))
+fn own_part(process: &Name) -> Option<Memory> {
+    let Some(rollup) = Text::<4096>::read_in(process, b"/smaps_rollup") else {
+        return written(process);
+    };
+    let status = Status::read_in(process, b"/status")?;
+    let anonymous = rollup.bytes_of(b"Pss_Anon:")?.saturating_add(rollup.bytes_of(b"SwapPss:")?);
+    Some(Memory {
+        private: anonymous.saturating_add(overhead(&status)),
+        shared: rollup.bytes_of(b"Pss_Shmem:")?,
+    })
 }
 
-impl Memory {
-    fn read(pid: pid_t, file: &[u8], private: &[u8], shared: &[u8]) -> Option<Self> {
-        let text = Text::<4096>::read(pid, file)?;
-        let find = |name: &[u8]| {
-            let line =
-                text.bytes().split(|byte| *byte == b'\n').find(|line| line.starts_with(name));
-            line.map(|line| number(line).saturating_mul(1024))
-        };
-        Some(Self { private: find(private)?, shared: find(shared)? })
-    }
+/// The kernel's own memory for a process: page tables, and what its descriptors may hold.
+///
+/// Nobody says how full a pipe is. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one for each of
+/// its ends; so many descriptors as programs usually have are not counted.
+fn overhead(status: &Status) -> u64 {
+    const USUAL_DESCRIPTORS: u64 = 256;
+    const EACH: u64 = 4096;
+    let descriptors = status.line(b"FDSize:").map_or(0, number).saturating_sub(USUAL_DESCRIPTORS);
+    let tables = status.bytes_of(b"VmPTE:").unwrap_or(0);
+    tables.saturating_add(descriptors.saturating_mul(EACH))
 }
 
 /// All digits as one number.
@@ -131,6 +176,9 @@ pub(crate) fn threads_of(user: u32) -> u64 {
     entries.filter_map(of_process).sum()
 }
 
+/// What the kernel says about a process. It lists all groups of its user before its memory, and there may be thousands.
+type Status = Text<{ 16 << 10 }>;
+
 /// A small file of the kernel's.
 struct Text<const MOST: usize> {
     bytes: [u8; MOST],
@@ -138,9 +186,10 @@ struct Text<const MOST: usize> {
 }
 
 impl<const MOST: usize> Text<MOST> {
-    fn read(pid: pid_t, file: &[u8]) -> Option<Self> {
-        let path = Name::of(b"/proc/").number(pid).text(file);
-        Self::read_path(path.as_c_str())
+    /// A file in a directory of `/proc`.
+    fn read_in(directory: &Name, file: &[u8]) -> Option<Self> {
+        let directory = Name::of(directory.as_c_str().to_bytes());
+        Self::read_path(directory.text(file).as_c_str())
     }
 
     fn read_path(path: &CStr) -> Option<Self> {
@@ -157,22 +206,29 @@ impl<const MOST: usize> Text<MOST> {
     fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
-}
 
-fn page_size() -> u64 {
-    // SAFETY: asks for a constant.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+    /// The first line that begins with a name.
+    fn line(&self, name: &[u8]) -> Option<&[u8]> {
+        self.bytes().split(|byte| *byte == b'\n').find(|line| line.starts_with(name))
+    }
+
+    /// The number of KiB in such a line, in bytes.
+    fn bytes_of(&self, name: &[u8]) -> Option<u64> {
+        self.line(name).map(|line| number(line).saturating_mul(1024))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const LOOKS: [Look; 3] = [resident, written, own_part];
+
     #[test]
     fn what_we_use_is_found() {
         const MORE: u64 = 64 << 20;
         let own = std::process::id().cast_signed();
-        let look = || [resident(own), written(own), own_part(own)].map(|memory| memory.private);
+        let look = || LOOKS.map(|look| of_process(own, look).private);
         let before = look();
         let more = std::hint::black_box(vec![1u8; usize::try_from(MORE).unwrap()]);
         for (before, after) in before.into_iter().zip(look()) {
@@ -180,7 +236,24 @@ mod tests {
             assert!(after >= before + MORE - (8 << 20), "{before} {after}");
         }
         drop(more);
-        assert_eq!([resident(0), written(0), own_part(0)], [Memory::default(); 3], "nobody");
+        assert_eq!(LOOKS.map(|look| of_process(0, look)), [Memory::default(); 3], "nobody");
+    }
+
+    #[test]
+    fn page_tables_and_descriptors_are_counted() {
+        let status = |text: &[u8]| {
+            let mut bytes = [0; 16 << 10];
+            bytes[..text.len()].copy_from_slice(text);
+            overhead(&Text { bytes, length: text.len() })
+        };
+        for (text, wanted) in [
+            (&b"FDSize:\t64\nVmPTE:\t      44 kB\n"[..], 44 << 10),
+            (b"FDSize:\t256\n", 0),
+            (b"FDSize:\t65536\nVmPTE:\t 4 kB\n", 4096 + (65536 - 256) * 4096),
+            (b"", 0),
+        ] {
+            assert_eq!(status(text), wanted, "{}", String::from_utf8_lossy(text));
+        }
     }
 
     #[test]

@@ -14,8 +14,10 @@ use std::io;
 use libc::{c_int, pid_t};
 
 use crate::Step;
+use crate::launch::Network;
 use crate::name::Name;
-use crate::plan::Plan;
+use crate::plan::{Plan, PlannedView};
+use crate::root;
 use crate::stack::Stack;
 use crate::surroundings::{self, Failure};
 use crate::sys::{self, Fd};
@@ -47,6 +49,10 @@ impl Report {
     pub(crate) const STOOD_IN: u32 = 6;
     /// The listener, which comes with it.
     pub(crate) const LISTENER: u32 = 7;
+    /// Our user namespace, which comes with it.
+    pub(crate) const USER_NAMESPACE: u32 = 8;
+    /// Our network namespace, which comes with it.
+    pub(crate) const NETWORK_NAMESPACE: u32 = 9;
 
     pub(crate) const SIZE: usize = size_of::<Self>();
 
@@ -113,6 +119,43 @@ extern "C" fn run_shared(given: *const c_void) -> ! {
     run(&shared.plan, shared.control)
 }
 
+/// A warden that is to be born in namespaces which are there already.
+struct Birth<'a> {
+    plan: &'a Plan,
+    control: Fd,
+    /// Its number, or why there is none.
+    born: UnsafeCell<sys::Result<pid_t>>,
+}
+
+/// Starts a warden in a user namespace that is there already. Only a process of one thread can enter one: another does, which
+/// shares our memory while we wait, leaves us a child that is born there, and ends.
+pub(crate) fn start_within(plan: &Plan, control: Fd) -> sys::Result<sys::Side> {
+    let stack = Stack::new().map_err(|error| error.raw_os_error().unwrap_or(libc::ENOMEM))?;
+    let birth = Birth { plan, control, born: UnsafeCell::new(Err(libc::EIO)) };
+    let given = std::ptr::from_ref(&birth).cast();
+    // SAFETY: it only asks the kernel, and writes down what came of it, before we go on.
+    let between = unsafe { sys::spawn_and_wait(&stack, enter, given) }?;
+    sys::wait_for(between);
+    // SAFETY: whoever could write there has ended.
+    let pid = unsafe { birth.born.get().read_volatile() }?;
+    // It is our child: nobody else gets its number before we have taken its end.
+    Ok(sys::Side::Parent { pid, pidfd: sys::open_child(pid)? })
+}
+
+extern "C" fn enter(given: *const c_void) -> ! {
+    // SAFETY: that is what it is started with; who started it waits.
+    let birth = unsafe { &*given.cast::<Birth<'_>>() };
+    let Some(users) = birth.plan.users else { sys::exit(1) };
+    let born = sys::born_within(users, birth.plan.session, birth.plan.namespaces());
+    if born == Ok(0) {
+        // In the copy. What it was given is in its own memory now.
+        run(birth.plan, birth.control)
+    }
+    // SAFETY: nobody looks before we have ended.
+    unsafe { birth.born.get().write_volatile(born) };
+    sys::exit(0)
+}
+
 /// All of the warden's life.
 pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
     let Ok(kept) = keep(plan, control) else { sys::exit(1) };
@@ -156,11 +199,12 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
     let _ = sys::set_session();
     let mask = sys::umask(0);
     if let Some(view) = &plan.view {
-        if plan.within.is_none() {
+        if plan.users.is_none() {
             surroundings::identify(plan)?;
         }
-        let listener = surroundings::make_network(view.network)?;
-        surroundings::make_view(plan, view, &mut |number| {
+        let listener = surroundings::make_network(plan, view.network)?;
+        send_namespaces(plan, view, kept.control)?;
+        root::make(plan, view, &mut |number| {
             let report = Report { number: number as u64, ..Report::of(Report::STOOD_IN) };
             report.send(kept.control, None);
         })?;
@@ -183,6 +227,24 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
         sys::close(fd);
     }
     program
+}
+
+/// Gives away our user and network namespace, so that later programs can share the loopback interface. Only we can open them: by
+/// the time that the program runs nobody may look into us.
+fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings::Result {
+    use surroundings::At as _;
+    if plan.session.is_some() || view.network == Network::Machine {
+        return Ok(());
+    }
+    for (kind, path) in [
+        (Report::USER_NAMESPACE, c"/proc/self/ns/user"),
+        (Report::NETWORK_NAMESPACE, c"/proc/self/ns/net"),
+    ] {
+        let namespace = sys::open(path, libc::O_RDONLY).at(Step::Network)?;
+        Report::of(kind).send(control, Some(namespace));
+        sys::close(namespace);
+    }
+    Ok(())
 }
 
 /// What the program's process is given while it still is a copy of us.
@@ -222,15 +284,13 @@ extern "C" fn begin_program(given: *const c_void) -> ! {
 fn become_program(plan: &Plan, kept: Kept) -> Failure {
     let ready = || {
         use surroundings::At as _;
-        if let Some(group) = kept.group {
-            // Whoever manages the groups may have taken it away. We count in any case.
-            let _ = sys::write(group, b"0");
-        }
+        // Whoever manages the groups may have removed this one.
+        let is_in_group = kept.group.is_some_and(|group| sys::write(group, b"0").is_ok());
         surroundings::connect([kept.stdin, kept.output, kept.errors], plan.terminal)?;
         sys::chdir(&plan.directory).at(Step::Directory)?;
         surroundings::set_limits(plan)?;
         if let Some(fence) = &plan.fence {
-            surroundings::raise_fence(plan, fence)?;
+            surroundings::raise_fence(plan, fence, is_in_group)?;
         }
         sys::default_signals();
         sys::block_signals(false).at(Step::Start)
@@ -413,7 +473,7 @@ impl Tree {
 }
 
 /// The names of a directory that are numbers.
-fn each_number_in(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
+pub(crate) fn each_number_in(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
     let Ok(fd) = sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY) else { return };
     let mut buffer = [0; 8192];
     while let Ok(read @ 1..) = sys::list(fd, &mut buffer) {

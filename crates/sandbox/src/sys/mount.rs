@@ -40,6 +40,14 @@ pub(crate) fn restrict(at: Fd, path: &CStr, set: u64) -> Result {
         .map(drop)
 }
 
+/// Sets attributes of one mount alone.
+pub(crate) fn restrict_one(mount: Fd, set: u64) -> Result {
+    let attributes = Attributes { set, clear: 0, propagation: 0, userns_fd: 0 };
+    let pointer = std::ptr::from_ref(&attributes);
+    call!(libc::SYS_mount_setattr, mount, c"".as_ptr(), EMPTY_PATH, pointer, size::<Attributes>())
+        .map(drop)
+}
+
 /// Puts a mount at a place.
 pub(crate) fn attach(mount: Fd, at: Fd, path: &CStr) -> Result {
     const FROM_EMPTY: c_uint = 0x04;

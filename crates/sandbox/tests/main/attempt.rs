@@ -10,7 +10,10 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::support::{Place, is_root};
-use crate::{ending, files, kernel, launching, limits, lone, network, processes, protected};
+use crate::{
+    ending, files, kernel, launching, limits, lone, memory, network, processes, protected, set_id,
+    warden,
+};
 
 /// Something that must not work inside.
 pub(crate) struct Escape {
@@ -75,6 +78,8 @@ const ALL: &[&[Escape]] = &[
     network::ESCAPES,
     processes::ESCAPES,
     protected::ESCAPES,
+    set_id::ESCAPES,
+    warden::ESCAPES,
 ];
 
 type Errand = fn(&Scene);
@@ -86,6 +91,7 @@ const ERRANDS: &[(&str, Errand)] = &[
     ("launch without Landlock", launching::launch_without_landlock),
     ("make a pair", lone::make_pair),
     ("use memory", limits::use_memory),
+    ("hold memory", memory::hold_memory),
     ("talk to oneself", network::talk_to_oneself),
     ("start threads", limits::start_threads),
     ("start a program from a thread", ending::start_from_a_thread),

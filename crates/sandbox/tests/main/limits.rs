@@ -10,9 +10,9 @@ use crate::attempt::{Scene, say};
 use crate::ending::{Mark, marked};
 use crate::support::{Place, given_users, is_root, soon};
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 /// Says that one MiB more is in use.
-const ONE_MORE: u8 = 1;
+pub(crate) const ONE_MORE: u8 = 1;
 
 /// Takes one MiB after the other, and says so each time, until it gets no more or has four times as much as it may.
 pub(crate) fn use_memory(at: &Scene) {
@@ -48,7 +48,7 @@ pub(crate) fn use_memory(at: &Scene) {
 }
 
 /// Takes one MiB and writes to each page of it.
-fn touch(flags: i32) -> bool {
+pub(crate) fn touch(flags: i32) -> bool {
     let (length, access) = (1 << 20, libc::PROT_READ | libc::PROT_WRITE);
     // SAFETY: new memory, of which nobody else knows.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };

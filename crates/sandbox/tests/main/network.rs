@@ -8,8 +8,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use libc::{AF_ALG, AF_INET, AF_NETLINK, AF_PACKET, AF_VSOCK};
-use libc::{EAFNOSUPPORT, EAGAIN, ECONNREFUSED, ENOENT, EPERM, EPROTONOSUPPORT};
-use windlass_sandbox::{Network, landlock_version};
+use libc::{EACCES, EAFNOSUPPORT, EAGAIN, ECONNREFUSED, EPERM, EPROTONOSUPPORT};
+use windlass_sandbox::{Ending, Network, landlock_version};
 
 use crate::attempt::{Escape, Scene, attempt_among_others, check, say};
 use crate::files::answer;
@@ -25,9 +25,9 @@ pub(crate) const ESCAPES: &[Escape] = &[
     Escape::new("send without a connection", ask_unconnected, &[EAGAIN]),
     Escape::new("connect to an abstract socket", connect_abstract, &[ECONNREFUSED]),
     Escape::new(
-        "connect to a socket in an emptied directory",
+        "connect to a socket in a masked directory",
         |at| UnixStream::connect(at.text("SOCKET")).map(drop),
-        &[ENOENT],
+        &[EACCES],
     ),
     Escape::new("hear of devices", |_| socket(AF_NETLINK, libc::SOCK_RAW, 15), NO_FAMILY),
     Escape::new("hear the audit", |_| socket(AF_NETLINK, libc::SOCK_RAW, 9), NO_FAMILY)
@@ -105,7 +105,7 @@ fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<()> {
 /// Who may talk to the whole internet still has no business with other programs of the machine.
 #[test]
 fn a_shared_network_is_the_internet_alone() {
-    let shared = || Place::confined().with_view(|view| view.network = Network::Shared);
+    let shared = || Place::confined().with_view(|view| view.network = Network::Machine);
     assert_eq!(attempt_among_others(shared(), "connect by TCP"), Ok(()));
     let refused = if landlock_version() >= 6 { Err(EPERM) } else { Ok(()) };
     assert_eq!(attempt_among_others(shared(), "connect to an abstract socket"), refused);
@@ -136,7 +136,7 @@ fn a_program_can_talk_to_itself() {
 /// Of all that is outside, the listener alone is reached: whoever has it decides what goes on.
 #[test]
 fn a_listener_is_reached_from_inside() {
-    let place = Place::confined().with_view(|view| view.network = Network::Listener);
+    let place = Place::confined().with_view(|view| view.network = Network::Listener(3128));
     let script = "port=$(awk '$4 == \"0A\" { split($2, at, \":\"); print at[2] }' /proc/net/tcp)
                   exec 3<>/dev/tcp/127.0.0.1/$((16#$port)); echo asked >&3; cat <&3";
     let (mut program, mut output) = place.start(script).unwrap();
@@ -150,4 +150,27 @@ fn a_listener_is_reached_from_inside() {
     let mut printed = String::new();
     output.read_to_string(&mut printed).unwrap();
     assert_eq!((&heard, &*printed), (b"asked\n", "answered"));
+}
+
+/// A server of one program answers another of the same session, whatever became of the first, and no other.
+#[test]
+fn programs_of_a_session_share_the_loopback_interface() {
+    let serve = "exec 3<>/dev/tcp/127.0.0.1/7000 && cat <&3";
+    let server = "perl -MSocket -e 'socket(S, PF_INET, SOCK_STREAM, 0); \
+                  bind(S, sockaddr_in(7000, INADDR_LOOPBACK)) or die; listen(S, 5); $| = 1; print \"ready\\n\"; \
+                  while (accept(C, S)) { print C \"served\\n\"; close C }'";
+    let place = Place::confined();
+    let (mut first, _output) = place.start("true").unwrap();
+    let session = first.take_session().expect("the namespaces of the first program");
+    assert!(first.take_session().is_none());
+    assert_eq!(first.wait().unwrap(), Ending::Exited(0));
+    let (server, mut output) = place.start_in(server, &session).unwrap();
+    let mut ready = [0; 6];
+    output.read_exact(&mut ready).unwrap();
+    let (client, mut output) = place.start_in(serve, &session).unwrap();
+    let mut printed = String::new();
+    output.read_to_string(&mut printed).unwrap();
+    assert_eq!((client.wait().unwrap(), &*printed), (Ending::Exited(0), "served\n"));
+    assert!(place.run(serve).1.contains("refused"), "a program of no session");
+    drop(server);
 }

@@ -255,6 +255,7 @@ fn a_program_finds_its_terminal_by_name() {
             terminal: true,
             view: place.view.clone(),
             users: given_users(),
+            session: None,
             fence: place.fence.clone(),
             limits: place.limits,
             group: None,

@@ -194,8 +194,8 @@ fn write_while_swapping(one: &Path, other: &Path, written: &Path) -> io::Result<
 
 /// What stands for absent places must come from where nobody can change it.
 fn touch_origin(_: &Scene) -> io::Result<()> {
-    fs::set_permissions("/dev/.hidden/empty", PermissionsExt::from_mode(0o755))?;
-    fs::write("/dev/.hidden/empty/settings", "x")
+    fs::set_permissions("/dev/.masks/empty", PermissionsExt::from_mode(0o755))?;
+    fs::write("/dev/.masks/empty/settings", "x")
 }
 
 /// What is put into the workspace to hold a place is named, and there is nothing else.

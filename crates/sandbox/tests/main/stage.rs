@@ -3,9 +3,9 @@
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 
-use windlass_sandbox::Ending;
+use windlass_sandbox::{Ending, Mount, Source};
 
-use crate::support::Place;
+use crate::support::{Place, object, overlay};
 
 const CHANGE: &str = "set -e; echo b > a.txt; echo new > new.txt; mkdir -p d/e; echo c > .git/index; \
                       mv new.txt d/e/; rm link; chmod 600 a.txt; cat a.txt d/e/new.txt";
@@ -62,14 +62,15 @@ fn changes_are_refused() {
     assert_eq!(place.run("echo x > /tmp/x && cat /tmp/x").1, "x\n");
 }
 
-/// What passes through is really changed, on whatever stage, and is still protected where it must be.
+/// A writable directory in a workspace that is none, and a layer that hides what the one below it has.
 #[test]
-fn what_passes_through_is_changed() {
+fn mounts_lie_in_mounts() {
     for place in [Place::staged(), Place::read_only()] {
-        fs::create_dir_all(place.path("workspace/target/.windlass")).unwrap();
+        fs::create_dir_all(place.path("workspace/target")).unwrap();
         let target = place.path("workspace/target");
         let mut place = place.with_view(|view| {
-            view.writable = vec![target.clone()];
+            let source = Source::Writable(object(&target));
+            view.mounts.push(Mount { at: target.clone(), source });
         });
         place.fence.as_mut().unwrap().writable.push(target);
         assert_eq!(place.run("echo x > target/x; cat target/x").1, "x\n");
@@ -84,9 +85,43 @@ fn temporary_files_are_its_own() {
     assert_eq!(place.run(script).1, "x\n");
     assert_eq!(fs::read_to_string(place.path("tmp/windlass-test-x")).unwrap(), "x\n");
     assert!(!std::path::Path::new("/tmp/windlass-test-x").exists());
-    let place = place.with_view(|view| view.temporary = None);
+    let tmp = std::path::Path::new("/tmp");
+    let place = place.with_view(|view| {
+        view.mounts.retain(|mount| mount.at != tmp || matches!(mount.source, Source::Directory));
+    });
     let (_, printed) = place.run("echo x > /tmp/windlass-test-x");
     assert!(printed.contains("Read-only file system"), "{printed}");
+}
+
+/// What has become another object since a handle was taken on it is not mounted.
+#[test]
+fn an_object_that_was_replaced_is_refused() {
+    for how in ["another directory", "a link"] {
+        let place = Place::confined();
+        let (workspace, other) = (place.workspace(), place.path("other"));
+        fs::rename(&workspace, &other).unwrap();
+        if how == "a link" {
+            std::os::unix::fs::symlink("other", &workspace).unwrap();
+        } else {
+            fs::create_dir(&workspace).unwrap();
+        }
+        let error = place.start("true").err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.starts_with("a writable directory could not be mounted"), "{how}: {error}");
+    }
+}
+
+/// The directories of an earlier program are mounted, too: a link in one of them leads no mount out.
+#[test]
+fn a_link_on_the_way_to_a_mount_is_not_followed() {
+    let place = Place::confined();
+    let inner = place.workspace().join("inner/deep");
+    std::os::unix::fs::symlink(place.path("outside"), place.path("workspace/inner")).unwrap();
+    let place = place.with_view(|view| {
+        view.mounts.push(Mount { at: inner, source: Source::Directory });
+    });
+    let before = place.fingerprint();
+    assert!(place.start("true").is_err());
+    assert_eq!(place.fingerprint(), before);
 }
 
 /// Names that mean something in options of a mount.
@@ -100,10 +135,9 @@ fn a_stage_may_have_any_name() {
             fs::create_dir(path).unwrap();
         }
         fs::write(lower.join("file"), "lower\n").unwrap();
+        let source = overlay(&lower, &upper, &work);
         let mut place = place.with_view(|view| {
-            view.workspace = lower.clone();
-            view.protected.clear();
-            view.stage = windlass_sandbox::Stage::Overlay { upper: upper.clone(), work };
+            view.mounts.push(Mount { at: lower.clone(), source });
         });
         place.fence.as_mut().unwrap().writable.push(lower.clone());
         place.set("LOWER", lower.to_str().unwrap());

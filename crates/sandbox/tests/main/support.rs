@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use windlass_sandbox::{
-    Confined, Ending, Fence, Launch, LaunchError, Limits, Network, Protected, Stage, View,
-    hide_memory, launch,
+    Confined, Ending, Fence, Launch, LaunchError, Limits, Mount, Network, Object, Protected,
+    SessionNamespaces, Source, Upper, View, hide_memory, launch,
 };
 
 /// Where the places of tests are, if not where Cargo wants them.
@@ -39,19 +39,24 @@ impl Place {
     pub(crate) fn confined() -> Self {
         let mut place = Self::open();
         let workspace = place.workspace();
+        let mut mounts = machine();
+        for at in ["/tmp", "/var/tmp"] {
+            mounts.push(Mount {
+                at: at.into(),
+                source: Source::Writable(object(&place.path("tmp"))),
+            });
+        }
+        mounts.push(Mount { at: workspace.clone(), source: Source::Writable(object(&workspace)) });
         place.view = Some(View {
+            mounts,
             workspace: workspace.clone(),
-            stage: Stage::Direct,
-            temporary: Some(place.path("tmp")),
             protected: vec![
                 Protected { path: ".git/hooks".into(), is_directory: true },
                 Protected { path: ".git/config".into(), is_directory: false },
                 Protected { path: ".windlass".into(), is_directory: true },
             ],
-            hidden: vec![place.path("secrets"), place.path("token")],
-            emptied: vec!["/run".into(), place.path("run")],
-            network: Network::Own,
-            ..View::default()
+            masked: ["secrets", "token", "run"].map(|name| place.path(name)).to_vec(),
+            network: Network::Loopback,
         });
         place.fence = Some(Fence {
             readable: vec!["/".into()],
@@ -67,13 +72,24 @@ impl Place {
     /// Confined, with changes that go elsewhere.
     pub(crate) fn staged() -> Self {
         let place = Self::confined();
-        let (upper, work) = (place.path("upper"), place.path("work"));
-        place.with_view(|view| view.stage = Stage::Overlay { upper, work })
+        let source = overlay(&place.workspace(), &place.path("upper"), &place.path("work"));
+        place.with_workspace(source)
     }
 
     /// Confined, with nothing that could be changed.
     pub(crate) fn read_only() -> Self {
-        Self::confined().with_view(|view| view.stage = Stage::ReadOnly)
+        let place = Self::confined();
+        let source = Source::ReadOnly(object(&place.workspace()));
+        place.with_workspace(source).with_view(|view| view.protected.clear())
+    }
+
+    /// With another workspace mount.
+    pub(crate) fn with_workspace(self, source: Source) -> Self {
+        let workspace = self.workspace();
+        self.with_view(|view| {
+            view.mounts.retain(|mount| mount.at != workspace);
+            view.mounts.push(Mount { at: workspace, source });
+        })
     }
 
     /// Confined, but with no view of its own: where a machine has no namespaces to give.
@@ -153,6 +169,16 @@ impl Place {
         self.start_program(Path::new("/bin/bash"), &["bash", "-c", script], &[])
     }
 
+    /// The same in the namespaces of another program.
+    pub(crate) fn start_in(
+        &self,
+        script: &str,
+        session: &SessionNamespaces,
+    ) -> Result<(Confined, File), LaunchError> {
+        let words = ["bash", "-c", script];
+        self.start_with(Path::new("/bin/bash"), &words, &[], Some(session))
+    }
+
     /// Starts a program with these arguments, its name first, and these variables.
     pub(crate) fn start_program(
         &self,
@@ -160,9 +186,20 @@ impl Place {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Result<(Confined, File), LaunchError> {
+        self.start_with(program, arguments, variables, None)
+    }
+
+    fn start_with(
+        &self,
+        program: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        session: Option<&SessionNamespaces>,
+    ) -> Result<(Confined, File), LaunchError> {
         if std::env::var_os(HIDDEN).is_some() {
             hide_memory().unwrap();
         }
+        self.clear_work();
         let (read, write) = pipe();
         let more = variables.iter().map(|(name, value)| format!("{name}={value}").into());
         let started = launch(&Launch {
@@ -176,11 +213,20 @@ impl Place {
             terminal: false,
             view: self.view.clone(),
             users: given_users(),
+            session,
             fence: self.fence.clone(),
             limits: self.limits,
             group: None,
         })?;
         Ok((started, File::from(read)))
+    }
+
+    /// The kernel wants an empty directory for each mount, and leaves one in it that nobody may look into.
+    fn clear_work(&self) {
+        for name in ["work/work", "work/work/incompat", "work/work/incompat/volatile"] {
+            drop(std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(0o700)));
+        }
+        drop(std::fs::remove_dir_all(self.path("work/work")));
     }
 
     /// Runs a script to its end: how it ended and what it printed.
@@ -209,10 +255,35 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // The kernel leaves a directory that nobody may look into.
-        let left = self.path("work/work");
-        drop(std::fs::set_permissions(left, PermissionsExt::from_mode(0o700)));
+        self.clear_work();
     }
+}
+
+/// The whole machine, read-only.
+fn machine() -> Vec<Mount> {
+    let mut mounts = Vec::new();
+    for entry in std::fs::read_dir("/").unwrap() {
+        let at = entry.unwrap().path();
+        let kind = at.symlink_metadata().unwrap().file_type();
+        let source = match at.to_str() {
+            Some("/proc" | "/dev") => continue,
+            Some("/run" | "/tmp") => Source::Directory,
+            _ if kind.is_symlink() => Source::Link(std::fs::read_link(&at).unwrap()),
+            _ if kind.is_dir() => Source::ReadOnly(object(&at)),
+            _ => continue,
+        };
+        mounts.push(Mount { at, source });
+    }
+    mounts
+}
+
+pub(crate) fn object(path: &Path) -> Object {
+    Object::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+pub(crate) fn overlay(lower: &Path, upper: &Path, work: &Path) -> Source {
+    let upper = Upper { upper: object(upper), work: object(work) };
+    Source::Overlay { lower: vec![object(lower)], upper: Some(upper) }
 }
 
 fn describe(path: &Path, text: &mut String) {

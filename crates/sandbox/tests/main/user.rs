@@ -79,7 +79,7 @@ macro_rules! again {
     };
 }
 
-again! { ending files kernel launching limits lone network processes protected stage }
+again! { ending files kernel launching limits lone memory network processes protected set_id stage warden }
 
 // There, a warden shares memory where it can.
 again! { check_both HIDDEN:
@@ -100,7 +100,10 @@ again! { check_plain GIVEN:
     kernel given_kernel
     launching given_launching
     limits given_limits
+    memory given_memory
     network given_network
     processes given_processes
     protected given_protected
+    set_id given_set_id
+    warden given_warden
 }

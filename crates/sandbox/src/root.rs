@@ -1,0 +1,356 @@
+//! Makes the root file system of a program: empty at first, then what its view holds is laid into it, then it becomes the root.
+//!
+//! The new root is mounted over the old one. The old one stays the root of this process until the end, so sources are opened by
+//! their usual paths, while everything in the new root is reached from its handle, through no link: the directories of an earlier
+//! program are among what is laid there, and it may have put links into them.
+//!
+//! All of it happens in a process that has just been forked, so nothing here allocates.
+
+use std::ffi::{CStr, CString};
+
+use crate::Step;
+use crate::name::Name;
+use crate::plan::{
+    Plan, PlannedMount, PlannedObject, PlannedProtected, PlannedSource, PlannedView,
+};
+use crate::surroundings::{At as _, Result};
+use crate::sys::{self, Fd, mount};
+
+/// Devices that every program expects.
+const DEVICES: [(&CStr, &CStr); 6] = [
+    (c"/dev/null", c"null"),
+    (c"/dev/zero", c"zero"),
+    (c"/dev/full", c"full"),
+    (c"/dev/random", c"random"),
+    (c"/dev/urandom", c"urandom"),
+    (c"/dev/tty", c"tty"),
+];
+
+/// The name of the program's terminal: the directory of terminals is the program's own and does not have it.
+const CONSOLE: &CStr = c"console";
+
+const DEVICE_LINKS: [(&CStr, &CStr); 5] = [
+    (c"/proc/self/fd", c"fd"),
+    (c"/proc/self/fd/0", c"stdin"),
+    (c"/proc/self/fd/1", c"stdout"),
+    (c"/proc/self/fd/2", c"stderr"),
+    (c"pts/ptmx", c"ptmx"),
+];
+
+/// Mounted over masked files and directories: nobody may open them.
+const MASKED_DIRECTORY: &CStr = c"dev/.masks/directory";
+const MASKED_FILE: &CStr = c"dev/.masks/file";
+/// Mounted over protected paths at which nothing is.
+const EMPTY_DIRECTORY: &CStr = c"dev/.masks/empty";
+const EMPTY_FILE: &CStr = c"dev/.masks/nothing";
+
+/// Attributes of every mount in a view: no set-id bits, no devices.
+const HARMLESS: u64 = mount::NOSUID | mount::NODEV;
+
+/// Makes the root file system and enters it. `made` is told the number of each protected path at which something was put.
+pub(crate) fn make(plan: &Plan, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Result {
+    mount::detach_all().at(Step::Mounts)?;
+    let options = [(c"mode", Some(c"0755")), (c"size", Some(c"4m"))];
+    let root = mount::new(c"tmpfs", &options).at(Step::Root)?;
+    mount::attach(root, libc::AT_FDCWD, c"/").at(Step::Root)?;
+    lay_processes(plan, root).at(Step::Proc)?;
+    lay_devices(plan, root)?;
+    for mount in &view.mounts {
+        lay(root, mount)?;
+    }
+    for path in &view.masked {
+        mask(root, path).at(Step::Masked)?;
+    }
+    protect_all(root, view, made)?;
+    mount::restrict_one(root, HARMLESS | mount::RDONLY).at(Step::Root)?;
+    sys::change_root(root).at(Step::Root)?;
+    sys::close(root);
+    Ok(())
+}
+
+fn lay(root: Fd, mount: &PlannedMount) -> Result {
+    match &mount.source {
+        PlannedSource::ReadOnly(object) => {
+            lay_object(root, &mount.at, object, HARMLESS | mount::RDONLY).at(Step::ReadOnly)
+        }
+        PlannedSource::Writable(object) => {
+            lay_object(root, &mount.at, object, HARMLESS).at(Step::Writable)
+        }
+        PlannedSource::Overlay { lower, upper } => {
+            lay_overlay(root, &mount.at, lower, upper.as_ref()).at(Step::Overlay)
+        }
+        PlannedSource::Sysfs(object) => lay_sysfs(root, &mount.at, object).at(Step::ReadOnly),
+        PlannedSource::Link(target) => lay_link(root, &mount.at, target).at(Step::Root),
+        PlannedSource::Directory => {
+            make_target(root, &mount.at, true).map(sys::close).at(Step::Root)
+        }
+    }
+}
+
+fn lay_object(root: Fd, at: &[CString], object: &PlannedObject, attributes: u64) -> sys::Result {
+    let source = open_same(object)?;
+    let is_directory = sys::is_directory(source)?;
+    let copy = mount::copy(source, c"")?;
+    sys::close(source);
+    mount::restrict(copy, c"", attributes)?;
+    lay_mount(root, at, copy, is_directory)
+}
+
+/// A file system of our own has no other mounts in it, which all would have to be copied and taken down again.
+fn lay_sysfs(root: Fd, at: &[CString], machine: &PlannedObject) -> sys::Result {
+    let Ok(own) = mount::new(c"sysfs", &[]) else {
+        return lay_object(root, at, machine, HARMLESS | mount::RDONLY);
+    };
+    mount::restrict(own, c"", HARMLESS | mount::RDONLY)?;
+    lay_mount(root, at, own, true)
+}
+
+/// Directories are named by descriptor: their paths may hold characters that mean something in the options of a mount.
+fn lay_overlay(
+    root: Fd,
+    at: &[CString],
+    lower: &[PlannedObject],
+    upper: Option<&[PlannedObject; 2]>,
+) -> sys::Result {
+    let mut names = Name::of(b"");
+    for (number, object) in lower.iter().enumerate() {
+        let separator: &[u8] = if number == 0 { b"/proc/self/fd/" } else { b":/proc/self/fd/" };
+        names = names.text(separator).number(open_same(object)?);
+    }
+    let lower = (c"lowerdir", Some(names.as_c_str()));
+    let source = (c"source", Some(c"windlass"));
+    let overlay = match upper {
+        None => mount::new(c"overlay", &[source, lower, (c"userxattr", None)])?,
+        Some([upper, work]) => {
+            let upper = Name::of(b"/proc/self/fd/").number(open_same(upper)?);
+            let work = Name::of(b"/proc/self/fd/").number(open_same(work)?);
+            let upper = (c"upperdir", Some(upper.as_c_str()));
+            let work = (c"workdir", Some(work.as_c_str()));
+            let user = (c"userxattr", None);
+            // Ending an overlay otherwise waits for the whole file system of its upper directory to be on disk.
+            let fast = [source, lower, upper, work, user, (c"volatile", None)];
+            match mount::new(c"overlay", &fast) {
+                // Linux before 5.10.
+                Err(libc::EINVAL) => mount::new(c"overlay", &[source, lower, upper, work, user])?,
+                other => other?,
+            }
+        }
+    };
+    // The descriptors of the layers go with this process's own, before the program begins.
+    mount::restrict(overlay, c"", HARMLESS)?;
+    lay_mount(root, at, overlay, true)
+}
+
+fn lay_mount(root: Fd, at: &[CString], mount: Fd, is_directory: bool) -> sys::Result {
+    let target = make_target(root, at, is_directory)?;
+    let attached = mount::attach(mount, target, c"");
+    sys::close(target);
+    sys::close(mount);
+    attached
+}
+
+fn lay_link(root: Fd, at: &[CString], target: &CStr) -> sys::Result {
+    let Some((name, above)) = at.split_last() else { return Err(libc::EINVAL) };
+    let parent = make_target(root, above, true)?;
+    let made = sys::symlink_at(target, parent, name);
+    sys::close(parent);
+    made
+}
+
+/// Opens what a handle was taken on before the fork, by its path: a handle from another mount namespace cannot be mounted.
+fn open_same(object: &PlannedObject) -> sys::Result<Fd> {
+    let opened = sys::place(&object.path)?;
+    if sys::identity(opened)? == object.identity { Ok(opened) } else { Err(libc::ESTALE) }
+}
+
+/// A handle on a path in the new root, made if it is not there.
+fn make_target(root: Fd, at: &[CString], is_directory: bool) -> sys::Result<Fd> {
+    let mut here = sys::dup_from(root, 0)?;
+    for (number, name) in at.iter().enumerate() {
+        let is_last = number + 1 == at.len();
+        let next = match sys::place_beneath(here, name) {
+            Err(libc::ENOENT) => {
+                // Another program may have been quicker: directories of a session or a workspace belong to several.
+                match make_entry(here, name, is_directory || !is_last) {
+                    Ok(()) | Err(libc::EEXIST) => sys::place_beneath(here, name)?,
+                    Err(errno) => return Err(errno),
+                }
+            }
+            other => other?,
+        };
+        sys::close(here);
+        here = next;
+    }
+    Ok(here)
+}
+
+fn make_entry(parent: Fd, name: &CStr, is_directory: bool) -> sys::Result {
+    if is_directory {
+        return sys::mkdir_at(parent, name, 0o755);
+    }
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+    sys::open_at(parent, name, flags, 0o444).map(sys::close)
+}
+
+/// A file system of its own processes, read-only: to the kernel, root is root in there, whatever it was deprived of, and most of
+/// what the file system shows besides processes are settings of the whole machine.
+fn lay_processes(plan: &Plan, root: Fd) -> sys::Result {
+    let processes = mount::new(c"proc", &[])?;
+    // Counts for the namespace alone, from Linux 6.14 on; before that it may not be written, and the others must do.
+    if let Ok(most) = sys::open_at(processes, c"sys/kernel/pid_max", libc::O_WRONLY, 0) {
+        let _ = sys::write(most, plan.most_processes.to_bytes());
+        sys::close(most);
+    }
+    mount::restrict(processes, c"", HARMLESS | mount::RDONLY)?;
+    sys::mkdir_at(root, c"proc", 0o755)?;
+    let attached = mount::attach(processes, root, c"proc");
+    sys::close(processes);
+    attached
+}
+
+fn lay_devices(plan: &Plan, root: Fd) -> Result {
+    let options = [
+        (c"mode", Some(c"0755")),
+        (c"size", Some(plan.shared_memory.as_c_str())),
+        (c"nr_inodes", Some(c"65536")),
+    ];
+    let devices = mount::new(c"tmpfs", &options).at(Step::Dev)?;
+    sys::mkdir_at(root, c"dev", 0o755).at(Step::Dev)?;
+    mount::attach(devices, root, c"dev").at(Step::Dev)?;
+    let console = plan.terminal_path.as_ref().map(|path| (path.as_c_str(), CONSOLE));
+    for (path, name) in DEVICES.into_iter().chain(console) {
+        // What this machine does not have, the program does without.
+        let Ok(node) = mount::copy(libc::AT_FDCWD, path) else { continue };
+        make_entry(devices, name, false).at(Step::Dev)?;
+        mount::attach(node, devices, name).at(Step::Dev)?;
+        sys::close(node);
+    }
+    for (target, name) in DEVICE_LINKS {
+        sys::symlink_at(target, devices, name).at(Step::Dev)?;
+    }
+    lay_masks(devices).at(Step::Dev)?;
+    let options = [(c"newinstance", None), (c"ptmxmode", Some(c"0666")), (c"mode", Some(c"0620"))];
+    let terminals = mount::new(c"devpts", &options).at(Step::Dev)?;
+    mount::attach(terminals, devices, c"pts").at(Step::Dev)?;
+    sys::close(terminals);
+    sys::close(devices);
+    Ok(())
+}
+
+/// Directories of a device tree, and the empty objects that are mounted over what is masked.
+fn lay_masks(devices: Fd) -> sys::Result {
+    for (name, mode) in [
+        (c"pts", 0o755),
+        (c"shm", 0o1777),
+        (c".masks", 0o755),
+        (c".masks/directory", 0),
+        (c".masks/empty", 0o555),
+    ] {
+        sys::mkdir_at(devices, name, mode)?;
+    }
+    let file = |name: &CStr, mode| {
+        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+        sys::open_at(devices, name, flags, mode).map(sys::close)
+    };
+    file(c".masks/file", 0)?;
+    file(c".masks/nothing", 0o444)?;
+    keep(devices, c".masks")
+}
+
+/// Makes a file or directory unreadable. What is not there need not be.
+fn mask(root: Fd, path: &CStr) -> sys::Result {
+    let place = match sys::place_beneath(root, path) {
+        Ok(place) => place,
+        Err(libc::ENOENT | libc::ENOTDIR | libc::EACCES | libc::ELOOP) => return Ok(()),
+        Err(errno) => return Err(errno),
+    };
+    let with = if sys::is_directory(place)? { MASKED_DIRECTORY } else { MASKED_FILE };
+    let covered = cover(root, place, with);
+    sys::close(place);
+    covered
+}
+
+/// Mounts one of the empty objects over a place.
+fn cover(root: Fd, place: Fd, with: &CStr) -> sys::Result {
+    let with = mount::copy(root, with)?;
+    let covered = mount::attach(with, place, c"");
+    sys::close(with);
+    covered
+}
+
+/// Mounts a place over itself, so that it cannot be moved, removed or replaced; with these attributes.
+fn pin(at: Fd, path: &CStr, attributes: u64) -> sys::Result {
+    let copy = mount::copy(at, path)?;
+    let restricted = if attributes == 0 { Ok(()) } else { mount::restrict(copy, c"", attributes) };
+    let pinned = restricted.and_then(|()| mount::attach(copy, at, path));
+    sys::close(copy);
+    pinned
+}
+
+/// The same, read-only.
+fn keep(at: Fd, path: &CStr) -> sys::Result {
+    pin(at, path, mount::RDONLY | HARMLESS)
+}
+
+fn protect_all(root: Fd, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Result {
+    if view.protected.is_empty() {
+        return Ok(());
+    }
+    let workspace = make_target(root, &view.workspace, true).at(Step::Protected)?;
+    for path in &view.pinned {
+        pin_beneath(workspace, path).at(Step::Protected)?;
+    }
+    for (number, protected) in view.protected.iter().enumerate() {
+        if protect(root, workspace, protected).at(Step::Protected)? {
+            made(number);
+        }
+    }
+    sys::close(workspace);
+    Ok(())
+}
+
+/// Keeps a directory above a protected path from being replaced. That it is not there is no error.
+fn pin_beneath(workspace: Fd, path: &CStr) -> sys::Result {
+    let place = match sys::place_beneath(workspace, path) {
+        Ok(place) => place,
+        Err(libc::ENOENT) => return Ok(()),
+        Err(errno) => return Err(errno),
+    };
+    let pinned = pin(place, c"", 0);
+    sys::close(place);
+    pinned
+}
+
+/// Makes a path of the workspace read-only. Returns true if something had to be put there because nothing was.
+fn protect(root: Fd, workspace: Fd, protected: &PlannedProtected) -> sys::Result<bool> {
+    let place = match sys::place_beneath(workspace, &protected.path) {
+        Ok(place) => place,
+        Err(libc::ENOENT) => {
+            return match stand_in(root, workspace, protected) {
+                // A directory above it is protected as a whole.
+                Err(libc::ENOENT | libc::EROFS) => Ok(false),
+                other => other.map(|()| true),
+            };
+        }
+        Err(errno) => return Err(errno),
+    };
+    let kept = keep(place, c"");
+    sys::close(place);
+    kept.map(|()| false)
+}
+
+/// Makes an empty file or directory where nothing is, and covers it so that it stays empty.
+fn stand_in(root: Fd, workspace: Fd, protected: &PlannedProtected) -> sys::Result {
+    let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
+    let empty = if protected.is_directory {
+        sys::mkdir_at(workspace, &protected.path, 0o755)?;
+        EMPTY_DIRECTORY
+    } else {
+        sys::open_at(workspace, &protected.path, flags, 0o644).map(sys::close)?;
+        EMPTY_FILE
+    };
+    let place = sys::place_beneath(workspace, &protected.path)?;
+    let covered = cover(root, place, empty);
+    sys::close(place);
+    covered
+}
