@@ -1,6 +1,7 @@
 //! What a tool gets: the only doors to the machine, each open for what was granted and nothing else.
 
 mod files;
+mod judge;
 mod printed;
 mod processes;
 mod reversal;
@@ -19,6 +20,7 @@ use crate::jobs::Job;
 use crate::policy::Broker;
 use crate::proposals::Overlay;
 use crate::secrets::Stream;
+use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
     CallId, Effect, Event, Files, Fingerprint, Grant, History, Host, Outputs, Overrides, Policy,
@@ -69,6 +71,7 @@ pub(crate) struct Inner {
     /// Whose hooks are asked about what comes up while the call runs.
     pub(crate) engine: Arc<Shared>,
     pub(crate) host: Arc<dyn Host>,
+    pub(crate) session_files: SessionFiles,
     pub(crate) history: Arc<dyn History>,
     pub(crate) outputs: Arc<dyn Outputs>,
     pub(crate) policy: Arc<Policy>,
@@ -291,7 +294,7 @@ impl Context {
 impl Inner {
     /// The files of the machine, or what the session proposes to make of them.
     fn files(&self) -> Here<'_> {
-        let inner = self.host.files();
+        let inner = self.session_files.get();
         match self.session.proposals() {
             None => Here::Machine(inner),
             Some(proposals) => {

@@ -38,10 +38,10 @@ pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
 pub(crate) use hooks::about_running;
-pub(crate) use search::too_much;
 
 use crate::event::Bus;
 use crate::policy::Broker;
+use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
     Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook,
@@ -126,6 +126,7 @@ struct Call {
     id: CallId,
     turn: TurnId,
     session: Arc<Session>,
+    files: SessionFiles,
     tool_use_id: Option<String>,
     name: String,
     input: Value,
@@ -297,7 +298,7 @@ impl Engine {
         let slot = lookup::find(&self.0, &call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
         let verdict = approve::decide(&self.0, &call, &ready);
-        Ok(search::foresee(&self.0, &call, verdict).await)
+        Ok(search::weigh(&self.0, &call, verdict).await)
     }
 
     /// How much harm a call with these effects could do.
@@ -346,6 +347,7 @@ impl Engine {
             id: CallId::new(id::mint('c', &*self.0.ids)),
             turn,
             session: session.clone(),
+            files: SessionFiles::open(&self.0.host, session.tmp_session()),
             tool_use_id: call.id,
             name: call.name,
             input: call.input,
@@ -435,7 +437,7 @@ async fn pass(
     let _slot = schedule::wait(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
     let effects = ready.effects.clone();
-    let cached = key.as_ref().and_then(|key| engine.cache.get(engine, key));
+    let cached = key.as_ref().and_then(|key| engine.cache.get(engine, call.files.get(), key));
     let mut output = if let Some(output) = cached {
         output
     } else {
@@ -480,12 +482,13 @@ fn prepare<'t>(
     let scene = Scene {
         session: &call.session,
         host: &*engine.host,
+        files: call.files.get(),
         history: &*engine.history,
         policy: &policy,
         overrides: &call.overrides,
     };
     let declared = prepared.effects_in(&scene)?;
-    let (effects, resolved) = effects::resolve(engine, slot, call, declared)?;
-    deny::check(engine, &resolved)?;
+    let (effects, resolved) = effects::resolve(slot, call, declared)?;
+    deny::check(call, &resolved)?;
     Ok(Ready { prepared, effects: Arc::new(effects), resolved })
 }

@@ -3,12 +3,15 @@
 //! `core` only names the doors; the crate `host` builds them for this machine. A host knows nothing of policy: it takes paths
 //! that were resolved and decided on, and makes sure that the object it opens is the very one the decision was about.
 
+mod absence;
 mod files;
 mod processes;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::SystemTime;
 
+pub use absence::{Absence, PathUse};
 pub use files::{
     Alteration, Altered, Attributes, Entry, Expect, FileError, FileErrorKind, FileKind, Files,
     Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Source, Stat, To, Visitor,
@@ -63,6 +66,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait Host: Send + Sync {
     /// The files.
     fn files(&self) -> &dyn Files;
+
+    /// The files with a `/tmp` of one session; `None` if all sessions have the same files.
+    fn session_files(&self, _session: &SessionId) -> Option<Arc<dyn Files>> {
+        None
+    }
 
     /// What time it is.
     fn clock(&self) -> &dyn Clock;

@@ -3,7 +3,7 @@
 //! Both are the same thing. A call that waits watches a job to its end; it may also leave it to the session, at any time, and
 //! whoever comes later finds all that it printed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -11,7 +11,9 @@ use tokio::sync::{Notify, watch};
 
 use crate::sync::Lock;
 use crate::transcript::{Piece, Transcript};
-use crate::{CallId, JobId, Process, ProcessEnd, Signal, TerminalSize, ToolError, Tracking};
+use crate::{
+    Absence, CallId, JobId, PathUse, Process, ProcessEnd, Signal, TerminalSize, ToolError, Tracking,
+};
 
 /// A program that was started by a call.
 ///
@@ -285,6 +287,12 @@ impl Job {
     /// Whether it does nothing but wait for somebody to type.
     pub fn waits_for_input(&self) -> bool {
         self.end().is_none() && self.process.waits_for_input()
+    }
+
+    /// The reason why it did not have a path or could not change it, if its confinement is the reason. Blocking; nothing while it
+    /// runs.
+    pub fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
+        self.end().and_then(|_| self.process.explain(path, used))
     }
 
     /// Types something.

@@ -15,6 +15,7 @@ mod engine;
 mod error;
 mod event;
 mod function;
+mod git_config;
 mod history;
 mod hooks;
 mod host;
@@ -28,6 +29,7 @@ mod plain;
 mod policy;
 mod predicate;
 mod proposals;
+mod protected;
 pub mod quote;
 mod recover;
 mod rollback;
@@ -35,6 +37,7 @@ mod scene;
 mod schema;
 mod secrets;
 mod session;
+mod session_tmp;
 mod snapshot;
 mod state;
 mod sync;
@@ -62,12 +65,12 @@ pub use history::{
 };
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
-    Access, Alteration, Altered, Attributes, Backend, BoxFuture, ChangedTo, Clock, Confinement,
-    Entry, Errors, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint, Found,
-    FoundBody, Host, HttpRequest, HttpResponse, Level, Meter, Network, NetworkAccess, Note,
-    OpenFile, Opener, Person, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest,
-    Processes, Program, Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To,
-    Tracking, Visitor, Walk, WalkOptions, WalkReport,
+    Absence, Access, Alteration, Altered, Attributes, Backend, BoxFuture, ChangedTo, Clock,
+    Confinement, Entry, Errors, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint,
+    Found, FoundBody, Host, HttpRequest, HttpResponse, Level, Meter, Network, NetworkAccess, Note,
+    OpenFile, Opener, PathUse, Person, Process, ProcessChange, ProcessChanges, ProcessEnd,
+    ProcessRequest, Processes, Program, Resolved, Signal, Source, Stage, Stat, State, Stdin,
+    TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
@@ -77,15 +80,21 @@ pub use output::{Content, Metadata, Outcome, Output};
 pub use plain::{Plain, plain};
 pub use policy::{
     Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decision,
-    FileChange, Grant, HardDenies, Layer, MemoryBook, Mode, Policy, Resource, RiskLevel, Rule,
-    RuleError, Ruling, Scope, Settled, Situation, Verdict,
+    FileChange, FileRights, Grant, HardDenies, Layer, MemoryBook, Mode, OutsidePaths, PASS_THROUGH,
+    PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling, Scope, SecretName, Settled,
+    Situation, Verdict, holds_credential, system_directory,
 };
 pub use predicate::{Predicate, Role};
 pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
+pub use protected::{
+    GitPart, GitPlace, PROTECTED_PLACES, ProtectedPlace, ProtectedScope, git_place,
+    is_protected_when_absent, protected_entries, protected_reason,
+};
 pub use recover::{Recovered, recover};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
+pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
 pub use snapshot::Snapshot;
 pub use tool::{AnyTool, CallResult, Handle, Overrides, Prepared, Spec, Tool, ToolCall};
 pub use toolbox::{Loaded, Toolbox, ToolboxError, Toolset};

@@ -11,11 +11,12 @@ mod grant;
 mod hard_denies;
 mod hidden;
 mod mode;
-mod protected;
 mod remedy;
+mod rights;
 mod risk;
 mod rule;
 mod ruling;
+mod secret_names;
 mod situation;
 mod verdict;
 
@@ -29,20 +30,22 @@ pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled};
 pub(crate) use book::{Place, subject};
 pub(crate) use broker::Broker;
 pub use grant::Grant;
-pub use hard_denies::HardDenies;
+pub use hard_denies::{HardDenies, system_directory};
 pub(crate) use hidden::Withheld;
 pub use mode::Mode;
+pub use rights::{FileRights, OutsidePaths};
 pub use risk::RiskLevel;
-pub use rule::{Resource, Rule, RuleError};
+pub use rule::{PathGlob, Resource, Rule, RuleError};
 use ruling::InForce;
 pub use ruling::{Layer, Ruling};
+pub use secret_names::{PASS_THROUGH, SecretName, holds_credential};
 pub use situation::Situation;
 pub(crate) use situation::source;
 pub use verdict::Verdict;
 
 use situation::{Programs, suspicious};
 
-use crate::{Effect, Effects, SimpleCommand};
+use crate::{Effect, Effects, Files, SimpleCommand, protected};
 
 /// Allow, ask or deny; the later, the stricter.
 ///
@@ -172,7 +175,19 @@ impl Policy {
 
     /// How much harm a call with these effects could do.
     pub fn risk(&self, effects: &Effects, workspace: &Path) -> RiskLevel {
-        risk::of(effects, workspace, self.programs)
+        self.risk_of(effects, workspace, &Situation::default())
+    }
+
+    /// The same for a call of a session that has these files.
+    pub(crate) fn risk_in(&self, effects: &Effects, files: &dyn Files) -> RiskLevel {
+        self.risk_of(effects, files.workspace(), &Situation::in_session(files))
+    }
+
+    fn risk_of(&self, effects: &Effects, workspace: &Path, situation: &Situation) -> RiskLevel {
+        let is_inside =
+            |path: &Path| path.starts_with(workspace) || situation.is_tmp(path, workspace);
+        let is_protected = |effect: &Effect| self.protected(effect, workspace, situation).is_some();
+        risk::of(effects, self.programs, &is_inside, &is_protected)
     }
 
     /// What is denied whatever the rules and the mode say.
@@ -219,20 +234,26 @@ impl Policy {
     }
 
     /// Decides about what a program has changed on its stage. That it may change files was decided when it was started; rules that
-    /// deny bind what it did, what holds the leash asks, and so does everything where a person wants to see it first.
+    /// deny bind what it did, and everything asks where a person wants to see it first. `protected` gives the reason to ask about
+    /// a path whatever the rules and the mode say.
     pub(crate) fn decide_changes(
         &self,
         effects: &Arc<Effects>,
         workspace: &Path,
         is_staged: bool,
         situation: &Situation,
+        protected: &dyn Fn(&Path) -> Option<&'static str>,
     ) -> Verdict {
+        let reason = |effect: &Effect| match effect {
+            Effect::Write(at) | Effect::Delete(at) => protected(&at.path),
+            _ => None,
+        };
         let usual = if is_staged { Decision::Ask } else { Decision::Allow };
         let by = if is_staged { "sandbox staged" } else { "the command" };
         let mut verdict = Verdict::new(usual, by.to_owned(), None, effects);
         for effect in effects.iter() {
             let ruled = self.ruled(situation, |rule| rule.matches(effect, workspace));
-            let (decision, rule) = match (ruled, protected::protected(effect)) {
+            let (decision, rule) = match (ruled, reason(effect)) {
                 (Some((Decision::Deny, rule)), _) => (Decision::Deny, rule),
                 (_, Some(reason)) => (Decision::Ask, format!("always asked: {reason}")),
                 _ => continue,
@@ -273,17 +294,17 @@ impl Policy {
         workspace: &Path,
         situation: &Situation,
     ) -> (Decision, String) {
-        if let Some(reason) = self.hard_denies.denies(effect, workspace) {
+        if let Some(reason) = self.hard_denies.denies_but(effect, workspace, &situation.harmless) {
             return (Decision::Deny, format!("hard deny: {reason}"));
         }
         let by_rules = self.by_rules(tool, effect, workspace, situation);
         let decided = by_rules
             .or_else(|| self.by_command(effect, effects, workspace, situation))
-            .unwrap_or_else(|| (self.by_mode(effect, workspace), self.by_name()));
+            .unwrap_or_else(|| (self.by_mode(effect, workspace, situation), self.by_name()));
         if decided.0 == Decision::Deny {
             return decided;
         }
-        let always = protected::protected(effect).map(str::to_owned);
+        let always = self.protected(effect, workspace, situation).map(str::to_owned);
         let always = always.or_else(|| match decided.0 {
             Decision::Allow => self.doubted(effect, situation),
             _ => None,
@@ -292,6 +313,22 @@ impl Policy {
             Some(reason) => (Decision::Ask, format!("always asked: {reason}")),
             None => decided,
         }
+    }
+
+    /// The reason why a change always asks, if it does. Only programs of the session act on what is in its `/tmp`, and they can
+    /// write there themselves, so nothing in there is protected.
+    fn protected(
+        &self,
+        effect: &Effect,
+        workspace: &Path,
+        situation: &Situation,
+    ) -> Option<&'static str> {
+        let (Effect::Write(at) | Effect::Delete(at)) = effect else { return None };
+        if situation.is_tmp(&at.path, workspace) {
+            return None;
+        }
+        let is_git = || situation.git_places.contains(&at.path).then_some(protected::GIT_REASON);
+        protected::protected_reason(&at.path, self.hard_denies.homes()).or_else(is_git)
     }
 
     /// Why an effect that a rule or the mode allows asks all the same.
@@ -328,7 +365,7 @@ impl Policy {
         let of_mode = of_command
             .as_ref()
             .filter(|_| of_tool.is_none() && is_open())
-            .map(|_| (self.by_mode(effect, workspace), self.by_name()));
+            .map(|_| (self.by_mode(effect, workspace, situation), self.by_name()));
         let all = of_mode.into_iter().chain(of_tool).chain(of_command);
         all.max_by_key(|(decision, _)| *decision)
     }
@@ -385,11 +422,15 @@ impl Policy {
     }
 
     /// What a mode does where no rule decides.
-    fn by_mode(&self, effect: &Effect, workspace: &Path) -> Decision {
+    fn by_mode(&self, effect: &Effect, workspace: &Path, situation: &Situation) -> Decision {
         use Decision::{Allow, Ask, Deny};
+        let is_tmp = |path: &Path| situation.is_tmp(path, workspace);
         let [ask, auto, plan] = match effect {
             Effect::State(_) | Effect::Ask | Effect::Agent(_) => [Allow, Allow, Allow],
             Effect::Read(at) if at.path.starts_with(workspace) => [Allow, Allow, Allow],
+            Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) if is_tmp(&at.path) => {
+                [Allow, Allow, Allow]
+            }
             Effect::Write(at) | Effect::Delete(at) if at.path.starts_with(workspace) => {
                 [Ask, Allow, Deny]
             }

@@ -8,7 +8,7 @@ use crate::commit::beside;
 use crate::snapshot::Return;
 use crate::sync::Lock;
 use crate::{
-    Effect, Effects, Entry, FileKind, History, Host, Overrides, PathPattern, Policy, Query,
+    Effect, Effects, Entry, FileKind, Files, History, Host, Overrides, PathPattern, Policy, Query,
     Resolved, Session, SessionId, Shelf, Snapshot, Step, To, ToolError, UndoPlan, Visitor, Walk,
     WalkOptions, context,
 };
@@ -28,6 +28,7 @@ use crate::{
 pub struct Scene<'a> {
     pub(crate) session: &'a Session,
     pub(crate) host: &'a dyn Host,
+    pub(crate) files: &'a dyn Files,
     pub(crate) history: &'a dyn History,
     pub(crate) policy: &'a Policy,
     pub(crate) overrides: &'a Overrides,
@@ -47,24 +48,24 @@ impl Scene<'_> {
 
     /// Where it works.
     pub fn workspace(&self) -> &Path {
-        self.host.files().workspace()
+        self.files.workspace()
     }
 
     /// Where a path of the call really leads.
     pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
-        Ok(context::resolve(self.host.files(), self.overrides, path)?)
+        Ok(context::resolve(self.files, self.overrides, path)?)
     }
 
     /// What kind of thing has this name; `None` if there is nothing.
     pub fn kind(&self, path: &Path) -> Option<FileKind> {
-        let files = self.host.files();
+        let files = self.files;
         let resolved = context::resolve(files, self.overrides, path).ok()?;
         files.stat(&resolved).ok().map(|stat| stat.kind)
     }
 
     /// The beginning of a file of the workspace that tools may see: for what must be known before anything is decided.
     pub fn peek(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
-        let files = self.host.files();
+        let files = self.files;
         let resolved = context::resolve(files, self.overrides, path).ok()?;
         if resolved.inside.is_none() || self.is_hidden(&resolved.path) {
             return None;
@@ -76,7 +77,7 @@ impl Scene<'_> {
 
     /// What a directory of the workspace has in it, but for what tools may not see.
     pub fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)> {
-        let files = self.host.files();
+        let files = self.files;
         let Ok(root) = context::resolve(files, self.overrides, directory) else {
             return Vec::new();
         };
@@ -85,7 +86,7 @@ impl Scene<'_> {
         }
         let names = Lock::default();
         let now = self.host.clock().now();
-        let hidden = |path: &Path| self.policy.hides_entry(path, files.workspace(), now);
+        let hidden = |path: &Path| self.policy.hides_entry_of(path, files, now);
         let options = WalkOptions {
             max_depth: 1,
             ignore_files: false,
@@ -104,12 +105,12 @@ impl Scene<'_> {
 
     /// What taking back these changes would do.
     pub fn undo_plan(&self, query: &Query) -> Result<UndoPlan, ToolError> {
-        UndoPlan::make(self.host.files(), self.history, query)
+        UndoPlan::make(self.files, self.history, query)
     }
 
     /// What going back to a snapshot would do.
     pub fn restoring(&self, snapshot: &Snapshot, shelf: &dyn Shelf) -> Result<Effects, ToolError> {
-        let files = self.host.files();
+        let files = self.files;
         let back = Return::load(files, shelf, snapshot)?;
         let effect = |step: &Step<'_>| {
             let path = PathPattern::entry(&step.path.path);
@@ -123,8 +124,8 @@ impl Scene<'_> {
 
     /// Whether no tool may see this file. What a process did to it can still be taken back.
     pub fn is_hidden(&self, path: &Path) -> bool {
-        let files = self.host.files();
-        self.policy.hides(path, files.workspace(), self.host.clock().now())
+        let files = self.files;
+        self.policy.hides(path, files, self.host.clock().now())
             || !matches!(files.excluded_by(&beside(files, path)), Ok(None))
     }
 }

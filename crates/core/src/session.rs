@@ -40,6 +40,8 @@ pub struct Session {
     /// has read, its parent is told.
     untrusted: Arc<Lock<Option<String>>>,
     proposals: Option<Arc<Proposals>>,
+    /// The session whose `/tmp` it has, if not its own.
+    tmp_of: Option<SessionId>,
     jobs: Jobs,
 }
 
@@ -57,6 +59,7 @@ impl Session {
             seen: Lock::default(),
             untrusted: Arc::default(),
             proposals: None,
+            tmp_of: None,
             jobs: Jobs::default(),
         }
     }
@@ -86,6 +89,34 @@ impl Session {
         trial.seen = Lock::new(self.seen.lock().clone());
         trial.proposals = Some(Arc::new(proposals));
         trial
+    }
+
+    /// The same session with the `/tmp` of another: for a person who takes back or applies what that one did.
+    ///
+    /// ```
+    /// use windlass_core::{Session, SessionId};
+    /// let person = Session::new(SessionId::new("person"));
+    /// let reaching = person.reaching_tmp_of(SessionId::new("s1"));
+    /// assert_eq!(reaching.id(), person.id());
+    /// ```
+    #[must_use]
+    pub fn reaching_tmp_of(&self, other: SessionId) -> Self {
+        let mut session = Self::new(self.id.clone());
+        session.parent.clone_from(&self.parent);
+        session.agent.clone_from(&self.agent);
+        session.predicate = self.predicate.clone();
+        session.overrides = self.overrides.clone();
+        session.ledger = self.ledger.clone();
+        session.cancel = self.cancel.child_token();
+        session.untrusted = self.untrusted.clone();
+        session.proposals.clone_from(&self.proposals);
+        session.tmp_of = Some(other);
+        session
+    }
+
+    /// The session whose `/tmp` it has.
+    pub(crate) fn tmp_session(&self) -> &SessionId {
+        self.tmp_of.as_ref().unwrap_or(&self.id)
     }
 
     /// With the name of the agent whose calls these are, for the people who are asked about them.

@@ -16,8 +16,11 @@ use crate::names::{self, Identities, Object};
 use crate::state::{self, Seen};
 use crate::{
     Altered, CallId, Checkpoint, ContentHash, FileKind, FileState, Files, Fingerprint, History,
-    Origin, Query, RecordedChange, Resolved, To, ToolError,
+    Origin, Query, RecordedChange, Resolved, SessionId, To, ToolError, below_session_tmp,
 };
+
+/// Undos of undos that are followed back to the change which they are about.
+const MAX_UNDOS: usize = 10_000;
 
 /// What an undo would do, or why it cannot.
 ///
@@ -116,6 +119,7 @@ impl UndoPlan {
         query: &Query,
     ) -> Result<Self, ToolError> {
         let checkpoints = select(history, query)?;
+        check_sessions(files, history, &checkpoints)?;
         let record = shared::record(files, history, &checkpoints)?;
         let machine = Machine { files, record: &record };
         let mut walked = Walked {
@@ -134,6 +138,19 @@ impl UndoPlan {
         walked.conflicts.retain(|conflict| !conflict.now.is_like(&conflict.wanted));
         let ways = ways(machine, &walked.paths, &walked.identities, &checkpoints);
         Ok(Self { checkpoints, ways, conflicts: walked.conflicts })
+    }
+
+    /// Returns the session in whose `/tmp` the changes that are meant were made, if any of them was: its files must be used.
+    pub fn tmp_session(
+        history: &dyn History,
+        query: &Query,
+    ) -> Result<Option<SessionId>, ToolError> {
+        for checkpoint in select(history, query)? {
+            if let Some(session) = tmp_session(history, &checkpoint)? {
+                return Ok(Some(session));
+            }
+        }
+        Ok(None)
     }
 
     /// The calls that are taken back, the newest first.
@@ -172,6 +189,54 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+/// Refuses changes that were made in the `/tmp` of another session: by the same path, this session has another file.
+fn check_sessions(
+    files: &dyn Files,
+    history: &dyn History,
+    checkpoints: &[Checkpoint],
+) -> Result<(), ToolError> {
+    let Some(own) = files.session_tmp() else { return Ok(()) };
+    for checkpoint in checkpoints {
+        let Some(session) = tmp_session(history, checkpoint)?.filter(|session| session != own)
+        else {
+            continue;
+        };
+        let call = &checkpoint.origin.call;
+        return Err(ToolError::failed(format!(
+            "{call} changed files in the /tmp of session {session}, which no other session has"
+        ))
+        .hint(format!("a person can undo it: windlass undo --call {call}")));
+    }
+    Ok(())
+}
+
+/// Returns the session in whose `/tmp` a checkpoint changed something. An undo changes that of the session which it takes back.
+fn tmp_session(
+    history: &dyn History,
+    checkpoint: &Checkpoint,
+) -> Result<Option<SessionId>, ToolError> {
+    let is_tmp = |one: &Checkpoint| {
+        let is_below = |path: &Path| below_session_tmp(path, &one.origin.workspace).is_some();
+        one.changes.iter().any(|change| is_below(&change.path))
+    };
+    if !is_tmp(checkpoint) {
+        return Ok(None);
+    }
+    let mut origin = checkpoint.origin.clone();
+    // Each undo is younger than what it takes back; a damaged record may say otherwise.
+    for _ in 0..MAX_UNDOS {
+        let mut undone = Vec::new();
+        for call in &origin.undoes {
+            undone.extend(history.checkpoints(&Query::Call(call.clone()))?);
+        }
+        match undone.into_iter().find(is_tmp) {
+            Some(first) => origin = first.origin,
+            None => break,
+        }
+    }
+    Ok(Some(origin.session))
 }
 
 /// Whether it only takes back what is meant as well: both together changed nothing.

@@ -53,13 +53,13 @@ impl std::fmt::Debug for FilesDoor<'_> {
 impl FilesDoor<'_> {
     /// The directory that the session works on.
     pub fn workspace(&self) -> &Path {
-        self.cx.host.files().workspace()
+        self.cx.session_files.get().workspace()
     }
 
     /// Whether no tool may see what is in this file.
     pub fn is_hidden(&self, path: &Path) -> bool {
-        let files = self.cx.host.files();
-        self.cx.policy.hides(path, files.workspace(), self.cx.host.clock().now())
+        let files = self.cx.session_files.get();
+        self.cx.policy.hides(path, files, self.cx.host.clock().now())
             || !matches!(files.excluded_by(&commit::beside(files, path)), Ok(None))
     }
 
@@ -102,8 +102,8 @@ impl FilesDoor<'_> {
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'v> + Sync + 'v),
     ) -> Result<WalkReport, ToolError> {
         let resolved = self.readable(root)?;
-        let (workspace, now) = (self.workspace(), self.cx.host.clock().now());
-        let withheld = self.cx.policy.withheld(self.cx.grant.effects(), workspace, now);
+        let (files, now) = (self.cx.session_files.get(), self.cx.host.clock().now());
+        let withheld = self.cx.policy.withheld(self.cx.grant.effects(), files, now);
         let hidden = |path: &Path| withheld.hides_entry(path);
         let asked = Asked::default();
         let left_out = |path: &Path, _| asked.note(path, &withheld);
@@ -217,7 +217,7 @@ impl FilesDoor<'_> {
             session: self.cx.session.id().clone(),
             turn: self.cx.turn.clone(),
             tool: self.cx.tool.clone(),
-            workspace: self.cx.host.files().workspace().to_owned(),
+            workspace: self.cx.session_files.get().workspace().to_owned(),
             at: self.cx.host.clock().now(),
             undoes,
         }

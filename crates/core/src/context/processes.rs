@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
-use crate::engine::{about_running, asker, situation, surroundings, too_much};
+use super::judge::{Judgement, Unseen, judge};
+use crate::engine::{about_running, asker, situation, surroundings};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::policy::{Place, subject};
@@ -17,8 +18,9 @@ use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    HookCall, JobId, Level, PathPattern, ProcessChange, ProcessChanges, ProcessRequest, Processes,
-    Resolved, Source, Stdin, Step, To, ToolError, Tracking, Verdict, commit, cover,
+    FileChange, FileRights, HookCall, JobId, Level, PathPattern, ProcessChange, ProcessChanges,
+    ProcessRequest, Processes, Resolved, Source, Stdin, Step, To, ToolError, Tracking, Verdict,
+    commit,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -122,7 +124,9 @@ impl ProcessDoor<'_> {
     ) -> Result<Arc<Job>, ToolError> {
         self.check(&request)?;
         self.check_proposals(&request)?;
-        self.cover(&mut request).await?;
+        request.is_job = !is_waited_for;
+        request.rights = Some(self.rights());
+        request.session = Some(self.cx.0.session.tmp_session().clone());
         request.meter = Some(self.cx.0.session.ledger().clone());
         // What a program looks at is not known, so its answer is good for this once.
         self.cx.0.observed.lock().0 = None;
@@ -153,32 +157,17 @@ impl ProcessDoor<'_> {
         .hint("a person can apply or drop them: windlass proposals apply|drop"))
     }
 
-    /// What a command would come upon and no tool may see is covered in its view. Without one, a person was asked.
-    async fn cover(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
-        let grant = &self.cx.0.grant;
-        let searching = cover::searching(grant.effects()).filter(|_| self.is_granted(request));
-        let Some(effect) = searching.filter(|_| self.confinement().level != Level::Off) else {
-            return Ok(());
-        };
-        let found = self.cx.blocking(|cx| {
-            let inner = &cx.0;
-            let (files, now) = (inner.host.files(), inner.host.clock().now());
-            let effects = inner.grant.effects();
-            let withheld = inner.policy.withheld(effects, files.workspace(), now);
-            cover::find(files, effects, withheld, &|| cx.is_cancelled())
-        });
-        match found.await? {
-            Ok(hidden) => request.hidden = hidden,
-            Err(why) => {
-                self.cx.ask(&Verdict::of_granted(grant, &too_much(&why), Some(effect))).await?;
-            }
-        }
-        Ok(())
+    /// The rights of this call, from which the view of its programs is computed.
+    fn rights(self) -> Arc<FileRights> {
+        let inner = &self.cx.0;
+        let workspace = inner.session_files.get().workspace().to_owned();
+        let now = inner.host.clock().now();
+        Arc::new(FileRights::new(inner.policy.clone(), workspace, now).granted(&inner.grant))
     }
 
     /// Holds a program against the grant.
     fn check(self, request: &ProcessRequest) -> Result<(), ToolError> {
-        let workspace = self.cx.0.host.files().workspace();
+        let workspace = self.cx.0.session_files.get().workspace();
         let is_look = request.access == Access::Read && self.cx.0.grant.may_read(workspace);
         if is_look || self.is_granted(request) {
             return Ok(());
@@ -312,34 +301,45 @@ impl Context {
             }
             return Ok(changed);
         }
+        let changes = Arc::new(changes);
         if !changes.changes.is_empty() {
-            changed.notes.extend(self.settle(&changes.changes).await?);
+            changed.notes.extend(self.settle(&changes).await?);
         }
         let left = self.blocking(move |cx| {
             if !changes.changes.is_empty() {
                 cx.commit_changes(&changes)?;
             }
-            Ok::<_, ToolError>(changes.stage.map_or_else(Vec::new, |stage| stage.settle()))
+            Ok::<_, ToolError>(changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle()))
         });
         let left = left.await??;
         changed.passed_through.retain(|path| left.iter().all(|note| note.path != *path));
         Ok(changed)
     }
 
-    /// What a command does is decided on once more, by what it did: rules about files bind it, and what holds the leash asks.
-    /// The answer is what hooks want the model to know.
-    async fn settle(&self, changes: &[ProcessChange]) -> Result<Vec<String>, ToolError> {
+    /// Decides on a command once more, by what it did: rules about files bind it, and protected places ask unless the change is
+    /// inert. Returns what hooks want the model to know.
+    async fn settle(&self, changes: &Arc<ProcessChanges>) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
-        let effects = Arc::new(effects_of(changes));
+        let judged = changes.clone();
+        let judged = self.blocking(move |cx| {
+            let homes = cx.0.policy.hard_denies().homes();
+            let unseen = Unseen { homes, masked: &judged.masked };
+            judge(&judged.changes, cx.0.session_files.get(), unseen)
+        });
+        let judgement = judged.await?;
+        let changes = &changes.changes;
+        let effects = Arc::new(self.effects_of(changes, &judgement));
         let level = self.machine_processes()?.confinement().level;
-        let workspace = inner.host.files().workspace();
-        let situation = situation(&*inner.host, &inner.session);
+        let workspace = inner.session_files.get().workspace();
+        let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
         let is_staged = level == Level::Staged;
-        let verdict = inner.policy.decide_changes(&effects, workspace, is_staged, &situation);
+        let protected = |path: &Path| judgement.reason(path);
+        let verdict =
+            inner.policy.decide_changes(&effects, workspace, is_staged, &situation, &protected);
         match verdict.decision() {
             Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
-            Decision::Ask => self.ask(&verdict).await.map_err(|error| {
+            Decision::Ask => self.ask(&verdict, judgement.shown.into()).await.map_err(|error| {
                 let listed = listed(changes, workspace);
                 let text = format!("{}\nit would have\n{listed}", error.message().text);
                 dropped(error.with_text(text))
@@ -347,8 +347,13 @@ impl Context {
         }
     }
 
-    /// A question about what came up while the call ran: to the hooks, then to a person. The answer is what hooks want the model to know.
-    async fn ask(&self, verdict: &Verdict) -> Result<Vec<String>, ToolError> {
+    /// Asks the hooks, then a person, about what came up while the call ran, and shows these differences. Returns what hooks want
+    /// the model to know.
+    async fn ask(
+        &self,
+        verdict: &Verdict,
+        changes: Arc<[FileChange]>,
+    ) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
         let call = HookCall {
             id: &inner.call,
@@ -365,7 +370,7 @@ impl Context {
         if granted.is_some() {
             return Ok(said);
         }
-        let workspace = inner.host.files().workspace();
+        let workspace = inner.session_files.get().workspace();
         let surroundings = surroundings(&*inner.host);
         let request = ApprovalRequest {
             id: inner.broker.next_id(),
@@ -382,10 +387,10 @@ impl Context {
                 Place { workspace, directory: workspace },
                 &surroundings,
             ),
-            risk: inner.policy.risk(verdict.effects(), workspace),
+            risk: inner.policy.risk_in(verdict.effects(), inner.session_files.get()),
             asker: asker(&inner.session, &inner.overrides),
             untrusted: inner.session.untrusted(),
-            changes: [].into(),
+            changes,
             workspace: workspace.to_owned(),
             directory: inner.overrides.work_dir.clone(),
             at: inner.host.clock().now(),
@@ -401,6 +406,18 @@ impl Context {
             () = stopped.cancelled() => Err(unanswered()),
             answer = inner.broker.ask(verdict, request, announce) => answer.map(|_| said),
         }
+    }
+
+    /// The changes as effects, with every hidden or protected file, and each that a rule names.
+    fn effects_of(&self, changes: &[ProcessChange], judgement: &Judgement) -> Effects {
+        let inner = &self.0;
+        let (policy, now) = (&inner.policy, inner.host.clock().now());
+        let workspace = inner.session_files.get().workspace();
+        effects_of(changes, &|path| {
+            judgement.reason(path).is_some()
+                || policy.hard_denies().hidden(path, workspace).is_some()
+                || policy.denies_changing(path, workspace, now)
+        })
     }
 
     fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
@@ -467,8 +484,8 @@ fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
     (change.path.clone(), kind)
 }
 
-/// What was changed, as effects: of a directory that is gone, the directory is enough.
-fn effects_of(changes: &[ProcessChange]) -> Effects {
+/// The changes as effects. Of a directory that is gone the directory is enough, but for files in it that `is_told` picks.
+fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Effects {
     let gone: HashSet<&Path> = changes
         .iter()
         .filter(|change| matches!(change.to, ChangedTo::Nothing))
@@ -476,7 +493,9 @@ fn effects_of(changes: &[ProcessChange]) -> Effects {
         .collect();
     let is_gone = |path: &Path| gone.contains(path);
     let effect = |change: &ProcessChange| match change.to {
-        ChangedTo::Nothing if change.path.parent().is_some_and(is_gone) => None,
+        ChangedTo::Nothing if change.path.parent().is_some_and(is_gone) => {
+            is_told(&change.path).then(|| Effect::Delete(PathPattern::entry(&change.path)))
+        }
         ChangedTo::Nothing => Some(Effect::Delete(PathPattern::tree(&change.path))),
         _ => Some(Effect::Write(PathPattern::entry(&change.path))),
     };

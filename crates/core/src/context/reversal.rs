@@ -85,6 +85,6 @@ impl UndoDoor<'_> {
         if may || self.is_hidden(&way.path) {
             return Ok(());
         }
-        Err(undeclared("restore", &commit::beside(self.cx.host.files(), &way.path)))
+        Err(undeclared("restore", &commit::beside(self.cx.session_files.get(), &way.path)))
     }
 }

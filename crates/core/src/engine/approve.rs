@@ -5,21 +5,30 @@ use std::sync::Arc;
 
 use super::{Call, Ready, Shared, record, trial};
 use crate::policy::{Place, subject};
+use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
-    ApprovalRequest, Asker, Decision, Event, Grant, Host, Overrides, Resolved, Session, Situation,
-    ToolError, Verdict,
+    ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Resolved, Session,
+    Situation, ToolError, Verdict,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
-    let situation = situation(&*engine.host, &call.session);
-    let workspace = engine.host.files().workspace();
-    engine.policy().decide_in(&call.name, ready.effects.clone(), workspace, &situation)
+    let (policy, files) = (engine.policy(), call.files.get());
+    let harmless = policy.harmless(&ready.effects, files);
+    let git_places = unnamed_git_places(&ready.effects, files);
+    let situation =
+        Situation { harmless, git_places, ..situation(&*engine.host, files, &call.session) };
+    let workspace = files.workspace();
+    policy.decide_in(&call.name, ready.effects.clone(), workspace, &situation)
 }
 
 /// What a decision in this session depends on besides the call and the rules.
-pub(crate) fn situation(host: &dyn Host, session: &Session) -> Situation {
-    Situation { now: Some(host.clock().now()), untrusted: session.untrusted() }
+pub(crate) fn situation(host: &dyn Host, files: &dyn Files, session: &Session) -> Situation {
+    Situation {
+        now: Some(host.clock().now()),
+        untrusted: session.untrusted(),
+        ..Situation::in_session(files)
+    }
 }
 
 /// Who is behind the calls of a session.
@@ -71,7 +80,7 @@ pub(super) async fn settle(
 }
 
 fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
-    let workspace = engine.host.files().workspace();
+    let workspace = call.files.get().workspace();
     let directory = call.overrides.work_dir.as_deref().unwrap_or(workspace);
     let input = record::clean_input(engine, call);
     ApprovalRequest {
@@ -90,7 +99,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         input,
         effects: engine.secrets.redact_effects(verdict.effects()),
         rule: verdict.rule().to_owned(),
-        risk: engine.policy().risk(verdict.effects(), workspace),
+        risk: engine.policy().risk_in(verdict.effects(), call.files.get()),
         asker: asker(&call.session, &call.overrides),
         untrusted: call.session.untrusted(),
         changes: [].into(),

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::{Call, Shared};
 use crate::sync::Lock;
-use crate::{Effects, Fingerprint, Host, Output, Overrides, Resolved};
+use crate::{Effects, Files, Fingerprint, Output, Overrides, commit};
 
 /// Changes within this time of a read may share its timestamp: kernels stamp files with the clock of their timer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(50);
@@ -81,19 +81,19 @@ impl Cache {
     }
 
     /// The answer that was given before, if it is still true.
-    pub(super) fn get(&self, engine: &Shared, key: &Key) -> Option<Output> {
-        let found = self.look(engine, key);
+    pub(super) fn get(&self, engine: &Shared, files: &dyn Files, key: &Key) -> Option<Output> {
+        let found = self.look(engine, files, key);
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found.map(|output| output.with("cached", true))
     }
 
-    fn look(&self, engine: &Shared, key: &Key) -> Option<Output> {
+    fn look(&self, engine: &Shared, files: &dyn Files, key: &Key) -> Option<Output> {
         let now = engine.host.clock().now();
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(key)?;
         let fresh = now.duration_since(entry.at).is_ok_and(|age| age < self.ttl);
-        if !fresh || !still_true(&*engine.host, &entry.observed) {
+        if !fresh || !still_true(files, &entry.observed) {
             entries.remove(key);
             return None;
         }
@@ -190,12 +190,9 @@ fn push_canonical(text: &mut String, value: &Value) {
     }
 }
 
-fn still_true(host: &dyn Host, observed: &[(PathBuf, Fingerprint)]) -> bool {
-    let workspace = host.files().workspace();
+fn still_true(files: &dyn Files, observed: &[(PathBuf, Fingerprint)]) -> bool {
     observed.iter().all(|(path, before)| {
-        let inside = path.strip_prefix(workspace).ok().map(std::path::Path::to_owned);
-        let resolved = Resolved { path: path.clone(), inside, exists: true };
-        host.files().stat(&resolved).is_ok_and(|now| now.fingerprint == *before)
+        files.stat(&commit::beside(files, path)).is_ok_and(|now| now.fingerprint == *before)
     })
 }
 

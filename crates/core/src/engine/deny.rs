@@ -3,13 +3,13 @@
 
 use std::path::PathBuf;
 
-use super::Shared;
+use super::Call;
 use crate::{Resolved, ToolError, quote};
 
 /// Refuses what an `.aiexclude` hides, in every mode and for every tool.
-pub(super) fn check(engine: &Shared, resolved: &[(PathBuf, Resolved)]) -> Result<(), ToolError> {
+pub(super) fn check(call: &Call, resolved: &[(PathBuf, Resolved)]) -> Result<(), ToolError> {
     for (_, path) in resolved {
-        if let Some(by) = engine.host.files().excluded_by(path)? {
+        if let Some(by) = call.files.get().excluded_by(path)? {
             let (what, by) = (path.display(), quote::path(&by));
             return Err(ToolError::denied(format!(
                 "not allowed: {what} (hard deny: hidden by {by})"

@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 
-use super::{Call, Shared};
+use super::Call;
 use crate::toolbox::Slot;
 use crate::{Effects, Kinds, PathPattern, Reach, Resolved, ToolError, context, normalize};
 
 pub(super) fn resolve(
-    engine: &Shared,
     slot: &Slot,
     call: &Call,
     declared: Effects,
@@ -32,10 +31,10 @@ pub(super) fn resolve(
                 Reach::Entry => context::resolve_entry,
                 Reach::Exact | Reach::Tree => context::resolve,
             };
-            let found = match resolve(engine.host.files(), &call.overrides, &pattern.path) {
+            let found = match resolve(call.files.get(), &call.overrides, &pattern.path) {
                 Ok(found) => found,
                 Err(_) if is_lenient => {
-                    let path = normalize(&engine.host.files().workspace().join(&pattern.path));
+                    let path = normalize(&call.files.get().workspace().join(&pattern.path));
                     return Ok(PathPattern { path, reach: pattern.reach });
                 }
                 Err(error) => return Err(error),

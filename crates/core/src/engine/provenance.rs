@@ -2,12 +2,13 @@
 
 use super::{Call, Shared};
 use crate::policy::source;
-use crate::{Content, Effects, Output};
+use crate::{Content, Effects, Output, Situation};
 
 /// Remembers where the answer to this call comes from, if not from the workspace.
 pub(super) fn note(engine: &Shared, call: &mut Call, effects: &Effects) {
     if engine.policy().provenance() {
-        call.source = source(effects, engine.host.files().workspace());
+        let files = call.files.get();
+        call.source = source(effects, files.workspace(), &Situation::in_session(files));
     }
 }
 

@@ -80,6 +80,7 @@ fn inner(
         grant,
         engine: engine.clone(),
         host: engine.host.clone(),
+        session_files: call.files.clone(),
         history: engine.history.clone(),
         outputs: engine.outputs.clone(),
         policy: engine.policy(),

@@ -1,26 +1,23 @@
-//! Behind stage 6: a command that looks through a tree where nothing can be kept from it, and would come upon what no tool may see.
+//! Behind stage 6: a command that searches a tree without a sandbox, and may come upon what no tool may see.
 //!
-//! In a sandbox that is covered when the command is started (`context/processes.rs`), since calls before it may still bring
-//! something; there only what is too much to be covered asks, and an explanation says so before.
+//! In a sandbox the view has nothing that may not be read, so there is nothing to ask about.
 
 use super::{Call, Shared};
 use crate::{Decision, Level, Verdict, cover, quote};
 
-/// The verdict about a call that is going to be run.
+/// Makes a search ask, if there is no sandbox and something that it may come upon is hidden from tools.
 pub(super) async fn weigh(engine: &Shared, call: &Call, verdict: Verdict) -> Verdict {
-    if can_cover(engine) { verdict } else { foresee(engine, call, verdict).await }
-}
-
-/// The same for one that is only talked about.
-pub(super) async fn foresee(engine: &Shared, call: &Call, verdict: Verdict) -> Verdict {
     let Some(effect) = cover::searching(verdict.effects()).cloned() else { return verdict };
-    if verdict.decision() == Decision::Deny || !cover::is_needed(engine.host.files(), &verdict) {
+    if has_view(engine)
+        || verdict.decision() == Decision::Deny
+        || !cover::is_needed(call.files.get(), &verdict)
+    {
         return verdict;
     }
     let why = match look(engine, call, &verdict).await {
-        Ok(hidden) if can_cover(engine) || hidden.is_empty() => return verdict,
+        Ok(hidden) if hidden.is_empty() => return verdict,
         Ok(hidden) => {
-            let workspace = engine.host.files().workspace();
+            let workspace = call.files.get().workspace();
             let first = hidden.first().map(|path| path.strip_prefix(workspace).unwrap_or(path));
             let name = first.map(|path| quote::path(path).into_owned()).unwrap_or_default();
             let more = match hidden.len() - 1 {
@@ -31,17 +28,14 @@ pub(super) async fn foresee(engine: &Shared, call: &Call, verdict: Verdict) -> V
                 "it may come upon {name}{more}, and without a sandbox nothing keeps that from it"
             )
         }
-        Err(why) => too_much(&why),
+        Err(why) => {
+            format!("{why}, and without a sandbox nothing keeps what no tool may see from it")
+        }
     };
     verdict.asked_always(&why, Some(&effect))
 }
 
-/// Why what cannot be covered asks.
-pub(crate) fn too_much(why: &str) -> String {
-    format!("{why}, so that what no tool may see cannot be kept from it")
-}
-
-fn can_cover(engine: &Shared) -> bool {
+fn has_view(engine: &Shared) -> bool {
     let processes = engine.host.processes();
     processes.is_none_or(|processes| processes.confinement().level != Level::Off)
 }
@@ -53,10 +47,10 @@ async fn look(
 ) -> Result<Vec<std::path::PathBuf>, String> {
     let (host, policy) = (engine.host.clone(), engine.policy());
     let (effects, cancel) = (verdict.effects().clone(), call.cancel.clone());
+    let files = call.files.clone();
     let looking = tokio::task::spawn_blocking(move || {
-        let files = host.files();
-        let withheld = policy.withheld(&effects, files.workspace(), host.clock().now());
-        cover::find(files, &effects, withheld, &|| cancel.is_cancelled())
+        let withheld = policy.withheld(&effects, files.get(), host.clock().now());
+        cover::find(files.get(), &effects, withheld, &|| cancel.is_cancelled())
     });
     looking.await.unwrap_or_else(|error| Err(format!("it could not be looked through: {error}")))
 }

@@ -11,7 +11,7 @@ use std::{borrow::Cow, io};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ToolError, quote};
+use crate::{SessionId, ToolError, quote};
 
 /// The files of one machine, seen from one workspace.
 ///
@@ -30,6 +30,11 @@ use crate::{ToolError, quote};
 pub trait Files: Send + Sync {
     /// The workspace: absolute, with no symlink in it.
     fn workspace(&self) -> &Path;
+
+    /// The session whose own directory is meant by `/tmp` and `/var/tmp`; `None` if these are the machine's.
+    fn session_tmp(&self) -> Option<&SessionId> {
+        None
+    }
 
     /// Where a path really leads, from the workspace if it is relative. The last part, and parents, need not exist.
     fn resolve(&self, path: &Path) -> Result<Resolved, FileError>;

@@ -6,14 +6,14 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Attributes, BoxFuture, Fingerprint, Note, Resolved};
-use crate::ToolError;
+use super::{Absence, Attributes, BoxFuture, Fingerprint, Note, PathUse, Resolved};
+use crate::{FileRights, SessionId, ToolError};
 
 /// Starts programs: the one way in which a child of ours comes to life.
 ///
@@ -264,8 +264,12 @@ pub struct ProcessRequest {
     pub errors: Errors,
     /// What it needs of the workspace.
     pub access: Access,
-    /// What it must not be able to read, besides the usual: absolute, links followed.
-    pub hidden: Vec<PathBuf>,
+    /// It goes on while others change the workspace, and must see what they change.
+    pub is_job: bool,
+    /// The session that it belongs to: programs of one session share `/tmp` and the loopback interface.
+    pub session: Option<SessionId>,
+    /// The rights that its view of the files is computed from; those of the machine's settings if not given.
+    pub rights: Option<Arc<FileRights>>,
     /// Who counts what it moves over the network, as far as that passes through our hands.
     pub meter: Option<Arc<dyn Meter>>,
 }
@@ -303,7 +307,9 @@ impl ProcessRequest {
             terminal: None,
             errors: Errors::WithOutput,
             access: Access::Staged,
-            hidden: Vec::new(),
+            is_job: false,
+            session: None,
+            rights: None,
             meter: None,
         }
     }
@@ -460,6 +466,13 @@ pub trait Process: Send + Sync {
     fn are_changes_at_hand(&self) -> bool {
         false
     }
+
+    /// The reason why it did not have a path or could not change it, if its confinement is the reason. The path is as the program
+    /// wrote it: absolute, relative to its directory, or `~/…`. Blocking; asked when it has ended.
+    fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
+        let _ = (path, used);
+        None
+    }
 }
 
 /// How a program ended.
@@ -575,6 +588,8 @@ pub struct ProcessChanges {
     pub changes: Vec<ProcessChange>,
     /// Directories that it wrote to without a stage, because what is in them can be made again.
     pub passed_through: Vec<PathBuf>,
+    /// Files and directories that were masked from it, absolute.
+    pub masked: Vec<PathBuf>,
     /// What else is worth knowing.
     pub notes: Vec<String>,
     /// What holds the new content for as long as it is needed.
@@ -588,6 +603,7 @@ impl ProcessChanges {
             tracking,
             changes: Vec::new(),
             passed_through: Vec::new(),
+            masked: Vec::new(),
             notes: Vec::new(),
             stage: None,
         }

@@ -1,11 +1,14 @@
-//! What no rule and no mode can allow: secret files, our own state, the system's own directories, hosts that are not spelled as such.
+//! Denies that no rule and no mode can lift: secret files, our own state, the system's directories, malformed host names.
 //!
-//! Looked at for every file that a tool opens, also in the middle of a search, so it works on names alone and allocates nothing.
+//! Every file that a tool opens is checked, also each entry of a search, so the checks work on names alone and allocate nothing.
+//! Which names are secret is in the table of `secret_names.rs`.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::rule::host_of;
+use super::rule::{PathGlob, host_of};
+use super::secret_names::{self, SecretName};
 use crate::{Effect, Reach};
 
 /// What is denied in every mode, for every tool, from every front door.
@@ -13,14 +16,15 @@ use crate::{Effect, Reach};
 /// ```
 /// use windlass_core::HardDenies;
 /// let denies = HardDenies::default();
-/// assert!(denies.secret("/w/.env.local".as_ref()).is_some());
-/// assert!(denies.secret("/w/.env.example".as_ref()).is_none());
-/// assert!(denies.secret("/home/a/.ssh/config".as_ref()).is_some());
+/// let is_hidden = |path: &str| denies.hidden(path.as_ref(), "/w".as_ref()).is_some();
+/// assert!(is_hidden("/w/.env.local"));
+/// assert!(!is_hidden("/w/.env.example"));
+/// assert!(is_hidden("/home/a/.ssh/config"));
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct HardDenies {
     own: Vec<PathBuf>,
-    exceptions: Vec<PathBuf>,
+    exceptions: Vec<PathGlob>,
     home: Option<PathBuf>,
 }
 
@@ -44,34 +48,6 @@ const SYSTEM: &[&str] = &[
     "/var/spool",
 ];
 
-/// Directories whose content is secret, wherever they are.
-const SECRET_DIRECTORIES: &[&[u8]] =
-    &[b".ssh", b".aws", b".gnupg", b".azure", b".kube", b".password-store", b"keyrings", b"gcloud"];
-
-/// Files that are secret by name.
-const SECRET_NAMES: &[&[u8]] = &[
-    b".netrc",
-    b"_netrc",
-    b".git-credentials",
-    b".pgpass",
-    b".npmrc",
-    b".pypirc",
-    b".htpasswd",
-    b".vault-token",
-    b"credentials.json",
-    b"login.keychain-db",
-];
-
-/// Files that are secret by ending.
-const SECRET_ENDINGS: &[&[u8]] =
-    &[b".pem", b".key", b".p12", b".pfx", b".jks", b".keystore", b".kdbx", b".ppk", b".keychain"];
-
-/// Beginnings of the names of private keys; the public halves end in `.pub`.
-const KEY_NAMES: &[&[u8]] = &[b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ed25519", b"id_xmss"];
-
-/// `.env` files that are meant to be read.
-const ENV_EXAMPLES: &[&[u8]] = &[b".env.example", b".env.sample", b".env.template", b".env.dist"];
-
 impl HardDenies {
     /// Protects these directories of ours too: state and configuration.
     #[must_use]
@@ -87,24 +63,63 @@ impl HardDenies {
         self
     }
 
-    /// Lets these very files be read although their names look secret: a person's own word.
+    /// Lets these files be read although their names look secret: globs relative to the workspace or absolute, or exact paths.
+    ///
+    /// ```
+    /// use windlass_core::{HardDenies, PathGlob};
+    /// let denies = HardDenies::default().except(["tests/**/*.pem".parse::<PathGlob>()?]);
+    /// let is_hidden = |path: &str| denies.hidden(path.as_ref(), "/w".as_ref()).is_some();
+    /// assert!(!is_hidden("/w/tests/tls/server.pem"));
+    /// assert!(is_hidden("/w/server.pem"));
+    /// # Ok::<(), windlass_core::RuleError>(())
+    /// ```
     #[must_use]
-    pub fn except(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.exceptions.extend(files);
+    pub fn except<G: Into<PathGlob>>(mut self, files: impl IntoIterator<Item = G>) -> Self {
+        self.exceptions.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// Why an effect is denied, if it is.
+    /// The home directories that are known.
+    pub(crate) fn homes(&self) -> &[PathBuf] {
+        self.home.as_slice()
+    }
+
+    /// A hash of all settings and of the version, which has the names: equal hashes hide the same files.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        env!("CARGO_PKG_VERSION").hash(&mut hasher);
+        (&self.own, &self.home).hash(&mut hasher);
+        for glob in &self.exceptions {
+            glob.as_path().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// The reason to deny an effect, if there is one. A name that may be secret by its content counts as secret.
     pub fn denies(&self, effect: &Effect, workspace: &Path) -> Option<&'static str> {
+        self.denies_but(effect, workspace, &[])
+    }
+
+    /// The same, but for files whose content was found to hold no credential.
+    pub(super) fn denies_but(
+        &self,
+        effect: &Effect,
+        workspace: &Path,
+        harmless: &[PathBuf],
+    ) -> Option<&'static str> {
+        let hidden = |path: &Path| match self.secret_name(path, workspace) {
+            SecretName::IfCredential(_) if harmless.iter().any(|known| known == path) => None,
+            _ => self.hidden(path, workspace),
+        };
         match effect {
-            Effect::Read(at) => self.hidden(&at.path),
+            Effect::Read(at) => hidden(&at.path),
             Effect::Write(at) | Effect::Delete(at) => {
                 let is_removed = matches!(effect, Effect::Delete(_)) && at.reach == Reach::Tree;
                 // All of the workspace can be brought back, what it is in cannot.
                 if is_removed && workspace != at.path && workspace.starts_with(&at.path) {
                     return Some("what the workspace is in");
                 }
-                self.fixed(&at.path, workspace).or_else(|| self.hidden(&at.path))
+                self.fixed(&at.path, workspace).or_else(|| hidden(&at.path))
             }
             // Whoever connects may read another host out of it than a rule does.
             Effect::Net { origin, .. } if !is_host(host_of(origin)) => Some("no name of a host"),
@@ -120,26 +135,46 @@ impl HardDenies {
         if self.home.as_deref() == Some(path) {
             return Some("the home directory itself");
         }
-        let is_system = || SYSTEM.iter().any(|system| path.starts_with(system));
-        (!path.starts_with(workspace) && is_system()).then_some("a directory of the system")
+        let is_system = !path.starts_with(workspace) && system_directory(path).is_some();
+        is_system.then_some("a directory of the system")
     }
 
-    /// Why a file must not be looked at, if so: it is secret, or ours.
-    pub fn hidden(&self, path: &Path) -> Option<&'static str> {
-        self.ours(path).or_else(|| self.secret(path)).or_else(|| memory_of_a_process(path))
+    /// The reason to hide a file, if there is one: it is secret by name, or ours. A name that may be secret by its content counts
+    /// as secret.
+    pub fn hidden(&self, path: &Path, workspace: &Path) -> Option<&'static str> {
+        match self.secret_name(path, workspace) {
+            SecretName::Yes(reason) | SecretName::IfCredential(reason) => Some(reason),
+            SecretName::No => None,
+        }
     }
 
-    /// The same for something in a directory that is not hidden itself: only its own name can still say so. Asked for every
-    /// entry of a walk.
-    pub(crate) fn hidden_entry(&self, path: &Path) -> bool {
-        let bytes = path.as_os_str().as_bytes();
-        let name = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or(bytes);
-        let secret = secret_name(name).or_else(|| secret_directory(name));
-        (secret.is_some() && !self.exceptions.iter().any(|except| except == path))
-            || self.ours(path).is_some()
+    /// The secrecy of a file by its name, the directories that it is in, and the exceptions.
+    pub fn secret_name(&self, path: &Path, workspace: &Path) -> SecretName {
+        if let Some(reason) = self.ours(path).or_else(|| memory_of_a_process(path)) {
+            return SecretName::Yes(reason);
+        }
+        self.unless_excepted(secret_names::of_path(path, workspace), path, workspace)
     }
 
-    /// Whether it is one of our own places, or below one. Both paths are absolute and normal, so bytes are enough.
+    /// The same for an entry of a directory that is not hidden itself, so that only its own name counts. Asked for every entry
+    /// of a walk.
+    pub fn secret_entry(&self, path: &Path, workspace: &Path) -> SecretName {
+        if let Some(reason) = self.ours(path) {
+            return SecretName::Yes(reason);
+        }
+        self.unless_excepted(secret_names::of_entry(path, workspace), path, workspace)
+    }
+
+    fn unless_excepted(&self, secret: SecretName, path: &Path, workspace: &Path) -> SecretName {
+        let excepts = |glob: &PathGlob| glob.covers_file(path, workspace);
+        match secret {
+            SecretName::No => SecretName::No,
+            _ if self.exceptions.iter().any(excepts) => SecretName::No,
+            secret => secret,
+        }
+    }
+
+    /// The reason if it is one of our own places, or below one. Both paths are absolute and normal, so bytes are enough.
     fn ours(&self, path: &Path) -> Option<&'static str> {
         let path = path.as_os_str().as_bytes();
         let below = |own: &PathBuf| {
@@ -148,27 +183,16 @@ impl HardDenies {
         };
         self.own.iter().any(below).then_some("our own state and configuration")
     }
+}
 
-    /// Why the name says that a file is secret, if it does.
-    pub fn secret(&self, path: &Path) -> Option<&'static str> {
-        let mut bytes = path.as_os_str().as_bytes();
-        // The last part decides by name, the ones before it as directories.
-        let mut last = true;
-        loop {
-            let cut = bytes.iter().rposition(|byte| *byte == b'/');
-            let name = &bytes[cut.map_or(0, |cut| cut + 1)..];
-            let secret = if last {
-                secret_name(name).or_else(|| secret_directory(name))
-            } else {
-                secret_directory(name)
-            };
-            if let Some(reason) = secret {
-                return (!self.exceptions.iter().any(|except| except == path)).then_some(reason);
-            }
-            last = false;
-            bytes = &bytes[..cut?];
-        }
-    }
+/// The directory of the system that a path is in, in which tools change nothing.
+///
+/// ```
+/// let directory = windlass_core::system_directory("/usr/lib/x".as_ref());
+/// assert_eq!(directory, Some("/usr".as_ref()));
+/// ```
+pub fn system_directory(path: &Path) -> Option<&'static Path> {
+    SYSTEM.iter().map(Path::new).find(|system| path.starts_with(system))
 }
 
 /// What `/proc` shows of a process: its variables and its memory hold whatever it knows.
@@ -189,95 +213,70 @@ fn is_host(host: &str) -> bool {
     !text.is_empty() && text.bytes().all(|c| is_allowed(&c))
 }
 
-fn secret_name(name: &[u8]) -> Option<&'static str> {
-    // Names are compared without case: on some file systems `ID_RSA` is the same file.
-    let is = |known: &&[u8]| name.eq_ignore_ascii_case(known);
-    let begins = |known: &&[u8]| {
-        name.len() >= known.len() && name[..known.len()].eq_ignore_ascii_case(known)
-    };
-    let ends = |known: &&[u8]| {
-        name.len() > known.len() && name[name.len() - known.len()..].eq_ignore_ascii_case(known)
-    };
-    match name.first()? {
-        b'.' if begins(&&b".env"[..])
-            && (name.len() == 4 || name[4] == b'.' || name[4] == b'-') =>
-        {
-            return (!ENV_EXAMPLES.iter().any(is)).then_some("a file of secrets");
-        }
-        b'i' | b'I' if KEY_NAMES.iter().any(begins) && !ends(&&b".pub"[..]) => {
-            return Some("a private key");
-        }
-        _ => {}
-    }
-    if SECRET_ENDINGS.iter().any(ends) {
-        return Some("a private key");
-    }
-    SECRET_NAMES.iter().any(is).then_some("a file of credentials")
-}
-
-fn secret_directory(name: &[u8]) -> Option<&'static str> {
-    SECRET_DIRECTORIES
-        .iter()
-        .any(|known| name.eq_ignore_ascii_case(known))
-        .then_some("a store of secrets")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const W: &str = "/w";
+
     #[test]
-    fn secret_by_name() {
-        let denies = HardDenies::default().except([PathBuf::from("/w/test.pem")]);
-        for secret in [
-            ".env",
-            ".env.local",
-            ".env-prod",
-            "a/.env",
-            "server.pem",
-            "SERVER.PEM",
-            "tls.key",
-            "id_rsa",
-            "id_ed25519",
-            "id_rsa.bak",
-            ".ssh/config",
-            ".ssh",
-            ".aws/credentials",
-            ".netrc",
-            ".git-credentials",
-            ".npmrc",
-            "x/.gnupg/ring",
-            ".local/share/keyrings/login.keyring",
-            "vault.kdbx",
+    fn a_walk_hides_what_a_path_hides() {
+        let denies = HardDenies::default();
+        for (path, is_secret) in [
+            (".env", true),
+            ("a/.env", true),
+            (".ssh/config", true),
+            ("x/.gnupg/ring", true),
+            (".npmrc", true),
+            (".env.example", false),
+            ("ssh/config", false),
+            ("node_modules/a/cert.pem", false),
         ] {
-            let path = Path::new("/w").join(secret);
-            assert!(denies.hidden(&path).is_some(), "{secret}");
+            let path = Path::new(W).join(path);
+            assert_eq!(denies.hidden(&path, W.as_ref()).is_some(), is_secret, "{}", path.display());
             // In a walk, it is hidden itself or something above it is.
-            let above = |path: &&Path| path.starts_with("/w/");
-            assert!(
-                path.ancestors().take_while(above).any(|path| denies.hidden_entry(path)),
-                "{secret}"
-            );
+            let mut above = path.ancestors().take_while(|path| *path != Path::new(W));
+            let is_hidden = |path| denies.secret_entry(path, W.as_ref()) != SecretName::No;
+            assert_eq!(above.any(is_hidden), is_secret, "{}", path.display());
         }
-        for open in [
-            ".env.example",
-            ".environment",
-            ".envrc.md",
-            "id_rsa.pub",
-            "identity.rs",
-            "key.rs",
-            "monkey",
-            "pem",
-            ".pem",
-            "src/key/mod.rs",
-            "keychain.go",
-            "ssh/config",
-            "test.pem",
-            "id_token.ts",
+    }
+
+    #[test]
+    fn exceptions_are_globs_or_exact_paths() {
+        let glob = |text: &str| text.parse::<PathGlob>().expect("a glob");
+        let globs = ["tests/**/*.pem", "/srv/*/.env", "fixtures", "/w/a/.env"].map(glob);
+        let denies = HardDenies::default().except(globs).except([PathBuf::from("/w/[id]/.env")]);
+        for (path, is_hidden) in [
+            ("/w/tests/a/b.pem", false),
+            ("/w/tests/b.pem", false),
+            ("/w/b.pem", true),
+            ("/x/tests/b.pem", true),
+            ("/srv/a/.env", false),
+            ("/srv/a/b/.env", true),
+            ("/w/fixtures/.env", false),
+            ("/w/a/.env", false),
+            ("/w/[id]/.env", false),
+            ("/w/i/.env", true),
         ] {
-            let path = Path::new("/w").join(open);
-            assert!(denies.hidden(&path).is_none(), "{open}");
-            assert!(!denies.hidden_entry(&path), "{open}");
+            let path = Path::new(path);
+            assert_eq!(denies.hidden(path, W.as_ref()).is_some(), is_hidden, "{}", path.display());
+            let in_walk = denies.secret_entry(path, W.as_ref()) != SecretName::No;
+            assert_eq!(in_walk, is_hidden, "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn every_setting_is_in_the_fingerprint() {
+        let usual = HardDenies::default;
+        let all = [
+            usual(),
+            usual().home("/h".into()),
+            usual().protect(["/h".into()]),
+            usual().except([PathBuf::from("/h")]),
+        ];
+        for (at, one) in all.iter().enumerate() {
+            let same = all.iter().position(|other| other.fingerprint() == one.fingerprint());
+            assert_eq!(same, Some(at));
         }
     }
 
@@ -305,7 +304,7 @@ mod tests {
         for path in ["/proc/self/environ", "/proc/1/mem", "/proc/1/task/2/environ"] {
             assert!(denies.denies(&Effect::Read(file(path)), workspace).is_some(), "{path}");
         }
-        assert!(denies.hidden(Path::new("/proc/cpuinfo")).is_none());
+        assert!(denies.hidden(Path::new("/proc/cpuinfo"), workspace).is_none());
     }
 
     #[test]
@@ -337,8 +336,9 @@ mod tests {
         let workspace = Path::new("/w/p");
         assert!(denies.denies(&Effect::Read(at("/s/journal.db")), workspace).is_some());
         assert!(denies.denies(&Effect::Read(at("/s2")), workspace).is_none());
-        assert!(denies.hidden_entry(Path::new("/s")) && denies.hidden_entry(Path::new("/s/a/b")));
-        assert!(!denies.hidden_entry(Path::new("/s2")));
+        let is_hidden =
+            |path: &str| denies.secret_entry(Path::new(path), workspace) != SecretName::No;
+        assert!(is_hidden("/s") && is_hidden("/s/a/b") && !is_hidden("/s2"));
         assert!(denies.denies(&Effect::Delete(at("/w")), workspace).is_some());
         assert!(denies.denies(&Effect::Delete(at("/w/p/a")), workspace).is_none());
         assert!(denies.denies(&Effect::Write(at("/")), workspace).is_some());

@@ -4,24 +4,72 @@
 //! each entry is held against it: what a rule keeps from being read is not found either, and what a person is to be asked about is
 //! not read by the way. Whoever names it is asked, and then it is there.
 
-use std::path::Path;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Decision, Policy, Resource, Ruling, Situation};
-use crate::{Effect, Effects, PathPattern};
+use super::{Decision, Policy, Resource, Ruling, SecretName, Situation, holds_credential};
+use crate::{Effect, Effects, FileErrorKind, Files, PathPattern, commit};
+
+/// The most bytes of a settings file that are searched for a credential; a larger file counts as one.
+const SETTINGS_BYTES: u64 = 64 << 10;
 
 impl Policy {
-    /// Whether no tool may see what is in this file.
-    pub(crate) fn hides(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
-        self.hard_denies.hidden(path).is_some() || self.denies_reading(path, workspace, now)
+    /// Tells whether no tool may see this file: by its name, and by its content where the name leaves it open. Blocking.
+    pub(crate) fn hides(&self, path: &Path, files: &dyn Files, now: SystemTime) -> bool {
+        let secret = self.hard_denies.secret_name(path, files.workspace());
+        is_secret(secret, path, files) || self.denies_reading(path, files.workspace(), now)
     }
 
-    /// The same for something in a directory that is not hidden itself. Asked for every entry of a walk.
-    pub(crate) fn hides_entry(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
-        self.hard_denies.hidden_entry(path) || self.denies_reading(path, workspace, now)
+    /// The same for an entry of a directory that is not hidden itself. Asked for every entry of a walk. Blocking.
+    pub(crate) fn hides_entry_of(&self, path: &Path, files: &dyn Files, now: SystemTime) -> bool {
+        is_secret(self.entry_secrecy(path, files.workspace(), now), path, files)
     }
 
-    fn denies_reading(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
+    /// The secrecy of an entry by its name and the rules. Allocates nothing.
+    pub(crate) fn entry_secrecy(
+        &self,
+        path: &Path,
+        workspace: &Path,
+        now: SystemTime,
+    ) -> SecretName {
+        match self.hard_denies.secret_entry(path, workspace) {
+            SecretName::Yes(reason) => SecretName::Yes(reason),
+            _ if self.denies_reading(path, workspace, now) => SecretName::Yes("a rule denies it"),
+            secret => secret,
+        }
+    }
+
+    /// Files of these effects whose names may be secret and whose content holds no credential. Blocking, for a small file.
+    pub(crate) fn harmless(&self, effects: &Effects, files: &dyn Files) -> Vec<PathBuf> {
+        let named = effects.iter().filter_map(|effect| match effect {
+            Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => Some(&at.path),
+            _ => None,
+        });
+        let is_harmless = |path: &&PathBuf| {
+            let name = self.hard_denies.secret_name(path, files.workspace());
+            matches!(name, SecretName::IfCredential(_)) && !may_hold_credential(path, files)
+        };
+        named.filter(is_harmless).cloned().collect()
+    }
+
+    /// A hash of everything that decides which entries of a workspace are hidden. A rule that has ended still counts: an index
+    /// made with it hides too much rather than too little.
+    pub(crate) fn masks_fingerprint(&self, workspace: &Path) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (self.hard_denies.fingerprint(), workspace).hash(&mut hasher);
+        for ruling in &self.rules {
+            if ruling.decision == Decision::Deny
+                && matches!(ruling.rule.resource(), Resource::Read(_))
+            {
+                (ruling.rule.to_string(), ruling.until).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
+    }
+
+    pub(super) fn denies_reading(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
         let denies = |ruling: &Ruling| match ruling.rule.resource() {
             Resource::Read(glob) if ruling.decision == Decision::Deny => {
                 glob.covers_file(path, workspace) && ruling.holds(Some(now))
@@ -31,17 +79,69 @@ impl Policy {
         self.rules.iter().any(denies)
     }
 
+    /// Tells whether a rule denies changing this very file.
+    pub(crate) fn denies_changing(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
+        let denies = |ruling: &Ruling| match ruling.rule.resource() {
+            Resource::Write(glob) if ruling.decision == Decision::Deny => {
+                glob.covers_file(path, workspace) && ruling.holds(Some(now))
+            }
+            _ => false,
+        };
+        self.rules.iter().any(denies)
+    }
+
+    /// Returns whether a rule denies whatever is or will be below a directory.
+    pub(super) fn denies_reading_below(
+        &self,
+        path: &Path,
+        workspace: &Path,
+        now: SystemTime,
+    ) -> bool {
+        let denies = |ruling: &Ruling| match ruling.rule.resource() {
+            Resource::Read(glob) if ruling.decision == Decision::Deny => {
+                let names = ["\u{1}", "\u{1}/\u{1}", "\u{1}/\u{1}/\u{1}"];
+                let mut below = names.iter().map(|name| path.join(name));
+                below.all(|path| glob.covers_file(&path, workspace)) && ruling.holds(Some(now))
+            }
+            _ => false,
+        };
+        self.rules.iter().any(denies)
+    }
+
+    /// Returns whether any rule asks about reading. Few policies have one, and looking for the one that binds a file is slow.
+    pub(super) fn has_reads_to_ask_about(&self) -> bool {
+        self.rules.iter().any(|ruling| {
+            ruling.decision == Decision::Ask && matches!(ruling.rule.resource(), Resource::Read(_))
+        })
+    }
+
+    /// The rule that wants a person to be asked before this file is read, unless that was granted by name.
+    pub(super) fn asks_before_reading(
+        &self,
+        path: &Path,
+        granted: &Effects,
+        workspace: &Path,
+        now: SystemTime,
+    ) -> Option<String> {
+        let asked = |pattern: PathPattern| {
+            let ruled = self.ruled_reading(pattern, workspace, now)?;
+            (ruled.0 == Decision::Ask).then_some(ruled.1)
+        };
+        let rule = asked(PathPattern::file(path))?;
+        let was_asked = granted.iter().any(|effect| {
+            matches!(effect, Effect::Read(at) if at.covers(path) && asked(at.clone()).is_some())
+        });
+        (!was_asked).then_some(rule)
+    }
+
     /// What a search for which this was granted is not shown.
     pub(crate) fn withheld<'p>(
         &'p self,
         granted: &'p Effects,
-        workspace: &'p Path,
+        files: &'p dyn Files,
         now: SystemTime,
     ) -> Withheld<'p> {
-        let asks = |ruling: &Ruling| {
-            ruling.decision == Decision::Ask && matches!(ruling.rule.resource(), Resource::Read(_))
-        };
-        Withheld { policy: self, granted, workspace, now, has_asks: self.rules.iter().any(asks) }
+        Withheld { policy: self, granted, files, now, has_asks: self.has_reads_to_ask_about() }
     }
 
     /// What the rules say about reading this.
@@ -58,11 +158,11 @@ impl Policy {
 }
 
 /// What a search is not shown of what is in the places that it looks through.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Withheld<'p> {
     policy: &'p Policy,
     granted: &'p Effects,
-    workspace: &'p Path,
+    files: &'p dyn Files,
     now: SystemTime,
     /// Whether any rule asks about reading: asked for every entry, so what can be known before is.
     has_asks: bool,
@@ -71,26 +171,17 @@ pub(crate) struct Withheld<'p> {
 impl Withheld<'_> {
     /// Whether something in a directory that is shown is not.
     pub(crate) fn hides_entry(&self, path: &Path) -> bool {
-        self.policy.hides_entry(path, self.workspace, self.now) || self.asks(path).is_some()
+        self.policy.hides_entry_of(path, self.files, self.now) || self.asks(path).is_some()
     }
 
     /// The same for something of which nothing else is known.
     pub(crate) fn hides(&self, path: &Path) -> bool {
-        self.policy.hides(path, self.workspace, self.now) || self.asks(path).is_some()
+        self.policy.hides(path, self.files, self.now) || self.asks(path).is_some()
     }
 
     /// Whether a rule denies whatever is or will be below a directory, so that the directory stands for all of it.
     pub(crate) fn hides_all_below(&self, path: &Path) -> bool {
-        let denies = |ruling: &Ruling| match ruling.rule.resource() {
-            Resource::Read(glob) if ruling.decision == Decision::Deny => {
-                let names = ["\u{1}", "\u{1}/\u{1}", "\u{1}/\u{1}/\u{1}"];
-                let mut below = names.iter().map(|name| path.join(name));
-                below.all(|path| glob.covers_file(&path, self.workspace))
-                    && ruling.holds(Some(self.now))
-            }
-            _ => false,
-        };
-        self.policy.rules.iter().any(denies)
+        self.policy.denies_reading_below(path, self.files.workspace(), self.now)
     }
 
     /// The rule that wants a person to be asked about this file, if they were not.
@@ -98,22 +189,35 @@ impl Withheld<'_> {
         if !self.has_asks {
             return None;
         }
-        let asked = |pattern: PathPattern| {
-            let ruled = self.policy.ruled_reading(pattern, self.workspace, self.now)?;
-            (ruled.0 == Decision::Ask).then_some(ruled.1)
-        };
-        let rule = asked(PathPattern::file(path))?;
-        let was_asked = self.granted.iter().any(|effect| {
-            matches!(effect, Effect::Read(at) if at.covers(path) && asked(at.clone()).is_some())
-        });
-        (!was_asked).then_some(rule)
+        self.policy.asks_before_reading(path, self.granted, self.files.workspace(), self.now)
+    }
+}
+
+/// Tells whether a settings file may hold a credential: it does, or it cannot be read, or it is too large. One that is not there
+/// holds none. Blocking.
+fn may_hold_credential(path: &Path, files: &dyn Files) -> bool {
+    let opened = match files.open(&commit::beside(files, path)) {
+        Ok(opened) => opened,
+        Err(error) => return !matches!(error.kind, FileErrorKind::NotFound),
+    };
+    let mut bytes = Vec::new();
+    let read = opened.file.take(SETTINGS_BYTES + 1).read_to_end(&mut bytes);
+    read.is_err() || bytes.len() as u64 > SETTINGS_BYTES || holds_credential(&bytes)
+}
+
+fn is_secret(name: SecretName, path: &Path, files: &dyn Files) -> bool {
+    match name {
+        SecretName::No => false,
+        SecretName::Yes(_) => true,
+        SecretName::IfCredential(_) => may_hold_credential(path, files),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Mode, Rule};
+    use crate::testing::EmptyHost;
+    use crate::{Host as _, Mode, Rule};
 
     #[test]
     fn what_a_rule_keeps_from_being_read_is_hidden() {
@@ -139,8 +243,10 @@ mod tests {
         ] {
             let (path, workspace) = (Path::new(path), Path::new("/w"));
             let now = SystemTime::UNIX_EPOCH;
-            assert_eq!(policy.hides(path, workspace, now), is_hidden, "{}", path.display());
-            assert_eq!(policy.hides_entry(path, workspace, now), is_hidden, "{}", path.display());
+            let host = EmptyHost::default();
+            assert_eq!(policy.hides(path, host.files(), now), is_hidden, "{}", path.display());
+            let secrecy = policy.entry_secrecy(path, workspace, now);
+            assert_eq!(secrecy != SecretName::No, is_hidden, "{}", path.display());
         }
     }
 
@@ -168,8 +274,8 @@ mod tests {
             (Effects::read("/w/plans/a"), "/w/plans/a", false),
             (Effects::read("/w/plans/a"), "/w/plans/b", true),
         ] {
-            let workspace = Path::new("/w");
-            let withheld = policy.withheld(&granted, workspace, SystemTime::UNIX_EPOCH);
+            let host = EmptyHost::default();
+            let withheld = policy.withheld(&granted, host.files(), SystemTime::UNIX_EPOCH);
             assert_eq!(withheld.hides_entry(Path::new(path)), is_hidden, "{granted} | {path}");
             assert_eq!(withheld.hides(Path::new(path)), is_hidden, "{granted} | {path}");
         }
@@ -183,11 +289,26 @@ mod tests {
             .deny(rule("read src/*/*"))
             .deny(rule("read **/*.sql"));
         let granted = Effects::none();
-        let withheld = policy.withheld(&granted, Path::new("/w"), SystemTime::UNIX_EPOCH);
+        let host = EmptyHost::default();
+        let withheld = policy.withheld(&granted, host.files(), SystemTime::UNIX_EPOCH);
         for (path, is_whole) in
             [("/w/private", true), ("/w/private/a", true), ("/w/src", false), ("/w/db", false)]
         {
             assert_eq!(withheld.hides_all_below(Path::new(path)), is_whole, "{path}");
         }
+    }
+
+    #[test]
+    fn the_fingerprint_of_masks_follows_the_rules_that_hide() {
+        let rule = |text: &str| text.parse::<Rule>().expect("a rule");
+        let (w, usual) = (Path::new("/w"), || Policy::new(Mode::Ask));
+        let of = |policy: Policy| policy.masks_fingerprint(w);
+        assert_eq!(of(usual()), of(usual().with_mode(Mode::Yolo).allow(rule("read a"))));
+        assert_ne!(of(usual()), of(usual().deny(rule("read a"))));
+        assert_ne!(of(usual()), usual().masks_fingerprint(Path::new("/v")));
+        assert_ne!(
+            of(usual()),
+            of(usual().with_hard_denies(crate::HardDenies::default().home("/h".into())))
+        );
     }
 }

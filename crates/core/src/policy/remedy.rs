@@ -58,7 +58,7 @@ fn rule_for_part(part: &SimpleCommand) -> Option<String> {
 }
 
 /// The rule that allows this effect and as little else as possible.
-fn rule_for(effect: &Effect) -> Option<String> {
+pub(super) fn rule_for(effect: &Effect) -> Option<String> {
     let text = match effect {
         Effect::Read(pattern) => format!("read {}", spelled(pattern)),
         // Creating, changing and removing are one thing to a rule.

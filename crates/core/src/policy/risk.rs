@@ -1,6 +1,7 @@
 //! How much harm a call could do, in one word for the person who is asked.
 
 use std::fmt;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,19 +37,26 @@ impl fmt::Display for RiskLevel {
 }
 
 /// The risk of the most dangerous effect.
-pub(super) fn of(effects: &Effects, workspace: &std::path::Path, programs: Programs) -> RiskLevel {
-    effects.iter().map(|effect| of_one(effect, workspace, programs)).max().unwrap_or(RiskLevel::Low)
+pub(super) fn of(
+    effects: &Effects,
+    programs: Programs,
+    is_inside: &dyn Fn(&Path) -> bool,
+    is_protected: &dyn Fn(&Effect) -> bool,
+) -> RiskLevel {
+    let one = |effect| match of_one(effect, programs, is_inside) {
+        _ if is_protected(effect) => RiskLevel::High,
+        risk => risk,
+    };
+    effects.iter().map(one).max().unwrap_or(RiskLevel::Low)
 }
 
-fn of_one(effect: &Effect, workspace: &std::path::Path, programs: Programs) -> RiskLevel {
+fn of_one(effect: &Effect, programs: Programs, is_inside: &dyn Fn(&Path) -> bool) -> RiskLevel {
     match effect {
-        Effect::Read(_) | Effect::State(_) | Effect::Ask => RiskLevel::Low,
-        Effect::Write(at) | Effect::Delete(at) if !at.path.starts_with(workspace) => {
-            RiskLevel::High
-        }
-        _ if super::protected::protected(effect).is_some() => RiskLevel::High,
+        Effect::Write(at) | Effect::Delete(at) if !is_inside(&at.path) => RiskLevel::High,
         Effect::Delete(at) if at.reach == Reach::Tree => RiskLevel::Medium,
-        Effect::Write(_) | Effect::Delete(_) => RiskLevel::Low,
+        Effect::Read(_) | Effect::State(_) | Effect::Ask | Effect::Write(_) | Effect::Delete(_) => {
+            RiskLevel::Low
+        }
         Effect::Exec(_) if !programs.confined || programs.connected => RiskLevel::High,
         Effect::Secret(_) | Effect::Plugin(_) => RiskLevel::High,
         Effect::Exec(_) | Effect::Net { .. } | Effect::Mcp { .. } | Effect::Agent(_) => {
@@ -77,7 +85,12 @@ mod tests {
             (Effects::read("/w/a").and(Effect::Secret("KEY".into())), confined, RiskLevel::High),
             (Effects::none(), confined, RiskLevel::Low),
         ] {
-            assert_eq!(of(&effects, "/w".as_ref(), programs), expected, "{effects}");
+            let is_protected = |effect: &Effect| match effect {
+                Effect::Write(at) => crate::protected_reason(&at.path, &[]).is_some(),
+                _ => false,
+            };
+            let risk = of(&effects, programs, &|path| path.starts_with("/w"), &is_protected);
+            assert_eq!(risk, expected, "{effects}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Rules as people write them: `EFFECT RESOURCE`.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
@@ -88,27 +88,59 @@ pub struct RuleError {
 /// ```
 #[derive(Debug, Clone)]
 pub struct PathGlob {
-    matcher: GlobMatcher,
-    absolute: bool,
-    /// The text, if it has no special characters: then it means everything below it too.
-    literal: Option<std::path::PathBuf>,
+    text: PathBuf,
+    is_absolute: bool,
+    meaning: Meaning,
+}
+
+#[derive(Debug, Clone)]
+enum Meaning {
+    /// Has no special characters: this path and everything below it.
+    Literal(PathBuf),
+    Glob(GlobMatcher),
 }
 
 impl PathGlob {
     fn new(text: &str) -> Result<Self, String> {
+        let whole = PathBuf::from(text);
         let (text, below) = match text {
             "." | "./" => ("**", true),
             _ => (text.strip_prefix("./").unwrap_or(text), text.ends_with('/')),
         };
         let plain = text.trim_end_matches('/');
-        let literal = (!text.contains(['*', '?', '[', '{'])).then(|| crate::quote::unpath(plain));
+        if !text.contains(['*', '?', '[', '{']) {
+            return Ok(Self { text: whole, ..Self::from(crate::quote::unpath(plain)) });
+        }
         let pattern = if below && text != "**" { format!("{plain}/**") } else { text.to_owned() };
         let glob = GlobBuilder::new(&pattern)
             .literal_separator(true)
             .build()
             .map_err(|error| error.kind().to_string())?;
-        let absolute = literal.as_deref().map_or(text.starts_with('/'), Path::is_absolute);
-        Ok(Self { matcher: glob.compile_matcher(), absolute, literal })
+        let meaning = Meaning::Glob(glob.compile_matcher());
+        Ok(Self { text: whole, is_absolute: text.starts_with('/'), meaning })
+    }
+
+    /// The text that it was made of.
+    pub(super) fn as_path(&self) -> &Path {
+        &self.text
+    }
+
+    /// The directory or file that everything meant is in, and whether all of it is meant.
+    pub(super) fn root(&self, workspace: &Path) -> Option<(PathBuf, bool)> {
+        let (root, is_whole) = self.plain_root()?;
+        Some((if self.is_absolute { root } else { workspace.join(root) }, is_whole))
+    }
+
+    fn plain_root(&self) -> Option<(PathBuf, bool)> {
+        let text = match &self.meaning {
+            Meaning::Literal(literal) => return Some((literal.clone(), true)),
+            Meaning::Glob(matcher) => matcher.glob().glob(),
+        };
+        let special = text.find(['*', '?', '[', '{'])?;
+        let (head, tail) = text.split_at_checked(special)?;
+        let Some(cut) = head.rfind('/') else { return Some((PathBuf::new(), text == "**")) };
+        let root = if cut == 0 { "/" } else { head.get(..cut)? };
+        Some((root.into(), tail == "**" && cut + 1 == special))
     }
 
     /// Whether every file of `pattern` is meant.
@@ -122,7 +154,7 @@ impl PathGlob {
 
     /// Whether this file is meant.
     pub(super) fn covers_file(&self, path: &Path, workspace: &Path) -> bool {
-        let subject = if self.absolute {
+        let subject = if self.is_absolute {
             path
         } else {
             match path.strip_prefix(workspace) {
@@ -130,10 +162,32 @@ impl PathGlob {
                 Err(_) => return false,
             }
         };
-        match &self.literal {
-            Some(literal) => subject.starts_with(literal),
-            None => self.matcher.is_match(subject),
+        match &self.meaning {
+            Meaning::Literal(literal) => subject.starts_with(literal),
+            Meaning::Glob(matcher) => matcher.is_match(subject),
         }
+    }
+}
+
+/// This very path, and everything below it, whatever characters it has.
+impl From<PathBuf> for PathGlob {
+    fn from(path: PathBuf) -> Self {
+        Self {
+            is_absolute: path.is_absolute(),
+            text: path.clone(),
+            meaning: Meaning::Literal(path),
+        }
+    }
+}
+
+impl FromStr for PathGlob {
+    type Err = RuleError;
+
+    fn from_str(text: &str) -> Result<Self, RuleError> {
+        Self::new(text).map_err(|why| RuleError {
+            text: text.to_owned(),
+            why: format!("the pattern does not parse: {why}"),
+        })
     }
 }
 

@@ -3,9 +3,10 @@
 //! Text from the web, from an MCP server or from outside the workspace may hold instructions. We cannot keep a model from following
 //! them, but we can keep what it then does from carrying anything out unseen: such effects ask, whatever the rules allow.
 
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::{Effect, Effects};
+use crate::{Effect, Effects, Files, below_session_tmp};
 
 /// What a decision depends on besides the call and the rules.
 ///
@@ -28,6 +29,24 @@ pub struct Situation {
     pub now: Option<SystemTime>,
     /// Where the first text came from that somebody else may have written, if the session has read any.
     pub untrusted: Option<String>,
+    /// Files whose names may be secret and whose content was found to hold no credential.
+    pub harmless: Vec<PathBuf>,
+    /// The session has a `/tmp` of its own.
+    pub has_session_tmp: bool,
+    /// Changed paths that a look at the tree found to be hooks or configuration of git.
+    pub git_places: Vec<PathBuf>,
+}
+
+impl Situation {
+    /// Returns whether a path is in the session's own directory for temporary files.
+    pub(super) fn is_tmp(&self, path: &Path, workspace: &Path) -> bool {
+        self.has_session_tmp && below_session_tmp(path, workspace).is_some()
+    }
+
+    /// The situation as far as it depends on the files of a session.
+    pub(crate) fn in_session(files: &dyn Files) -> Self {
+        Self { has_session_tmp: files.session_tmp().is_some(), ..Self::default() }
+    }
 }
 
 /// What programs can do, as far as a decision depends on it.
@@ -57,21 +76,22 @@ pub(super) fn suspicious(
 }
 
 /// Where the answer to a call comes from, if not from the workspace.
-pub(crate) fn source(effects: &Effects, workspace: &std::path::Path) -> Option<String> {
+pub(crate) fn source(effects: &Effects, workspace: &Path, situation: &Situation) -> Option<String> {
+    let is_outside = |path: &Path| {
+        !path.starts_with(workspace) && !situation.is_tmp(path, workspace) && !is_repository(path)
+    };
     effects.iter().find_map(|effect| match effect {
         Effect::Net { origin, .. } => Some(origin.clone()),
         Effect::Mcp { server, tool } => Some(format!("mcp {server}/{tool}")),
         Effect::Plugin(name) => Some(format!("plugin {name}")),
-        Effect::Read(at) if !at.path.starts_with(workspace) && !is_repository(&at.path) => {
-            Some(crate::quote::path(&at.path).into_owned())
-        }
+        Effect::Read(at) if is_outside(&at.path) => Some(crate::quote::path(&at.path).into_owned()),
         _ => None,
     })
 }
 
 /// Whether it is inside a git repository's own directory: that of a second working tree is beside the first, and what it holds came
 /// with the workspace.
-fn is_repository(path: &std::path::Path) -> bool {
+fn is_repository(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == ".git")
 }
 
@@ -107,8 +127,18 @@ mod tests {
     }
 
     #[test]
+    fn the_tmp_of_the_session_is_not_outside() {
+        let effects = Effects::read("/tmp/a");
+        for (has_session_tmp, expected) in [(false, Some("/tmp/a")), (true, None)] {
+            let situation = Situation { has_session_tmp, ..Situation::default() };
+            let answer = source(&effects, Path::new("/w"), &situation);
+            assert_eq!(answer.as_deref(), expected);
+        }
+    }
+
+    #[test]
     fn where_answers_come_from() {
-        let workspace = std::path::Path::new("/w");
+        let workspace = Path::new("/w");
         for (effects, expected) in [
             (Effects::read("/w/a"), None),
             (Effects::read("/etc/hosts"), Some("/etc/hosts")),
@@ -121,7 +151,8 @@ mod tests {
             ),
             (Effect::Mcp { server: "a".into(), tool: "b".into() }.into(), Some("mcp a/b")),
         ] {
-            assert_eq!(source(&effects, workspace).as_deref(), expected, "{effects}");
+            let answer = source(&effects, workspace, &Situation::default());
+            assert_eq!(answer.as_deref(), expected, "{effects}");
         }
     }
 }

@@ -60,12 +60,6 @@ impl Verdict {
             .then(|| Grant::new(self.effects.clone(), format!("allowed by {}", self.rule)))
     }
 
-    /// A question about a call that was allowed, for a reason that came up when it ran.
-    pub(crate) fn of_granted(grant: &Grant, why: &str, effect: Option<&Effect>) -> Self {
-        let allowed = Self::new(Decision::Allow, String::new(), None, grant.shared());
-        allowed.asked_always(why, effect)
-    }
-
     /// The right to try it out where nothing can change.
     pub(crate) fn trial(&self) -> Grant {
         Grant::new(self.effects.clone(), "a trial".to_owned())

@@ -10,8 +10,8 @@ use super::{Proposal, Proposals, ProposedBy};
 use crate::state;
 use crate::{
     Alteration, Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind,
-    FileState, Files, Fingerprint, Found, FoundBody, HistoryError, OpenFile, Resolved, Stat, To,
-    Visitor, WalkOptions, WalkReport,
+    FileState, Files, Fingerprint, Found, FoundBody, HistoryError, OpenFile, Resolved, SessionId,
+    Stat, To, Visitor, WalkOptions, WalkReport,
 };
 
 /// The files of a machine with proposals over them. Changes become proposals.
@@ -150,6 +150,10 @@ impl Overlay<'_> {
 impl Files for Overlay<'_> {
     fn workspace(&self) -> &Path {
         self.inner.workspace()
+    }
+
+    fn session_tmp(&self) -> Option<&SessionId> {
+        self.inner.session_tmp()
     }
 
     fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {

@@ -85,6 +85,7 @@ impl Process for Printing {
             tracking: Tracking::Nothing,
             changes: Vec::new(),
             passed_through: Vec::new(),
+            masked: Vec::new(),
             notes: Vec::new(),
             stage: None,
         })

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass_core::testing::FixedClock;
 use windlass_core::{
     Alteration, Altered, Attributes, Clock, FileError, FileErrorKind, FileKind, Files, Fingerprint,
-    Found, FoundBody, Host, OpenFile, Resolved, Stat, To, Visitor, WalkOptions, WalkReport,
-    normalize,
+    Found, FoundBody, Host, OpenFile, Resolved, SessionId, Stat, To, Visitor, WalkOptions,
+    WalkReport, normalize,
 };
 
 /// Files in `/w` that have an age and nothing else. It is 1,000 s after 1970.
@@ -17,18 +17,33 @@ pub(crate) struct MapHost {
     clock: FixedClock,
     modified: Mutex<HashMap<PathBuf, i64>>,
     excluded: Option<PathBuf>,
+    session: Option<SessionId>,
+    sessions: Vec<Arc<MapHost>>,
 }
 
 impl MapHost {
     /// With these files, last changed long ago.
     pub(crate) fn with<const N: usize>(names: [&str; N]) -> Self {
         let modified = names.map(|name| (Path::new("/w").join(name), 1)).into();
-        Self { clock: FixedClock::at(1_000), modified: Mutex::new(modified), excluded: None }
+        Self {
+            clock: FixedClock::at(1_000),
+            modified: Mutex::new(modified),
+            excluded: None,
+            session: None,
+            sessions: Vec::new(),
+        }
     }
 
     /// Where an `.aiexclude` hides this file.
     pub(crate) fn hiding(mut self, name: &str) -> Self {
         self.excluded = Some(Path::new("/w").join(name));
+        self
+    }
+
+    /// Where a session has files of its own: these.
+    pub(crate) fn with_session<const N: usize>(mut self, id: &str, names: [&str; N]) -> Self {
+        let session = Some(SessionId::new(id));
+        self.sessions.push(Arc::new(Self { session, ..Self::with(names) }));
         self
     }
 
@@ -51,6 +66,11 @@ impl Host for MapHost {
         self
     }
 
+    fn session_files(&self, session: &SessionId) -> Option<Arc<dyn Files>> {
+        let own = self.sessions.iter().find(|own| own.session.as_ref() == Some(session))?;
+        Some(own.clone())
+    }
+
     fn clock(&self) -> &dyn Clock {
         &self.clock
     }
@@ -59,6 +79,10 @@ impl Host for MapHost {
 impl Files for MapHost {
     fn workspace(&self) -> &Path {
         Path::new("/w")
+    }
+
+    fn session_tmp(&self) -> Option<&SessionId> {
+        self.session.as_ref()
     }
 
     fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {

@@ -1,0 +1,353 @@
+//! Judges what a program changed in protected places, so that `git init` or `git worktree add` need no question and a hook does.
+//!
+//! A change is inert if git would run nothing and obey nobody else because of it: configuration with inert keys only, sample hooks,
+//! pointers to git directories of the workspace. Each changed file is judged by its old and new content. A change that makes a
+//! directory into a git directory is judged by what the directory then holds, since a `config` that lay there before was not
+//! configuration when it was written.
+
+mod obeyed;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use self::obeyed::{OBEYED_REASON, leads_to_protected};
+use crate::git_config::{self, ConfigPlaces, is_inert_change};
+use crate::protected::{GIT_REASON, is_git_directory, table_reason};
+use crate::{
+    ChangedTo, FileChange, FileKind, Files, FoundBody, GitPart, GitPlace, PASS_THROUGH,
+    ProcessChange, commit, git_place, normalize,
+};
+
+/// The most bytes of a file that are judged and shown; a larger one is not inert.
+const JUDGED_BYTES: u64 = 1 << 20;
+
+/// The most files whose difference is shown.
+const SHOWN_FILES: usize = 50;
+
+/// The changes that a person has to be asked about, with the reason of each.
+#[derive(Debug, Default)]
+pub(super) struct Judgement {
+    asks: BTreeMap<PathBuf, &'static str>,
+    /// Old and new content of those.
+    pub(super) shown: Vec<FileChange>,
+}
+
+impl Judgement {
+    /// The reason to ask about a changed path; none if it is not protected, or inert.
+    pub(super) fn reason(&self, path: &Path) -> Option<&'static str> {
+        self.asks.get(path).copied()
+    }
+}
+
+/// Places that a judgement cannot find out by itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Unseen<'a> {
+    /// Home directories.
+    pub(super) homes: &'a [PathBuf],
+    /// Files and directories that were masked from the program.
+    pub(super) masked: &'a [PathBuf],
+}
+
+/// The reason to ask about a masked file. The program took it for absent, so it overwrote or removed what it could not see.
+const MASKED_REASON: &str = "a file that is masked from commands";
+
+/// Judges the changes of a stage. Blocking.
+pub(super) fn judge(changes: &[ProcessChange], files: &dyn Files, unseen: Unseen<'_>) -> Judgement {
+    let by_path = changes.iter().map(|change| (change.path.as_path(), change)).collect();
+    let judge = Judge {
+        changes: by_path,
+        files,
+        git_directories: RefCell::default(),
+        masked: unseen.masked.iter().map(PathBuf::as_path).collect(),
+        obeyed: obeyed::paths(files),
+    };
+    let mut judgement = Judgement::default();
+    for change in changes {
+        if judge.replaces_masked(change) {
+            judgement.asks.insert(change.path.clone(), MASKED_REASON);
+        } else if let Some(reason) = judge.reason(change, unseen.homes) {
+            judgement.asks.insert(change.path.clone(), reason);
+            if judgement.shown.len() < SHOWN_FILES {
+                judgement.shown.push(judge.shown(change));
+            }
+        }
+    }
+    judgement
+}
+
+/// The workspace before and after the changes.
+struct Judge<'c> {
+    changes: HashMap<&'c Path, &'c ProcessChange>,
+    files: &'c dyn Files,
+    /// The directories that were looked at, and whether they are git's before or after.
+    git_directories: RefCell<HashMap<PathBuf, bool>>,
+    masked: HashSet<&'c Path>,
+    /// Paths that are obeyed because a link or a configuration that was there before leads to them.
+    obeyed: Vec<PathBuf>,
+}
+
+impl Judge<'_> {
+    /// The reason to ask about a change.
+    fn reason(&self, change: &ProcessChange, homes: &[PathBuf]) -> Option<&'static str> {
+        if let Some(reason) = table_reason(&change.path, homes) {
+            return Some(reason);
+        }
+        if self.obeyed.iter().any(|obeyed| change.path.starts_with(obeyed)) {
+            return Some(OBEYED_REASON);
+        }
+        if matches!(change.to, ChangedTo::Symlink(_)) && leads_to_protected(&change.path) {
+            return Some(OBEYED_REASON);
+        }
+        let place = git_place(&change.path, &|directory| self.is_git(directory));
+        let is_obeyed = place
+            .is_some_and(|place| place.part != GitPart::Other && !self.is_inert(change, &place));
+        (is_obeyed || self.wakes_configuration(change)).then_some(GIT_REASON)
+    }
+
+    fn is_inert(&self, change: &ProcessChange, place: &GitPlace) -> bool {
+        let is_sample = || {
+            let hooks = place.directory.join("hooks");
+            change.path.parent() == Some(&hooks) && is_sample(change.path.file_name())
+        };
+        match (&change.to, place.part) {
+            (ChangedTo::Symlink(_) | ChangedTo::Linked(_), _)
+            | (ChangedTo::Directory(_), GitPart::Config) => false,
+            // Git writes a configuration anew that says the same.
+            (ChangedTo::Attributes(to), GitPart::Config) => to.mode.is_none() && to.owner.is_none(),
+            (ChangedTo::Nothing | ChangedTo::Attributes(_), GitPart::Hook) => {
+                is_sample() || self.was_directory(&change.path)
+            }
+            // With its repository, configuration may go.
+            (ChangedTo::Nothing, GitPart::Config) => {
+                !is_git_directory(&place.directory, &|path| self.is_there(path))
+            }
+            (ChangedTo::Nothing | ChangedTo::Attributes(_) | ChangedTo::Directory(_), _) => true,
+            (ChangedTo::File(..), GitPart::Hook) => is_sample(),
+            (ChangedTo::File(..), GitPart::Config) => {
+                let (old, new) = (self.before(&change.path), self.after(&change.path));
+                let old = old.ok().flatten();
+                matches!(new, Ok(Some(new)) if self.is_inert_config(old.as_deref(), &new, &place.directory))
+            }
+            (ChangedTo::File(..), _) => {
+                matches!(self.after(&change.path), Ok(Some(text)) if self.is_inert_pointer(change, place, &text))
+            }
+        }
+    }
+
+    fn is_inert_config(&self, old: Option<&[u8]>, new: &[u8], directory: &Path) -> bool {
+        let places = ConfigPlaces { directory, workspace: self.files.workspace() };
+        is_inert_change(old, new, places).unwrap_or(false) && self.keeps_worktree(new, directory)
+    }
+
+    /// Tells whether a working tree that a configuration names is one of the workspace, behind no link.
+    fn keeps_worktree(&self, config: &[u8], directory: &Path) -> bool {
+        let entries = git_config::parse(config).unwrap_or_default();
+        let mut named =
+            entries.iter().filter(|entry| entry.section == "core" && entry.key == "worktree");
+        named.all(|entry| {
+            let path = directory.join(entry.value.as_deref().unwrap_or_default());
+            self.is_real_inside(&normalize(&path))
+        })
+    }
+
+    /// Tells whether a change takes the place of a file that was there and that the program could not see.
+    fn replaces_masked(&self, change: &ProcessChange) -> bool {
+        !self.masked.is_empty()
+            && change.before.is_some()
+            && change.path.ancestors().any(|path| self.masked.contains(path))
+    }
+
+    /// Tells whether the content of a `.git` file, a `commondir` or a `gitdir` leads to where git itself would let it lead.
+    fn is_inert_pointer(&self, change: &ProcessChange, place: &GitPlace, text: &[u8]) -> bool {
+        // As git reads it: without the ends of lines, with all spaces.
+        let end = text.iter().rposition(|c| !matches!(c, b'\n' | b'\r')).map_or(0, |last| last + 1);
+        let text = text.get(..end).unwrap_or_default();
+        let is =
+            |name: &str| change.path.file_name().is_some_and(|it| it.eq_ignore_ascii_case(name));
+        let leads_to = |from: Option<&Path>, text: &[u8]| {
+            let is_path = !text.is_empty() && !text.iter().any(u8::is_ascii_control);
+            let path = from?.join(OsStr::from_bytes(text));
+            is_path.then(|| normalize(&path)).filter(|path| self.is_real_inside(path))
+        };
+        if is(".git") {
+            let target = text.strip_prefix(b"gitdir: ");
+            let target = target.and_then(|target| leads_to(change.path.parent(), target));
+            return target.is_some_and(|target| self.is_own_git_directory(&target));
+        }
+        let Some(target) = leads_to(Some(&place.directory), text) else { return false };
+        if is("commondir") {
+            let worktrees = target.join("worktrees");
+            return place.directory.parent() == Some(&worktrees) && self.is_git(&target);
+        }
+        // The way back from `worktrees/NAME` to the working tree.
+        let is_worktree = || {
+            let above = place.directory.parent().and_then(Path::file_name);
+            above.is_some_and(|name| name == "worktrees")
+        };
+        target.file_name().is_some_and(|name| name == ".git") && is_worktree()
+    }
+
+    /// Tells whether a path is inside the workspace, with no link on the way, neither before nor after.
+    fn is_real_inside(&self, path: &Path) -> bool {
+        let workspace = self.files.workspace();
+        let is_link = |path: &Path| {
+            let to = self.changes.get(path).map(|change| &change.to);
+            matches!(to, Some(ChangedTo::Symlink(_)))
+        };
+        let resolves = || self.files.resolve(path).is_ok_and(|resolved| resolved.path == path);
+        // What is in a build directory was written without a judgement.
+        let is_built = |path: &Path| {
+            let inside = path.strip_prefix(workspace).unwrap_or(path);
+            inside.iter().any(|name| PASS_THROUGH.iter().any(|built| name == *built))
+        };
+        path.starts_with(workspace)
+            && !path.ancestors().any(is_link)
+            && !is_built(path)
+            && resolves()
+    }
+
+    /// Tells whether a directory was one of git's before, or is a new worktree or module of one.
+    fn is_own_git_directory(&self, target: &Path) -> bool {
+        if is_git_directory(target, &|path| self.was_there(path)) {
+            return true;
+        }
+        let is_owner = |above: &Path| {
+            let is_below = ["worktrees", "modules"]
+                .iter()
+                .any(|name| target.starts_with(above.join(name)) && target != above.join(name));
+            is_below && self.is_git(above)
+        };
+        is_git_directory(target, &|path| self.is_there(path))
+            && target.ancestors().skip(1).any(is_owner)
+    }
+
+    /// Tells whether a change makes a directory into a git directory that holds configuration or hooks which are not inert.
+    fn wakes_configuration(&self, change: &ProcessChange) -> bool {
+        let is_sign = |name: &OsStr| {
+            ["HEAD", "objects", "refs", "commondir"].iter().any(|sign| name == *sign)
+        };
+        let (Some(directory), Some(name)) = (change.path.parent(), change.path.file_name()) else {
+            return false;
+        };
+        if !is_sign(name)
+            || !is_git_directory(directory, &|path| self.is_there(path))
+            || is_git_directory(directory, &|path| self.was_there(path))
+        {
+            return false;
+        }
+        // A file that is new is judged by itself.
+        let is_loud = |name: &&str| {
+            let path = directory.join(name);
+            let after = self.after(&path);
+            self.was_there(&path)
+                && !matches!(&after, Ok(None))
+                && !matches!(after, Ok(Some(text)) if self.is_inert_config(None, &text, directory))
+        };
+        ["config", "config.worktree"].iter().any(is_loud)
+            || self.has_hooks(&directory.join("hooks"))
+    }
+
+    /// Tells whether hooks that were there before stay.
+    fn has_hooks(&self, hooks: &Path) -> bool {
+        if !self.was_there(hooks) || !self.is_there(hooks) {
+            return false;
+        }
+        match self
+            .files
+            .look(&commit::beside(self.files, hooks))
+            .ok()
+            .flatten()
+            .map(|found| found.body)
+        {
+            Some(FoundBody::Directory(names)) => {
+                names.iter().any(|name| !is_sample(Some(name)) && self.is_there(&hooks.join(name)))
+            }
+            _ => true,
+        }
+    }
+
+    fn is_git(&self, directory: &Path) -> bool {
+        if let Some(known) = self.git_directories.borrow().get(directory) {
+            return *known;
+        }
+        let is = is_git_directory(directory, &|path| self.is_there(path))
+            || is_git_directory(directory, &|path| self.was_there(path));
+        self.git_directories.borrow_mut().insert(directory.to_owned(), is);
+        is
+    }
+
+    fn was_there(&self, path: &Path) -> bool {
+        match self.changes.get(path) {
+            Some(change) => change.before.is_some(),
+            None => self.files.stat(&commit::beside(self.files, path)).is_ok(),
+        }
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        match self.changes.get(path) {
+            Some(change) => !matches!(change.to, ChangedTo::Nothing),
+            None => self.was_there(path),
+        }
+    }
+
+    fn was_directory(&self, path: &Path) -> bool {
+        let stat = self.files.stat(&commit::beside(self.files, path));
+        stat.is_ok_and(|stat| stat.kind == FileKind::Directory)
+    }
+
+    /// The old content of a file; an error if it is none, or too large.
+    fn before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+        if !self.was_there(path) {
+            return Ok(None);
+        }
+        let found = self.files.look(&commit::beside(self.files, path)).map_err(drop)?;
+        match found.map(|found| found.body) {
+            None => Ok(None),
+            Some(FoundBody::File(file)) => bounded(&file).map(Some),
+            Some(_) => Err(()),
+        }
+    }
+
+    /// The new content of a file; an error if it is none, or too large.
+    fn after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+        match self.changes.get(path).map(|change| &change.to) {
+            None | Some(ChangedTo::Attributes(_)) => self.before(path),
+            Some(ChangedTo::Nothing) => Ok(None),
+            Some(ChangedTo::File(staged, _)) => {
+                bounded(&File::open(staged).map_err(drop)?).map(Some)
+            }
+            Some(_) => Err(()),
+        }
+    }
+
+    fn shown(&self, change: &ProcessChange) -> FileChange {
+        let verb = match (&change.to, change.before) {
+            (ChangedTo::Nothing, _) => "delete",
+            (ChangedTo::Directory(_), None) => "make",
+            (ChangedTo::Attributes(_), _) => "set mode of",
+            (_, None) => "create",
+            _ => "change",
+        };
+        let path = change.path.clone();
+        let before = self.before(&path).ok().flatten();
+        FileChange { verb, before, after: self.after(&path).ok().flatten(), path }
+    }
+}
+
+fn is_sample(name: Option<&OsStr>) -> bool {
+    name.is_some_and(|name| name.as_bytes().ends_with(b".sample"))
+}
+
+fn bounded(file: &File) -> Result<Vec<u8>, ()> {
+    let mut bytes = Vec::new();
+    file.take(JUDGED_BYTES + 1).read_to_end(&mut bytes).map_err(drop)?;
+    if bytes.len() as u64 > JUDGED_BYTES { Err(()) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! Paths that other programs act on although their own names say nothing: a protected link leads to them, or git's configuration
+//! names them.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use crate::{FileKind, Files, FoundBody, PROTECTED_PLACES, commit, git_config, normalize};
+
+pub(super) const OBEYED_REASON: &str =
+    "a file that a protected link or git's configuration leads to";
+
+/// The most bytes of a configuration that are looked at.
+const CONFIG_BYTES: u64 = 1 << 20;
+
+/// Keys of git's configuration whose values are files that git runs or obeys.
+const KEYS: [(&str, &str); 4] =
+    [("core", "hookspath"), ("core", "fsmonitor"), ("include", "path"), ("includeif", "path")];
+
+/// The paths of a workspace that are obeyed in such a way, before a program runs. Blocking.
+pub(super) fn paths(files: &dyn Files) -> Vec<PathBuf> {
+    let workspace = files.workspace();
+    let mut paths: Vec<PathBuf> = PROTECTED_PLACES
+        .iter()
+        .flat_map(|place| links_on_the_way(files, &workspace.join(place.pattern)))
+        .collect();
+    let git = workspace.join(".git");
+    let hooks = git.join("hooks");
+    if let Ok(Some(found)) = files.look(&commit::beside(files, &hooks))
+        && let FoundBody::Directory(names) = found.body
+    {
+        paths.extend(names.iter().filter_map(|name| link_target(files, &hooks.join(name))));
+    }
+    paths.extend(["config", "config.worktree"].iter().flat_map(|name| named(files, &git, name)));
+    paths.retain(|path| path.starts_with(workspace) && path != workspace);
+    paths
+}
+
+/// Tells whether a protected file could be found through a link of this name.
+pub(super) fn leads_to_protected(path: &Path) -> bool {
+    let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
+    let first = |pattern: &'static str| pattern.split('/').next().unwrap_or(pattern);
+    PROTECTED_PLACES.iter().any(|place| first(place.pattern).eq_ignore_ascii_case(name))
+}
+
+/// The targets of the links among a path and the directories above it in the workspace.
+fn links_on_the_way(files: &dyn Files, path: &Path) -> Vec<PathBuf> {
+    let workspace = files.workspace();
+    let above = path.ancestors().take_while(|above| *above != workspace);
+    above.filter_map(|path| link_target(files, path)).collect()
+}
+
+/// The place that a link leads to.
+fn link_target(files: &dyn Files, path: &Path) -> Option<PathBuf> {
+    let stat = files.stat(&commit::beside(files, path)).ok()?;
+    (stat.kind == FileKind::Symlink).then(|| files.resolve(path).ok()).flatten().map(|to| to.path)
+}
+
+/// The files that a configuration of git names.
+fn named(files: &dyn Files, git: &Path, name: &str) -> Vec<PathBuf> {
+    let found = files.look(&commit::beside(files, &git.join(name))).ok().flatten();
+    let Some(FoundBody::File(file)) = found.map(|found| found.body) else { return Vec::new() };
+    let mut text = Vec::new();
+    if file.take(CONFIG_BYTES).read_to_end(&mut text).is_err() {
+        return Vec::new();
+    }
+    let entries = git_config::parse(&text).unwrap_or_default();
+    let is_obeyed = |entry: &&git_config::ConfigEntry| {
+        KEYS.contains(&(entry.section.as_str(), entry.key.as_str()))
+    };
+    let values =
+        entries.iter().filter(is_obeyed).filter_map(|entry| Some((entry, entry.value.as_deref()?)));
+    values
+        .filter_map(|(entry, value)| {
+            // Hooks and programs are looked for from the working tree, included files from the configuration.
+            let from = if entry.section == "core" { git.parent()? } else { git };
+            let program = value.split_whitespace().next().filter(|_| entry.key == "fsmonitor");
+            Some(normalize(&from.join(program.unwrap_or(value))))
+        })
+        .collect()
+}

@@ -1,0 +1,294 @@
+//! The rights of one call to files, as far as the view of the programs that it starts depends on them.
+//!
+//! A program's view is computed from these alone, whatever its command line says: what is masked is absent, and of the machine
+//! outside the workspace only what a rule or the call's own grant names is added.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::rule::PathGlob;
+use super::{Decision, Grant, Policy, Resource, SecretName, remedy};
+use crate::{Effect, Effects, FileKind, PathPattern};
+
+/// Directories that every view has of its own, whatever the machine's have in them.
+const OF_EVERY_VIEW: [&str; 5] = ["/dev", "/proc", "/sys", "/tmp", "/var/tmp"];
+
+fn is_of_every_view(path: &Path) -> bool {
+    OF_EVERY_VIEW.iter().any(|own| path.starts_with(own))
+}
+
+/// Rights to files.
+///
+/// ```
+/// use windlass_core::{FileKind, FileRights, Mode, Policy, SecretName};
+/// let policy = Policy::new(Mode::Auto).deny("read private/**".parse()?).allow("read /data/**".parse()?);
+/// let rights = FileRights::new(policy.into(), "/w".into(), std::time::SystemTime::now());
+/// let is_masked = |path: &str| rights.masks(path.as_ref(), FileKind::File) != SecretName::No;
+/// assert!(is_masked("/w/.env") && is_masked("/w/private/plan") && !is_masked("/w/README.md"));
+/// assert_eq!(rights.readable()[0].root, std::path::Path::new("/data"));
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct FileRights {
+    policy: Arc<Policy>,
+    granted: Arc<Effects>,
+    workspace: PathBuf,
+    now: SystemTime,
+    /// Whether any rule asks about reading.
+    has_asks: bool,
+    /// Files that whoever starts the program wants it to read.
+    named: Vec<PathBuf>,
+}
+
+/// Files outside the workspace that a program may see.
+///
+/// ```
+/// use windlass_core::{FileRights, Mode, Policy};
+/// let policy = Policy::new(Mode::Ask).allow("read /data/*.csv".parse()?);
+/// let rights = FileRights::new(policy.into(), "/w".into(), std::time::SystemTime::now());
+/// let [data] = &rights.readable()[..] else { panic!("one rule") };
+/// assert!(data.covers("/data/a.csv".as_ref()) && !data.covers("/data/a.txt".as_ref()));
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct OutsidePaths {
+    /// The file or directory that all of them are in.
+    pub root: PathBuf,
+    /// The pattern that tells them apart from others in there; `None`: all of it.
+    pattern: Option<PathGlob>,
+}
+
+impl OutsidePaths {
+    /// Returns whether a file below the root is meant.
+    pub fn covers(&self, path: &Path) -> bool {
+        self.pattern.as_ref().is_none_or(|glob| glob.covers_file(path, Path::new("/")))
+    }
+
+    /// Returns whether everything below the root is meant.
+    pub fn is_whole(&self) -> bool {
+        self.pattern.is_none()
+    }
+
+    fn all(root: &Path) -> Self {
+        Self { root: root.to_owned(), pattern: None }
+    }
+}
+
+impl FileRights {
+    /// The rights that a policy gives to every call.
+    pub fn new(policy: Arc<Policy>, workspace: PathBuf, now: SystemTime) -> Self {
+        let has_asks = policy.has_reads_to_ask_about();
+        Self { policy, granted: Arc::default(), workspace, now, has_asks, named: Vec::new() }
+    }
+
+    /// The same with what was granted to one call.
+    pub(crate) fn granted(mut self, grant: &Grant) -> Self {
+        self.granted = grant.shared().clone();
+        self
+    }
+
+    /// The same with files that the program may read besides.
+    #[must_use]
+    pub fn with_named(mut self, files: Vec<PathBuf>) -> Self {
+        self.named = files;
+        self
+    }
+
+    /// Identifies the answers of [`masks`](Self::masks): an index of them that was made under another number is not valid.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.policy.masks_fingerprint(&self.workspace).hash(&mut hasher);
+        for ruling in &self.policy.rules {
+            if matches!(ruling.rule.resource(), Resource::Read(_)) && ruling.holds(Some(self.now)) {
+                (ruling.decision as u8, ruling.rule.to_string()).hash(&mut hasher);
+            }
+        }
+        // What was granted by name is not masked by a rule that asks.
+        let reads = self.granted.iter().filter(|effect| matches!(effect, Effect::Read(_)));
+        for effect in reads.filter(|_| self.has_asks) {
+            effect.to_string().hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    /// Tells whether no program may see an entry of a directory that is not masked itself. Asked for every entry of a tree.
+    pub fn masks(&self, path: &Path, kind: FileKind) -> SecretName {
+        let (policy, workspace, now) = (&self.policy, &self.workspace, self.now);
+        let is_whole =
+            || kind == FileKind::Directory && policy.denies_reading_below(path, workspace, now);
+        let asks = || policy.asks_before_reading(path, &self.granted, workspace, now).is_some();
+        match policy.entry_secrecy(path, workspace, now) {
+            SecretName::No | SecretName::IfCredential(_) if is_whole() => {
+                SecretName::Yes("a rule denies it")
+            }
+            SecretName::No if self.has_asks && asks() => SecretName::Yes("a rule asks about it"),
+            other => other,
+        }
+    }
+
+    /// Files outside the workspace that rules or the call's grant let programs read.
+    pub fn readable(&self) -> Vec<OutsidePaths> {
+        let mut readable = self.allowed(|resource| match resource {
+            Resource::Read(glob) => Some(glob),
+            _ => None,
+        });
+        readable.extend(self.granted.iter().filter_map(|effect| match effect {
+            Effect::Read(at) => Some(OutsidePaths::all(&at.path)),
+            _ => None,
+        }));
+        readable.extend(self.named.iter().map(|path| OutsidePaths::all(path)));
+        self.outside(readable)
+    }
+
+    /// Files and directories, wherever they are, that a rule denies to be read as a whole.
+    pub fn denied(&self) -> Vec<PathBuf> {
+        let rulings = self.policy.rules.iter();
+        let denied = rulings
+            .filter(|ruling| ruling.decision == Decision::Deny && ruling.holds(Some(self.now)));
+        let roots = denied.filter_map(|ruling| match ruling.rule.resource() {
+            Resource::Read(glob) => glob.root(&self.workspace).filter(|(_, is_whole)| *is_whole),
+            _ => None,
+        });
+        roots.map(|(root, _)| root).collect()
+    }
+
+    /// Files outside the workspace that rules or the call's grant let programs write.
+    pub fn writable(&self) -> Vec<OutsidePaths> {
+        let mut writable = self.allowed(|resource| match resource {
+            Resource::Write(glob) => Some(glob),
+            _ => None,
+        });
+        writable.extend(self.granted.iter().filter_map(|effect| match effect {
+            Effect::Write(at) | Effect::Delete(at) => Some(OutsidePaths::all(&at.path)),
+            _ => None,
+        }));
+        self.outside(writable)
+    }
+
+    /// Returns whether no rule can let a program see a path: it is secret by name, ours, or denied by a rule.
+    pub fn is_closed(&self, path: &Path) -> bool {
+        self.policy.hard_denies().hidden(path, &self.workspace).is_some()
+            || self.policy.denies_reading(path, &self.workspace, self.now)
+    }
+
+    /// The rule that lets programs read a file or directory outside the workspace, if one can.
+    ///
+    /// ```
+    /// use windlass_core::{FileKind, FileRights, Mode, Policy};
+    /// let rights = FileRights::new(Policy::new(Mode::Ask).into(), "/w".into(), std::time::SystemTime::now());
+    /// let rule = |path: &str, kind| rights.rule_to_read(path.as_ref(), kind);
+    /// assert_eq!(rule("/data", FileKind::Directory).as_deref(), Some("read /data/**"));
+    /// assert_eq!(rule("/home/ada/.ssh/config", FileKind::File), None);
+    /// ```
+    pub fn rule_to_read(&self, path: &Path, kind: FileKind) -> Option<String> {
+        let is_open = !self.is_closed(path) && !is_of_every_view(path);
+        is_open.then(|| remedy::rule_for(&Effect::Read(pattern(path, kind)))).flatten()
+    }
+
+    /// The rule that lets programs change a file or directory outside the workspace, if one can.
+    pub fn rule_to_write(&self, path: &Path, kind: FileKind) -> Option<String> {
+        let effect = Effect::Write(pattern(path, kind));
+        let is_denied = self.policy.hard_denies().denies(&effect, &self.workspace).is_some()
+            || is_of_every_view(path)
+            || self.is_closed(path)
+            || self.policy.denies_changing(path, &self.workspace, self.now);
+        (!is_denied).then(|| remedy::rule_for(&effect)).flatten()
+    }
+
+    fn allowed(&self, glob: impl Fn(&Resource) -> Option<&PathGlob>) -> Vec<OutsidePaths> {
+        let rulings = self.policy.rules.iter();
+        let allowed = rulings
+            .filter(|ruling| ruling.decision == Decision::Allow && ruling.holds(Some(self.now)));
+        let paths = allowed.filter_map(|ruling| {
+            let glob = glob(ruling.rule.resource())?;
+            let (root, is_whole) = glob.root(&self.workspace)?;
+            Some(OutsidePaths { root, pattern: (!is_whole).then(|| glob.clone()) })
+        });
+        paths.collect()
+    }
+
+    fn outside(&self, mut paths: Vec<OutsidePaths>) -> Vec<OutsidePaths> {
+        paths.retain(|paths| {
+            let root = &paths.root;
+            root.is_absolute() && !root.starts_with(&self.workspace) && !is_of_every_view(root)
+        });
+        paths
+    }
+}
+
+/// A file, or a directory with all that is in it.
+fn pattern(path: &Path, kind: FileKind) -> PathPattern {
+    if kind == FileKind::Directory { PathPattern::tree(path) } else { PathPattern::file(path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Mode;
+
+    fn rights(rules: &[(Decision, &str)]) -> FileRights {
+        let policy = rules.iter().fold(Policy::new(Mode::Ask), |policy, (decision, rule)| {
+            policy.with(*decision, rule.parse().expect("a rule"))
+        });
+        FileRights::new(policy.into(), "/w".into(), SystemTime::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn rules_name_what_is_added() {
+        for (rule, roots, is_whole) in [
+            ("read /data/**", vec!["/data"], true),
+            ("read /data", vec!["/data"], true),
+            ("read /data/", vec!["/data"], true),
+            ("read /data/*.csv", vec!["/data"], false),
+            ("read /data/**/x", vec!["/data"], false),
+            ("read src/**", vec![], true),
+            ("read /w/src/**", vec![], true),
+            ("write /data/**", vec![], true),
+            ("read /tmp/**", vec![], true),
+            ("read /var/tmp/a", vec![], true),
+            ("read /tmpfs/a", vec!["/tmpfs/a"], true),
+        ] {
+            let readable = rights(&[(Decision::Allow, rule)]).readable();
+            let found: Vec<_> = readable.iter().map(|paths| paths.root.as_path()).collect();
+            assert_eq!(found, roots.iter().map(Path::new).collect::<Vec<_>>(), "{rule}");
+            assert!(readable.iter().all(|paths| paths.is_whole() == is_whole), "{rule}");
+        }
+        assert_eq!(rights(&[(Decision::Allow, "write /data/**")]).writable().len(), 1);
+        assert!(rights(&[(Decision::Allow, "write /tmp/a")]).writable().is_empty());
+        assert!(rights(&[(Decision::Deny, "read /data/**")]).readable().is_empty());
+    }
+
+    #[test]
+    fn rules_are_named_only_where_they_help() {
+        let rights =
+            rights(&[(Decision::Deny, "read /private/**"), (Decision::Deny, "write /kept/**")]);
+        let (file, directory) = (FileKind::File, FileKind::Directory);
+        for (path, kind, read, write) in [
+            ("/data/a.csv", file, Some("read /data/a.csv"), Some("write /data/a.csv")),
+            ("/data", directory, Some("read /data/**"), Some("write /data/**")),
+            ("/data/a[1]", file, Some("read /data/a[[]1]"), Some("write /data/a[[]1]")),
+            ("/usr/x", file, Some("read /usr/x"), None),
+            ("/kept/a", file, Some("read /kept/a"), None),
+            ("/private/a", file, None, None),
+            ("/home/ada/.ssh/id", file, None, None),
+            ("/srv/.env", file, None, None),
+        ] {
+            let path = Path::new(path);
+            assert_eq!(rights.rule_to_read(path, kind).as_deref(), read, "{}", path.display());
+            assert_eq!(rights.rule_to_write(path, kind).as_deref(), write, "{}", path.display());
+            assert_eq!(rights.is_closed(path), read.is_none(), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_changes_with_the_rules() {
+        let none = rights(&[]).fingerprint();
+        assert_ne!(none, rights(&[(Decision::Deny, "read a")]).fingerprint());
+        assert_ne!(
+            rights(&[(Decision::Deny, "read a")]).fingerprint(),
+            rights(&[(Decision::Deny, "read b")]).fingerprint()
+        );
+    }
+}

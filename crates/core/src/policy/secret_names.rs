@@ -1,0 +1,316 @@
+//! The table of names that mark a file or directory as secret.
+//!
+//! Every entry of a walk is compared against it, so it works on bytes and allocates nothing. Names compare without case: on some
+//! file systems `ID_RSA` is `id_rsa`. Build directories and the system hold many certificates that end like keys; those endings
+//! count only outside of them.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+/// The secrecy of a file as far as its name tells.
+///
+/// ```
+/// use windlass_core::{HardDenies, SecretName};
+/// let name = |path: &str| HardDenies::default().secret_name(path.as_ref(), "/w".as_ref());
+/// assert_eq!(name("/w/README.md"), SecretName::No);
+/// assert!(matches!(name("/w/.env"), SecretName::Yes(_)));
+/// assert!(matches!(name("/w/.npmrc"), SecretName::IfCredential(_)), "most hold only settings");
+/// assert!(matches!(name("/home/ada/.npmrc"), SecretName::Yes(_)));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretName {
+    /// It is not secret.
+    No,
+    /// It is, for this reason.
+    Yes(&'static str),
+    /// It is if [`holds_credential`](crate::holds_credential) says so of its content.
+    IfCredential(&'static str),
+}
+
+/// Names of directories that builds and package managers fill.
+///
+/// ```
+/// assert!(windlass_core::PASS_THROUGH.contains(&"node_modules"));
+/// ```
+pub const PASS_THROUGH: [&str; 14] = [
+    "target",
+    "node_modules",
+    ".venv",
+    "venv",
+    "dist",
+    "build",
+    "__pycache__",
+    ".tox",
+    ".gradle",
+    ".next",
+    ".cache",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+];
+
+/// Directories of installed packages that no run passes through, as their last one or two components.
+const INSTALLED: &[(&str, &str)] = &[("", "site-packages"), ("vendor", "bundle")];
+
+/// Directories in which the system and its package managers keep certificates.
+const SYSTEM_CERTIFICATES: &[&str] = &[
+    "/usr",
+    "/etc/ssl/certs",
+    "/etc/pki",
+    "/etc/ca-certificates",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/nix",
+    "/snap",
+    "/gnu/store",
+    "/var/lib/ca-certificates",
+];
+
+/// Directories whose content is secret, wherever they are.
+const DIRECTORIES: &[&[u8]] =
+    &[b".ssh", b".aws", b".gnupg", b".azure", b".kube", b".password-store", b"keyrings", b"gcloud"];
+
+/// Files of credentials.
+const CREDENTIALS: &[&[u8]] = &[
+    b".netrc",
+    b"_netrc",
+    b".git-credentials",
+    b".pgpass",
+    b".pypirc",
+    b".htpasswd",
+    b".vault-token",
+    b"credentials.json",
+    b"login.keychain-db",
+];
+
+/// Endings of key files and key stores.
+const KEY_ENDINGS: &[&[u8]] =
+    &[b".pem", b".key", b".p12", b".pfx", b".jks", b".keystore", b".kdbx", b".ppk", b".keychain"];
+
+/// Beginnings of the names that `ssh-keygen` gives to private keys.
+const KEY_BEGINNINGS: &[&[u8]] =
+    &[b"id_rsa", b"id_dsa", b"id_ecdsa", b"id_ed25519", b"id_ed448", b"id_xmss"];
+
+/// Extensions of source code: `id_rsa.rs` implements RSA.
+const CODE: &[&[u8]] = &[
+    b"rs", b"go", b"py", b"pyi", b"js", b"jsx", b"mjs", b"cjs", b"ts", b"tsx", b"c", b"h", b"cc",
+    b"cpp", b"cxx", b"hh", b"hpp", b"m", b"mm", b"java", b"kt", b"kts", b"scala", b"swift", b"rb",
+    b"php", b"cs", b"fs", b"ml", b"mli", b"hs", b"ex", b"exs", b"erl", b"lua", b"pl", b"pm",
+    b"zig", b"nim", b"dart", b"jl", b"clj", b"el", b"sh", b"s", b"asm", b"proto", b"html", b"css",
+    b"vue", b"svelte",
+];
+
+/// Last parts of `.env` names that hold no values.
+const ENV_EXAMPLES: &[&[u8]] = &[b"example", b"sample", b"template", b"dist", b"defaults"];
+
+/// Endings that editors and people give to copies.
+const COPY_ENDINGS: &[&[u8]] =
+    &[b"~", b".bak", b".backup", b".orig", b".save", b".saved", b".old", b".copy", b".tmp"];
+
+/// How often a copy of a copy is looked through.
+const COPIES: usize = 4;
+
+/// The reason of files that hold a credential only sometimes.
+const CREDENTIALS_REASON: &str = "a file of credentials";
+
+/// Tells from its last component, and for some names from its place, whether a path is secret.
+pub(super) fn of_entry(path: &Path, workspace: &Path) -> SecretName {
+    let bytes = path.as_os_str().as_bytes();
+    let name = bytes.rsplit(|byte| *byte == b'/').next().unwrap_or(bytes);
+    match of_name(name) {
+        Named::Open => directory(name).map_or(SecretName::No, SecretName::Yes),
+        Named::Secret(reason) => SecretName::Yes(reason),
+        Named::Key if holds_certificates(path, workspace) => SecretName::No,
+        Named::Key => SecretName::Yes("a private key"),
+        Named::Settings if path.starts_with(workspace) => {
+            SecretName::IfCredential(CREDENTIALS_REASON)
+        }
+        Named::Settings => SecretName::Yes(CREDENTIALS_REASON),
+    }
+}
+
+/// The same, with the directories that the path leads through.
+pub(super) fn of_path(path: &Path, workspace: &Path) -> SecretName {
+    let mut above = path.ancestors().skip(1).filter_map(Path::file_name);
+    match above.find_map(|name| directory(name.as_bytes())) {
+        Some(reason) => SecretName::Yes(reason),
+        None => of_entry(path, workspace),
+    }
+}
+
+/// Tells whether the text of an `.npmrc` holds a credential. A value that is only `${VARIABLE}` is none.
+///
+/// ```
+/// use windlass_core::holds_credential;
+/// assert!(!holds_credential(b"registry=https://registry.example/\n//r.example/:_authToken=${TOKEN}\n"));
+/// assert!(holds_credential(b"//r.example/:_authToken=abc\n"));
+/// ```
+pub fn holds_credential(text: &[u8]) -> bool {
+    match std::str::from_utf8(text) {
+        Ok(text) => text.split(['\n', '\r']).any(line_holds_credential),
+        Err(_) => true,
+    }
+}
+
+/// A line that is commented out still shows its token.
+fn line_holds_credential(line: &str) -> bool {
+    let line = line.trim_start_matches(|c: char| c.is_whitespace() || c == '#' || c == ';');
+    let Some((key, value)) = line.split_once('=') else { return false };
+    let value = value.trim().trim_matches(['"', '\'']).trim();
+    if value.is_empty() || is_variable(value) {
+        return false;
+    }
+    let key = key.trim().trim_matches(['"', '\'']).to_ascii_lowercase();
+    let key = key.trim_end_matches("[]");
+    let last = key.rsplit(':').next().unwrap_or(key);
+    let is_credential = ["_authtoken", "_auth", "password"].iter().any(|end| last.ends_with(end))
+        || ["key", "cert", "token", "otp"].contains(&last);
+    is_credential || has_login(value)
+}
+
+/// `${NAME}`, also with npm's marks for names that may be missing.
+fn is_variable(value: &str) -> bool {
+    let name = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| {
+        let name = name.trim_end_matches(['?', '-']);
+        !name.is_empty() && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
+    })
+}
+
+/// A URL with a password: `https://user:password@host/`.
+fn has_login(value: &str) -> bool {
+    let rest = value.split_once("://").map_or("", |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or(rest);
+    let password = authority.rsplit_once('@').and_then(|(login, _)| login.split_once(':'));
+    password.is_some_and(|(_, password)| !password.is_empty() && !is_variable(password))
+}
+
+/// Classes of names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Open,
+    Secret(&'static str),
+    /// A key or certificate by its ending: its place decides.
+    Key,
+    /// Settings that may have a credential among them: the content decides.
+    Settings,
+}
+
+fn of_name(name: &[u8]) -> Named {
+    let (mut class, mut copy) = (Named::Open, name);
+    for _ in 0..COPIES {
+        if class == Named::Open {
+            class = of_plain(copy);
+        }
+        match original(copy) {
+            Some(inner) => copy = inner,
+            None => break,
+        }
+    }
+    if is_public(copy) { Named::Open } else { class }
+}
+
+/// The class of a name, whatever it may be a copy of.
+fn of_plain(name: &[u8]) -> Named {
+    match name.first() {
+        Some(b'.') if env_rest(name).is_some() => return Named::Secret("a file of secrets"),
+        Some(b'i' | b'I') if is_key(name) => return Named::Secret("a private key"),
+        None => return Named::Open,
+        _ => {}
+    }
+    let is = |known: &&[u8]| name.eq_ignore_ascii_case(known);
+    if KEY_ENDINGS.iter().any(|ending| without_ending(name, ending).is_some()) {
+        Named::Key
+    } else if CREDENTIALS.iter().any(is) {
+        Named::Secret(CREDENTIALS_REASON)
+    } else if is(&&b".npmrc"[..]) {
+        Named::Settings
+    } else {
+        Named::Open
+    }
+}
+
+/// Public halves of keys and examples of `.env` files, which are meant to be read.
+fn is_public(name: &[u8]) -> bool {
+    let is_example = |rest: &[u8]| {
+        let last = rest.rsplit(|c| matches!(c, b'.' | b'-' | b'_')).next().unwrap_or(rest);
+        ENV_EXAMPLES.iter().any(|known| last.eq_ignore_ascii_case(known))
+    };
+    env_rest(name).is_some_and(is_example)
+        || (begins(name, b"id_") && without_ending(name, b".pub").is_some())
+}
+
+/// The rest of the name of an `.env` file.
+fn env_rest(name: &[u8]) -> Option<&[u8]> {
+    let rest = if begins(name, b".env") { name.get(4..)? } else { return None };
+    matches!(rest.first(), None | Some(b'.' | b'-' | b'_')).then_some(rest)
+}
+
+fn is_key(name: &[u8]) -> bool {
+    let extension = name.rsplit(|c| *c == b'.').next().unwrap_or(name);
+    KEY_BEGINNINGS.iter().any(|known| begins(name, known))
+        && !CODE.iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+/// The name that a backup or an editor's file was made for.
+fn original(name: &[u8]) -> Option<&[u8]> {
+    match name {
+        [b'#', inner @ .., b'#'] | [b'.', b'#', inner @ ..] if !inner.is_empty() => {
+            return Some(inner);
+        }
+        // vim: `.NAME.swp`, then `.swo` and so on; without the dot where the name has one of its own.
+        [inner @ .., b'.', b's' | b'S', b'w' | b'W', c] if c.is_ascii_alphabetic() => {
+            let is_plain = of_plain(inner) == Named::Open && !is_public(inner);
+            return Some(inner.strip_prefix(b".").filter(|_| is_plain).unwrap_or(inner));
+        }
+        _ => {}
+    }
+    let ending = COPY_ENDINGS.iter().find_map(|ending| without_ending(name, ending));
+    ending.or_else(|| {
+        let dot = name.iter().rposition(|c| *c == b'.')?;
+        let number = name.get(dot + 1..).filter(|number| !number.is_empty())?;
+        let is_number = number.iter().all(|c| c.is_ascii_digit() || *c == b'~');
+        name.get(..dot).filter(|rest| is_number && !rest.is_empty())
+    })
+}
+
+fn directory(name: &[u8]) -> Option<&'static str> {
+    DIRECTORIES.iter().any(|known| name.eq_ignore_ascii_case(known)).then_some("a store of secrets")
+}
+
+/// Tells whether a path is below a build directory or where the system keeps certificates. The workspace may itself be below
+/// such a directory: that says nothing about its own files.
+fn holds_certificates(path: &Path, workspace: &Path) -> bool {
+    let inside = path.strip_prefix(workspace).ok();
+    let is_private = || path.components().any(|part| part.as_os_str() == "private");
+    if inside.is_none() && SYSTEM_CERTIFICATES.iter().any(|system| path.starts_with(system)) {
+        return !is_private();
+    }
+    let Some(parent) = inside.unwrap_or(path).parent() else { return false };
+    let mut last = "";
+    parent.components().any(|part| {
+        let Component::Normal(name) = part else { return false };
+        let name = name.to_str().unwrap_or("");
+        let is_installed =
+            |(above, known): &(&str, &str)| name == *known && (above.is_empty() || *above == last);
+        let is_built = PASS_THROUGH.contains(&name) || INSTALLED.iter().any(is_installed);
+        last = name;
+        is_built
+    })
+}
+
+fn begins(name: &[u8], known: &[u8]) -> bool {
+    name.get(..known.len()).is_some_and(|head| head.eq_ignore_ascii_case(known))
+}
+
+/// The part before an ending, if there is one.
+fn without_ending<'n>(name: &'n [u8], ending: &[u8]) -> Option<&'n [u8]> {
+    let (head, tail) = name.split_at_checked(name.len().checked_sub(ending.len())?)?;
+    (!head.is_empty() && tail.eq_ignore_ascii_case(ending)).then_some(head)
+}
+
+#[cfg(test)]
+mod tests;

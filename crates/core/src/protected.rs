@@ -1,0 +1,351 @@
+//! The table of protected places: files that other programs execute or obey later.
+//!
+//! A change to one always asks, whatever the mode and the rules say; where a program works on the real directory, the sandbox keeps
+//! them read-only; and what of a workspace has to be trusted lies in these places. Names compare without case. The table knows git
+//! directories by the name `.git`; [`git_place`] finds the others by a look at the tree.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use crate::{Effect, Effects, Files, commit};
+
+/// A place that is protected.
+///
+/// ```
+/// use windlass_core::{PROTECTED_PLACES, ProtectedScope};
+/// let husky = PROTECTED_PLACES.iter().find(|place| place.pattern == ".husky").expect("it is in the table");
+/// assert!(husky.is_directory && husky.scope == ProtectedScope::Anywhere);
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct ProtectedPlace {
+    /// The path, relative to any directory or to a home directory.
+    pub pattern: &'static str,
+    /// The directories that it is relative to.
+    pub scope: ProtectedScope,
+    /// A directory is protected with everything below it.
+    pub is_directory: bool,
+    /// The sandbox keeps it from being created too: it acts without being trusted first.
+    pub when_absent: bool,
+    /// The reason that people are shown.
+    pub reason: &'static str,
+}
+
+/// The directories that the pattern of a place is relative to.
+///
+/// ```
+/// use windlass_core::{ProtectedScope, PROTECTED_PLACES};
+/// let at_home = PROTECTED_PLACES.iter().filter(|place| place.scope == ProtectedScope::Home);
+/// assert!(at_home.clone().any(|place| place.pattern == ".bashrc"));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProtectedScope {
+    /// Every directory.
+    Anywhere,
+    /// A home directory.
+    Home,
+}
+
+const HOOKS: &str = "settings and hooks of agents";
+const EDITOR: &str = "tasks and settings of an editor";
+const OURS: &str = "our configuration";
+const SHELL: &str = "a start file of shells";
+const STARTED: &str = "programs that start with the session";
+/// The reason of everything that git obeys.
+pub(crate) const GIT_REASON: &str = "git's hooks and configuration";
+
+/// All protected places but git directories.
+pub const PROTECTED_PLACES: &[ProtectedPlace] = &[
+    tree(".windlass", OURS).even_absent(),
+    file(".mcp.json", OURS).even_absent(),
+    file(".aiexclude", "the list of files that are hidden from tools").even_absent(),
+    tree(".claude", HOOKS),
+    tree(".codex", HOOKS),
+    tree(".gemini", HOOKS),
+    tree(".cursor", HOOKS),
+    file(".hex/settings.json", HOOKS),
+    file(".hex/settings.local.json", HOOKS),
+    file(".hex/hooks.toml", HOOKS),
+    file(".hex/hooks.json", HOOKS),
+    tree(".hex/hooks", HOOKS),
+    file(".hygge/settings.json", HOOKS),
+    file(".hygge/settings.local.json", HOOKS),
+    file(".hygge/hooks.toml", HOOKS),
+    file(".hygge/hooks.json", HOOKS),
+    tree(".hygge/hooks", HOOKS),
+    file(".agents/settings.json", HOOKS),
+    file(".agents/settings.local.json", HOOKS),
+    file(".agents/hooks.toml", HOOKS),
+    file(".agents/hooks.json", HOOKS),
+    tree(".agents/hooks", HOOKS),
+    tree(".husky", "hooks of git"),
+    file(".vscode/tasks.json", EDITOR),
+    file(".vscode/launch.json", EDITOR),
+    file(".vscode/settings.json", EDITOR),
+    file(".envrc", "commands that direnv runs"),
+    file(".bashrc", SHELL).at_home(),
+    file(".bash_profile", SHELL).at_home(),
+    file(".bash_login", SHELL).at_home(),
+    file(".bash_logout", SHELL).at_home(),
+    file(".profile", SHELL).at_home(),
+    file(".zshrc", SHELL).at_home(),
+    file(".zshenv", SHELL).at_home(),
+    file(".zprofile", SHELL).at_home(),
+    file(".zlogin", SHELL).at_home(),
+    file(".zlogout", SHELL).at_home(),
+    file(".kshrc", SHELL).at_home(),
+    file(".inputrc", SHELL).at_home(),
+    tree(".config/fish", SHELL).at_home(),
+    file(".gitconfig", GIT_REASON).at_home(),
+    file(".config/git/config", GIT_REASON).at_home(),
+    tree(".local/bin", "programs that shells find").at_home(),
+    tree(".config/autostart", STARTED).at_home(),
+    tree(".config/systemd", STARTED).at_home(),
+    file(".pam_environment", STARTED).at_home(),
+    file(".xprofile", STARTED).at_home(),
+    file(".xinitrc", STARTED).at_home(),
+    tree(".ssh", "keys and configuration of SSH").at_home(),
+    tree(".config/windlass", OURS).at_home(),
+];
+
+const fn file(pattern: &'static str, reason: &'static str) -> ProtectedPlace {
+    let scope = ProtectedScope::Anywhere;
+    ProtectedPlace { pattern, scope, is_directory: false, when_absent: false, reason }
+}
+
+const fn tree(pattern: &'static str, reason: &'static str) -> ProtectedPlace {
+    ProtectedPlace { is_directory: true, ..file(pattern, reason) }
+}
+
+impl ProtectedPlace {
+    const fn even_absent(self) -> Self {
+        Self { when_absent: true, ..self }
+    }
+
+    const fn at_home(self) -> Self {
+        Self { scope: ProtectedScope::Home, when_absent: true, ..self }
+    }
+
+    /// Tells whether the pattern matches the beginning of these names.
+    fn begins(&self, names: &[&OsStr]) -> bool {
+        let mut names = names.iter();
+        let is_there = self
+            .pattern
+            .split('/')
+            .all(|part| names.next().is_some_and(|name| name.eq_ignore_ascii_case(part)));
+        is_there && (self.is_directory || names.next().is_none())
+    }
+}
+
+/// The reason why a change to this path always asks, by its name alone.
+///
+/// ```
+/// use std::path::PathBuf;
+/// use windlass_core::protected_reason;
+/// let homes = [PathBuf::from("/home/ada")];
+/// let is_protected = |path: &str| protected_reason(path.as_ref(), &homes).is_some();
+/// assert!(is_protected("/w/.git/hooks/pre-commit") && is_protected("/w/sub/.envrc"));
+/// assert!(is_protected("/home/ada/.bashrc") && !is_protected("/w/.bashrc"));
+/// ```
+pub fn protected_reason(path: &Path, homes: &[PathBuf]) -> Option<&'static str> {
+    table_reason(path, homes).or_else(|| {
+        let (_, part) = named_git_place(&names(path))?;
+        (part != GitPart::Other).then_some(GIT_REASON)
+    })
+}
+
+/// The same without git directories.
+pub(crate) fn table_reason(path: &Path, homes: &[PathBuf]) -> Option<&'static str> {
+    let all = names(path);
+    let anywhere =
+        || (0..all.len()).find_map(|start| row(all.get(start..)?, ProtectedScope::Anywhere));
+    let at_home = || {
+        let inside = homes.iter().filter_map(|home| path.strip_prefix(home).ok());
+        inside.into_iter().find_map(|inside| row(&names(inside), ProtectedScope::Home))
+    };
+    anywhere().or_else(at_home).map(|place| place.reason)
+}
+
+/// A file or directory of a git directory.
+///
+/// ```
+/// use windlass_core::{GitPart, git_place};
+/// let is_git = |directory: &std::path::Path| directory.ends_with("bare");
+/// let place = git_place("/w/bare/hooks/update".as_ref(), &is_git).expect("a hook");
+/// assert_eq!((place.directory, place.part), ("/w/bare".into(), GitPart::Hook));
+/// assert!(git_place("/w/src/hooks/update".as_ref(), &is_git).is_none());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GitPlace {
+    /// The git directory; of a `.git` itself, that path.
+    pub directory: PathBuf,
+    /// The kind of file.
+    pub part: GitPart,
+}
+
+/// The kinds of files that a git directory has.
+///
+/// ```
+/// use windlass_core::{GitPart, git_place};
+/// let part = |path: &str| git_place(path.as_ref(), &|_| false).map(|place| place.part);
+/// assert_eq!(part("/w/.git/config"), Some(GitPart::Config));
+/// assert_eq!(part("/w/.git"), Some(GitPart::Pointer));
+/// assert_eq!(part("/w/.git/HEAD"), Some(GitPart::Other));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitPart {
+    /// `config` or `config.worktree`.
+    Config,
+    /// The directory `hooks`, or something in it.
+    Hook,
+    /// A file that says where a git directory is: `commondir`, `gitdir`, or a `.git` that is no directory.
+    Pointer,
+    /// Anything else.
+    Other,
+}
+
+/// Finds the git directory that a path belongs to: by the name `.git`, and for names that git would obey by asking
+/// `is_git_directory` about the directories above.
+///
+/// ```
+/// use windlass_core::{GitPart, git_place};
+/// let place = git_place("/w/.git/modules/sub/config".as_ref(), &|_| false).expect("a configuration");
+/// assert_eq!(place.part, GitPart::Config);
+/// ```
+pub fn git_place(path: &Path, is_git_directory: &dyn Fn(&Path) -> bool) -> Option<GitPlace> {
+    let all = names(path);
+    let named = named_git_place(&all);
+    let above = |depth: usize| path.ancestors().nth(depth).map(Path::to_owned);
+    if let Some((depth, part)) = named.filter(|(_, part)| *part != GitPart::Other) {
+        return Some(GitPlace { directory: above(depth)?, part });
+    }
+    for depth in 1..=all.len() {
+        let tail = all.get(all.len() - depth..)?;
+        let part = part_of(tail);
+        let Some(directory) = above(depth).filter(|_| part != GitPart::Other) else { continue };
+        if is_git_directory(&directory) {
+            return Some(GitPlace { directory, part });
+        }
+    }
+    let (depth, part) = named?;
+    Some(GitPlace { directory: above(depth)?, part })
+}
+
+/// Tells whether a directory is one of git's: it has a `HEAD`, and objects and refs or the way to them.
+pub(crate) fn is_git_directory(directory: &Path, is_there: &dyn Fn(&Path) -> bool) -> bool {
+    let has = |name: &str| is_there(&directory.join(name));
+    has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
+}
+
+/// The paths that these effects change and that git would obey, although no `.git` is in their names. Blocking.
+pub(crate) fn unnamed_git_places(effects: &Effects, files: &dyn Files) -> Vec<PathBuf> {
+    let changed = effects.iter().filter_map(|effect| match effect {
+        Effect::Write(at) | Effect::Delete(at) => Some(&at.path),
+        _ => None,
+    });
+    let is_there = |path: &Path| files.stat(&commit::beside(files, path)).is_ok();
+    let is_git = |directory: &Path| is_git_directory(directory, &is_there);
+    let is_obeyed = |path: &&PathBuf| {
+        git_place(path, &is_git).is_some_and(|place| place.part != GitPart::Other)
+    };
+    changed.filter(is_obeyed).cloned().collect()
+}
+
+/// The paths that a sandbox keeps read-only in a workspace with these git directories, all relative to it, and whether they are
+/// directories.
+///
+/// ```
+/// use windlass_core::protected_entries;
+/// let entries = protected_entries(&[".git".into()], false);
+/// assert!(entries.contains(&(".git/hooks".into(), true)));
+/// assert!(!entries.contains(&(".bashrc".into(), false)));
+/// ```
+pub fn protected_entries(git_directories: &[PathBuf], is_home: bool) -> Vec<(PathBuf, bool)> {
+    const OBEYED: [(&str, bool); 5] = [
+        ("hooks", true),
+        ("config", false),
+        ("config.worktree", false),
+        ("commondir", false),
+        ("gitdir", false),
+    ];
+    let of_git = git_directories.iter().flat_map(|directory| {
+        OBEYED.map(|(name, is_directory)| (directory.join(name), is_directory))
+    });
+    let rows = PROTECTED_PLACES
+        .iter()
+        .filter(|place| is_home || place.scope == ProtectedScope::Anywhere)
+        .map(|place| (PathBuf::from(place.pattern), place.is_directory));
+    of_git.chain(rows).collect()
+}
+
+/// Tells whether an entry of [`protected_entries`] must not be created either. An empty `commondir` would break a repository.
+///
+/// ```
+/// use windlass_core::is_protected_when_absent;
+/// assert!(is_protected_when_absent(".git/config".as_ref()));
+/// assert!(!is_protected_when_absent(".git/commondir".as_ref()));
+/// ```
+pub fn is_protected_when_absent(entry: &Path) -> bool {
+    let is_row = |place: &ProtectedPlace| place.when_absent && Path::new(place.pattern) == entry;
+    let part = entry.file_name().map_or(GitPart::Other, |name| part_of(&[name]));
+    matches!(part, GitPart::Config | GitPart::Hook) || PROTECTED_PLACES.iter().any(is_row)
+}
+
+fn row(names: &[&OsStr], scope: ProtectedScope) -> Option<&'static ProtectedPlace> {
+    // All patterns begin with a dot, most names do not.
+    names.first().filter(|name| name.as_bytes().starts_with(b"."))?;
+    PROTECTED_PLACES.iter().find(|place| place.scope == scope && place.begins(names))
+}
+
+fn names(path: &Path) -> Vec<&OsStr> {
+    let name = |part| match part {
+        Component::Normal(name) => Some(name),
+        _ => None,
+    };
+    path.components().filter_map(name).collect()
+}
+
+/// The part of a path below an innermost `.git`, and how many names above the end the git directory is.
+fn named_git_place(names: &[&OsStr]) -> Option<(usize, GitPart)> {
+    let at = names.iter().rposition(|name| name.eq_ignore_ascii_case(".git"))?;
+    let inside = names.get(at + 1..)?;
+    if inside.is_empty() {
+        return Some((0, GitPart::Pointer));
+    }
+    let [first, below @ ..] = inside else { return None };
+    let has_nested = ["modules", "worktrees"].iter().any(|name| first.eq_ignore_ascii_case(name));
+    let nested = below.len().checked_sub(1).filter(|_| has_nested).and_then(|_| nested(below));
+    Some(nested.unwrap_or((inside.len(), part_of(inside))))
+}
+
+/// The same below `modules` or `worktrees`. Names of modules may have slashes in them, and so may branches: `hooks/a`.
+fn nested(names: &[&OsStr]) -> Option<(usize, GitPart)> {
+    for start in 1..names.len() {
+        let is_refs =
+            |name: &&OsStr| ["refs", "logs"].iter().any(|refs| name.eq_ignore_ascii_case(refs));
+        if names.get(start).is_some_and(is_refs) {
+            return None;
+        }
+        let tail = names.get(start..)?;
+        let part = part_of(tail);
+        if part != GitPart::Other {
+            return Some((tail.len(), part));
+        }
+    }
+    None
+}
+
+/// The part that a path directly below a git directory is.
+fn part_of(tail: &[&OsStr]) -> GitPart {
+    let is =
+        |name: &OsStr, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
+    match tail {
+        [name] if is(name, &["config", "config.worktree"]) => GitPart::Config,
+        [name] if is(name, &["commondir", "gitdir"]) => GitPart::Pointer,
+        [name, ..] if is(name, &["hooks"]) => GitPart::Hook,
+        _ => GitPart::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Changes that a program left on its stage: who is asked about them, and what the question shows.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use windlass_core::testing::{EmptyHost, MockTool};
+use windlass_core::{
+    ApprovalRequest, Attributes, BoxFuture, ChangedTo, Clock, CommandLine, Confinement, Effect,
+    Files, Fingerprint, Host, Kinds, Mode, Output, Policy, Process, ProcessChange, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes, Program, Signal, ToolError, Tracking,
+};
+
+use crate::support::Setup;
+
+/// A machine without files on which every program leaves the same changes on its stage.
+struct StageHost {
+    empty: EmptyHost,
+    confinement: Confinement,
+    changes: fn(&Path) -> Vec<ProcessChange>,
+    stage: tempfile::TempDir,
+}
+
+impl Host for StageHost {
+    fn files(&self) -> &dyn Files {
+        &self.empty
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.empty.clock()
+    }
+
+    fn processes(&self) -> Option<&dyn Processes> {
+        Some(self)
+    }
+}
+
+impl Processes for StageHost {
+    fn confinement(&self) -> &Confinement {
+        &self.confinement
+    }
+
+    fn start(&self, _: &ProcessRequest) -> Result<Box<dyn Process>, ToolError> {
+        Ok(Box::new(Ended((self.changes)(self.stage.path()).into())))
+    }
+
+    fn scratch(&self) -> io::Result<std::fs::File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// A program that has ended, and what it changed.
+struct Ended(Mutex<Vec<ProcessChange>>);
+
+impl Process for Ended {
+    fn read<'a>(&'a self, _: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    fn write<'a>(&'a self, _: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
+        Box::pin(std::future::ready(Err(io::ErrorKind::BrokenPipe.into())))
+    }
+
+    fn ended(&self) -> BoxFuture<'_, ProcessEnd> {
+        Box::pin(std::future::ready(ProcessEnd::Exited(0)))
+    }
+
+    fn signal(&self, _: Signal) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn kill(&self) {}
+
+    fn waits_for_input(&self) -> bool {
+        false
+    }
+
+    fn changes(&self) -> Result<ProcessChanges, ToolError> {
+        let changes = std::mem::take(&mut *self.0.lock().unwrap());
+        Ok(ProcessChanges { changes, ..ProcessChanges::none(Tracking::Staged) })
+    }
+}
+
+fn written(stage: &Path, path: &str, text: &str) -> ProcessChange {
+    let staged = stage.join(path.replace('/', "_"));
+    std::fs::write(&staged, text).expect("a file");
+    let to = ChangedTo::File(staged, Attributes::default());
+    ProcessChange { path: Path::new("/w").join(path), before: None, to }
+}
+
+fn removed(path: &str) -> ProcessChange {
+    let seen = Fingerprint { device: 1, inode: 1, len: 1, modified: 1, changed: 1 };
+    ProcessChange { path: Path::new("/w").join(path), before: Some(seen), to: ChangedTo::Nothing }
+}
+
+/// The questions that a command with these changes leads to.
+async fn asked(policy: Policy, changes: fn(&Path) -> Vec<ProcessChange>) -> Vec<ApprovalRequest> {
+    let tool = MockTool::named("run")
+        .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make"])).into())
+        .answering(|cx, _| async move {
+            let directory = cx.files().resolve(".".as_ref())?;
+            let request = ProcessRequest::new(Program::words(["make"]), directory);
+            let (_, end) = cx.processes()?.run(request, None, None).await?;
+            Ok(Output::text(format!("{}", end.is_some_and(|end| end.changed.is_ok()))))
+        });
+    let questions = Arc::new(Mutex::new(Vec::new()));
+    let host = StageHost {
+        empty: EmptyHost::default(),
+        confinement: Confinement::default(),
+        changes,
+        stage: tempfile::tempdir().expect("a folder"),
+    };
+    let heard = questions.clone();
+    let setup = Setup::on(Arc::new(host), [tool], |builder| {
+        builder.policy(policy).approver(move |request: &ApprovalRequest| {
+            heard.lock().unwrap().push(request.clone());
+            false
+        })
+    });
+    setup.call("run", json!({})).await;
+    std::mem::take(&mut *questions.lock().unwrap())
+}
+
+#[tokio::test]
+async fn a_hook_asks_in_every_mode_and_shows_its_text() {
+    for mode in [Mode::Auto, Mode::Yolo] {
+        let allowed = Policy::new(mode).allow("write **".parse().expect("a rule"));
+        let questions =
+            asked(allowed, |stage| vec![written(stage, ".git/hooks/pre-commit", "x\n")]).await;
+        let [question] = questions.as_slice() else { panic!("{mode}: {questions:?}") };
+        assert_eq!(question.rule, "always asked: git's hooks and configuration");
+        let [change] = &*question.changes else { panic!("{:?}", question.changes) };
+        assert_eq!(change.path, PathBuf::from("/w/.git/hooks/pre-commit"));
+        assert_eq!(change.after.as_deref(), Some(b"x\n".as_slice()));
+    }
+}
+
+#[tokio::test]
+async fn an_inert_configuration_asks_nobody() {
+    let inert = |stage: &Path| vec![written(stage, ".git/config", "[core]\n\tbare = false\n")];
+    assert!(asked(Policy::new(Mode::Auto), inert).await.is_empty());
+    let loud = |stage: &Path| vec![written(stage, ".git/config", "[core]\n\tpager = x\n")];
+    assert_eq!(asked(Policy::new(Mode::Auto), loud).await.len(), 1);
+}
+
+#[tokio::test]
+async fn protected_and_hidden_files_of_a_removed_tree_are_told() {
+    let gone =
+        |_: &Path| ["sub/.envrc", "sub/.env", "sub/a", "sub"].into_iter().map(removed).collect();
+    let questions = asked(Policy::new(Mode::Auto), gone).await;
+    let [question] = questions.as_slice() else { panic!("{questions:?}") };
+    let effects: Vec<String> = question.effects.iter().map(ToString::to_string).collect();
+    assert_eq!(effects, ["delete /w/sub/.envrc", "delete /w/sub/.env", "delete /w/sub/**"]);
+}
