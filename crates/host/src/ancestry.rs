@@ -8,9 +8,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::AtFlags;
-use windlass_core::{FileKind, Fingerprint, Resolved};
+use windlass_core::{FileKind, Fingerprint, Resolved, SESSION_TMP};
 
-use crate::kernel::as_path;
+use crate::inputs::{Input, InputState};
+use crate::kernel::{NAME_ONLY, as_path, stat};
 use crate::resolver::Resolver;
 use crate::rule_files::{AI_EXCLUDE, RuleFiles, Signs, Unusable};
 use crate::rules::Rules;
@@ -23,6 +24,8 @@ pub(crate) struct Ancestry {
     pub(crate) excluded_by: Option<PathBuf>,
     /// What was read, and the directories that were looked through, as they were then.
     pub(crate) seen: Vec<(PathBuf, Fingerprint)>,
+    /// All files above the place that decided something, also by not being there.
+    pub(crate) inputs: Vec<Input>,
 }
 
 /// Reads the ignore files above `place`; only `.aiexclude` unless `ignoring`.
@@ -31,17 +34,22 @@ pub(crate) fn read(
     place: &Resolved,
     ignoring: bool,
 ) -> Result<Ancestry, Unusable> {
-    let mut ancestry = Ancestry { rules: Rules::default(), excluded_by: None, seen: Vec::new() };
+    let mut ancestry = Ancestry {
+        rules: Rules::default(),
+        excluded_by: None,
+        seen: Vec::new(),
+        inputs: Vec::new(),
+    };
     let exclude_from = if place.inside.is_some() { resolver.workspace() } else { Path::new("/") };
-    let ignore_from = ignoring.then(|| top(resolver, place)).flatten();
-    let mut parents: Vec<&Path> = place.path.ancestors().skip(1).collect();
+    let ignore_from = ignoring.then(|| top(resolver, place, &mut ancestry.inputs)).flatten();
+    let mut parents: Vec<&Path> = above(resolver, place).skip(1).collect();
     parents.reverse();
     for parent in parents {
         let ignoring = ignore_from.as_ref().is_some_and(|from| parent.starts_with(from));
         if !ignoring && !parent.starts_with(exclude_from) {
             continue;
         }
-        ancestry.enter(resolver, parent, ignoring)?;
+        ancestry.enter(resolver, place, parent, ignoring)?;
         if ancestry.excluded_by.is_some() {
             break;
         }
@@ -66,20 +74,26 @@ impl Ancestry {
     fn enter(
         &mut self,
         resolver: &Resolver,
+        place: &Resolved,
         parent: &Path,
         ignoring: bool,
     ) -> Result<(), Unusable> {
         self.excluded_by = self.excluding(parent, FileKind::Directory);
-        let resolved = resolver.resolved(parent.to_owned(), true);
-        let (from, within) = resolver.place(&resolved);
+        let (from, within) = resolver
+            .place_around(place, parent)
+            .map_err(|errno| Unusable { path: parent.join(AI_EXCLUDE), why: errno.into() })?;
         let mut files = RuleFiles::new(resolver.lookup(), ignoring);
-        if ignoring && let Ok(pinned) = resolver.pin(&resolved) {
-            self.seen.push((parent.to_owned(), pinned.stat.fingerprint));
+        let opened = ignoring.then(|| resolver.lookup().open(from, within, NAME_ONLY));
+        if let Some(Ok(directory)) = opened
+            && let Ok(found) = stat(directory)
+        {
+            self.seen.push((parent.to_owned(), found.fingerprint));
         }
         let path = without_final_slash(parent);
         let added = files.read(from, within, path, Signs::UNKNOWN)?;
         self.rules = self.rules.with(path, added);
         self.seen.append(&mut files.seen);
+        self.inputs.append(&mut files.inputs);
         Ok(())
     }
 
@@ -91,8 +105,16 @@ impl Ancestry {
 }
 
 /// Where the ignore files that count for a place begin.
-fn top<'a>(resolver: &'a Resolver, place: &'a Resolved) -> Option<&'a Path> {
-    let repository = place.path.ancestors().find(|directory| is_repository(resolver, directory));
+fn top<'a>(
+    resolver: &'a Resolver,
+    place: &'a Resolved,
+    inputs: &mut Vec<Input>,
+) -> Option<&'a Path> {
+    let repository = above(resolver, place).find(|directory| {
+        let found = is_repository(resolver, place, directory);
+        inputs.push(Input::new(directory.join(".git"), InputState::Exists(found)));
+        found
+    });
     let workspace = place.inside.as_ref().map(|_| resolver.workspace());
     match (workspace, repository) {
         (Some(workspace), Some(repository)) if workspace.starts_with(repository) => {
@@ -103,10 +125,19 @@ fn top<'a>(resolver: &'a Resolver, place: &'a Resolved) -> Option<&'a Path> {
     }
 }
 
-fn is_repository(resolver: &Resolver, directory: &Path) -> bool {
-    let git = resolver.resolved(directory.join(".git"), true);
-    let (from, within) = resolver.place(&git);
-    rustix::fs::statat(from, within, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+/// The place itself and all directories that it is in. Those around a session's own `/tmp` have nothing to do with it.
+fn above<'p>(resolver: &Resolver, place: &'p Resolved) -> impl Iterator<Item = &'p Path> {
+    let is_in_tmp = resolver.tmp_of(place).is_some();
+    let is_tmp = |path: &Path| SESSION_TMP.iter().any(|tmp| path.starts_with(tmp));
+    place.path.ancestors().take_while(move |path| !is_in_tmp || is_tmp(path))
+}
+
+fn is_repository(resolver: &Resolver, place: &Resolved, directory: &Path) -> bool {
+    let git = directory.join(".git");
+    let found = resolver.place_around(place, &git);
+    found.is_ok_and(|(from, within)| {
+        rustix::fs::statat(from, within, AtFlags::SYMLINK_NOFOLLOW).is_ok()
+    })
 }
 
 /// The bytes of a directory's path such that a slash and a name can follow.

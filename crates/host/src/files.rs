@@ -1,24 +1,27 @@
 //! The door to the files of this machine.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use windlass_core::{
-    Alteration, Altered, FileError, FileErrorKind, Files, Found, OpenFile, Resolved, Stat, Visitor,
-    WalkOptions, WalkReport,
+    Alteration, Altered, Entry, FileError, FileErrorKind, Files, Found, OpenFile, Resolved,
+    SessionId, Stat, Visitor, Walk, WalkOptions, WalkReport,
 };
 
 use crate::alter::as_errno;
 use crate::alter::locks::Locks;
 use crate::durability::Durability;
 use crate::kernel::{Lookup, meaning, refusal};
-use crate::resolver::Resolver;
+use crate::resolver::{Resolver, is_session_tmp};
+use crate::session_tmp::SessionTmp;
+use crate::temporary::TemporaryDirectories;
 use crate::{alter, ancestry, look, nearest, walk};
 
 /// The files of this machine, seen from one workspace.
 #[derive(Debug)]
 pub struct LocalFiles {
     pub(crate) resolver: Resolver,
-    pub(crate) locks: Locks,
+    pub(crate) locks: Arc<Locks>,
     pub(crate) durability: Durability,
 }
 
@@ -39,13 +42,46 @@ impl LocalFiles {
         durability: Durability,
     ) -> Result<Self, FileError> {
         let resolver = Resolver::open(workspace, lookup)?;
-        Ok(Self { resolver, locks: Locks::default(), durability })
+        Ok(Self { resolver, locks: Arc::default(), durability })
+    }
+
+    /// The same files with the `/tmp` of a session, whose directory is in this state.
+    ///
+    /// ```
+    /// use windlass_core::{Files as _, SessionId};
+    /// # let (workspace, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    /// let files = windlass_host::LocalFiles::open(workspace.path())?;
+    /// let files = files.with_session_tmp(state.path(), &SessionId::new("s1"));
+    /// assert!(!files.resolve("/tmp/note".as_ref())?.exists);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_session_tmp(&self, state: &Path, session: &SessionId) -> Self {
+        let directories = TemporaryDirectories::new(Some(state.to_owned()));
+        self.in_session(Arc::new(directories), session)
+    }
+
+    pub(crate) fn in_session(
+        &self,
+        directories: Arc<TemporaryDirectories>,
+        session: &SessionId,
+    ) -> Self {
+        let tmp = SessionTmp::new(directories, session.clone());
+        Self {
+            resolver: self.resolver.with_tmp(tmp),
+            locks: self.locks.clone(),
+            durability: self.durability,
+        }
     }
 }
 
 impl Files for LocalFiles {
     fn workspace(&self) -> &Path {
         self.resolver.workspace()
+    }
+
+    fn session_tmp(&self) -> Option<&SessionId> {
+        self.resolver.tmp().map(|tmp| &tmp.session)
     }
 
     fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
@@ -66,7 +102,14 @@ impl Files for LocalFiles {
         options: &WalkOptions<'a>,
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError> {
-        walk::walk(&self.resolver, root, options, visitors)
+        let is_tmp = |path: &Path| is_session_tmp(path, self.workspace());
+        if self.resolver.tmp().is_none() || is_tmp(&root.path) || root.inside.is_some() {
+            return walk::walk(&self.resolver, root, options, visitors);
+        }
+        let outside = || -> Box<dyn Visitor + '_> {
+            Box::new(OutsideTmp { root: &root.path, is_tmp: &is_tmp, inner: visitors() })
+        };
+        walk::walk(&self.resolver, root, options, &outside)
     }
 
     fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
@@ -89,5 +132,22 @@ impl Files for LocalFiles {
 
     fn nearest(&self, path: &Path) -> Option<PathBuf> {
         nearest::nearest(&self.resolver, path)
+    }
+}
+
+/// Keeps a walk that began outside out of the machine's own `/tmp`.
+struct OutsideTmp<'w, 'v> {
+    root: &'w Path,
+    is_tmp: &'w (dyn Fn(&Path) -> bool + Sync),
+    inner: Box<dyn Visitor + 'v>,
+}
+
+impl Visitor for OutsideTmp<'_, '_> {
+    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+        if (self.is_tmp)(&self.root.join(entry.path)) {
+            Walk::Skip
+        } else {
+            self.inner.visit(entry)
+        }
     }
 }

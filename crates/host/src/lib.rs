@@ -15,6 +15,7 @@ mod attributes;
 mod clock;
 mod durability;
 mod files;
+mod inputs;
 mod isolate;
 mod kernel;
 mod look;
@@ -25,13 +26,17 @@ mod random;
 mod resolver;
 mod rule_files;
 mod rules;
+mod session_tmp;
 mod stage;
+mod survey;
+mod temporary;
 #[cfg(test)]
 mod tests;
 mod trail;
 mod walk;
 
 use std::path::Path;
+use std::sync::Arc;
 
 pub use clock::SystemClock;
 pub use durability::Durability;
@@ -41,7 +46,7 @@ pub use processes::{LocalProcesses, ProcessSettings, control_group};
 pub use proxy::{Proxy, ProxyError, ProxySettings, Traffic};
 pub use random::RandomIds;
 pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta, move_passed, pass_through};
-use windlass_core::{Clock, FileError, Files, Host, Processes};
+use windlass_core::{Clock, FileError, Files, Host, Processes, SessionId};
 pub use windlass_sandbox::{hide_memory, landlock_version};
 
 /// This machine, seen from one workspace.
@@ -85,6 +90,12 @@ impl LocalHost {
 impl Host for LocalHost {
     fn files(&self) -> &dyn Files {
         &self.files
+    }
+
+    /// Where programs see the machine's own `/tmp`, file tools do too.
+    fn session_files(&self, session: &SessionId) -> Option<Arc<dyn Files>> {
+        let directories = self.processes.temporaries()?;
+        Some(Arc::new(self.files.in_session(directories.clone(), session)))
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -32,7 +32,7 @@ pub(crate) fn look(resolver: &Resolver, path: &Resolved) -> Result<Option<Found>
 
 /// The usual case: there is a regular file, and what is then opened is that very file. `None` if it takes a closer look.
 fn look_at_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
-    let (from, place) = resolver.place(path);
+    let (from, place) = resolver.place(path).ok()?;
     let seen = stat_child(from, place).ok().filter(|seen| seen.kind == FileKind::File)?;
     let handle = resolver.open_place(path, FOR_READING).ok()?;
     let raw = rustix::fs::fstat(&handle).ok()?;
@@ -47,14 +47,15 @@ fn look_at_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
 
 /// By the handle of its directory, and one that names the object without opening it.
 fn look_closely(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
-    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
-        // The root of all has no directory, and cannot be anything else.
+    let is_tmp_itself = resolver.tmp_of(path).is_some()
+        && resolver.place(path).is_ok_and(|(_, way)| way.as_os_str().is_empty());
+    let (Some(name), false) = (path.path.file_name(), is_tmp_itself) else {
+        // The root of all, and that of the session's files, has no directory, and cannot be anything else.
         let handle = resolver.open_place(path, FOR_LISTING)?;
         let raw = rustix::fs::fstat(&handle)?;
         return directory(&handle, &raw);
     };
-    let parent = resolver.resolved(parent.to_owned(), true);
-    let parent = resolver.open_place(&parent, NAME_ONLY | OFlags::DIRECTORY)?;
+    let parent = resolver.open_parent(path, NAME_ONLY | OFlags::DIRECTORY)?;
     let named = rustix::fs::openat(&parent, name, NAME_ONLY | OFlags::NOFOLLOW, Mode::empty())?;
     describe(parent.as_fd(), name, &named)
 }

@@ -5,40 +5,50 @@
 
 mod bubblewrap;
 mod environment;
+mod git_home;
 mod group;
+mod home;
 mod ladder;
+mod outline;
 mod program;
 mod refusal;
 mod running;
+mod session;
 mod stand_ins;
-mod surroundings;
+mod system;
 mod terminal;
+mod toolchains;
+mod view;
 mod waiting;
 
-use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File};
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Once, OnceLock};
+use std::sync::{Arc, Once, OnceLock};
 
 use windlass_core::{
-    Access, Confinement, Errors, Level, NetworkAccess, Process, ProcessRequest, Processes, Stdin,
-    ToolError, Tracking,
+    Access, Confinement, ContentHash, Errors, FileRights, Level, NetworkAccess, Process,
+    ProcessRequest, Processes, Stdin, ToolError, Tracking,
 };
-use windlass_sandbox::{Launch, Limits, Protected};
+use windlass_sandbox::{Fence, Launch, Limits, Network, Protected, View};
 
 use self::group::Group;
 pub use self::group::control_group;
+use self::outline::ViewOutline;
 use self::refusal::Refusal;
 use self::running::{Output, Running};
+use self::session::{Membership, Sessions, SharedPlaces};
 use self::stand_ins::StandIns;
 use self::terminal::Terminal;
+use self::toolchains::ShownDirectory;
+use self::view::Remembered;
 use crate::proxy::{Proxy, ProxySettings};
-use crate::random;
-use crate::stage::{PASS_THROUGH, Scan, Stage, pass_through};
+use crate::stage::{PASS_THROUGH, Scan, Stage};
+use crate::temporary::{self, TemporaryDirectories, private};
 
 /// How programs are run.
 ///
@@ -57,8 +67,10 @@ pub struct ProcessSettings {
     pub environment: Vec<String>,
     /// Names of directories in which programs change what is really there, because it can be made again.
     pub pass_through: Vec<String>,
-    /// Files and directories besides the usual that no confined program can look into.
-    pub hidden: Vec<PathBuf>,
+    /// Rights of programs that are started without any of their own, such as hooks.
+    pub rights: Option<Arc<FileRights>>,
+    /// Sockets of the machine that programs can connect to.
+    pub sockets: Vec<PathBuf>,
     /// Places in the workspace besides the usual that no confined program can change.
     pub protected: Vec<PathBuf>,
     /// Bytes of memory that a program may use, with all that it starts.
@@ -77,7 +89,8 @@ impl Default for ProcessSettings {
             state: None,
             environment: Vec::new(),
             pass_through: PASS_THROUGH.iter().map(ToString::to_string).collect(),
-            hidden: Vec::new(),
+            rights: None,
+            sockets: Vec::new(),
             protected: Vec::new(),
             memory: limits.memory,
             processes: limits.processes,
@@ -91,8 +104,14 @@ impl Default for ProcessSettings {
 pub struct LocalProcesses {
     workspace: PathBuf,
     settings: ProcessSettings,
-    /// What is `/tmp` for the programs: made when the first one is started.
-    temporary: OnceLock<PathBuf>,
+    sessions: Sessions,
+    shown: Remembered<Vec<ShownDirectory>>,
+    on_path: Remembered<Vec<PathBuf>>,
+    /// The directories for temporary files. Those of sessions hold them, and must go first.
+    temporaries: Arc<TemporaryDirectories>,
+    /// Where the upper directories of overlays are.
+    uppers: OnceLock<PathBuf>,
+    memory_is_told: AtomicBool,
     /// What others left behind is looked for once.
     swept: Once,
     /// Whether there was next to nothing in the workspace the last time that it was looked through.
@@ -107,40 +126,51 @@ impl LocalProcesses {
     pub fn new(workspace: &Path, settings: ProcessSettings) -> Self {
         Self {
             workspace: workspace.to_owned(),
+            temporaries: Arc::new(TemporaryDirectories::new(settings.state.clone())),
             settings: settings.settled(workspace),
-            temporary: OnceLock::new(),
+            sessions: Sessions::default(),
+            shown: Remembered::default(),
+            on_path: Remembered::default(),
+            uppers: OnceLock::new(),
+            memory_is_told: AtomicBool::new(false),
             swept: Once::new(),
             is_small: AtomicBool::new(false),
         }
     }
 
     fn state(&self) -> PathBuf {
-        self.settings.state.clone().unwrap_or_else(|| {
-            let user = rustix::process::geteuid().as_raw();
-            std::env::temp_dir().join(format!("windlass-{user}"))
+        self.settings.state.clone().unwrap_or_else(temporary::stateless)
+    }
+
+    /// The directories that programs see as `/tmp`; `None` if they see the machine's own.
+    pub(crate) fn temporaries(&self) -> Option<&Arc<TemporaryDirectories>> {
+        self.is_confined().then_some(&self.temporaries)
+    }
+
+    /// A variable of the environment that programs get.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        let set = self.settings.environment.iter().filter_map(|setting| setting.split_once('='));
+        let set = set.rev().find(|(known, _)| *known == name);
+        set.map(|(_, value)| value.into()).or_else(|| std::env::var_os(name))
+    }
+
+    /// The rights that a program's view is computed from.
+    fn rights(&self, request: &ProcessRequest) -> Arc<FileRights> {
+        let given = request.rights.as_ref().or(self.settings.rights.as_ref()).cloned();
+        given.unwrap_or_else(|| {
+            let now = std::time::SystemTime::now();
+            Arc::new(FileRights::new(Arc::default(), self.workspace.clone(), now))
         })
-    }
-
-    fn temporary(&self) -> io::Result<&Path> {
-        if let Some(made) = self.temporary.get() {
-            return Ok(made);
-        }
-        let path = self.state().join("tmp").join(random::name()?);
-        private(&path)?;
-        Ok(self.temporary.get_or_init(|| path))
-    }
-
-    /// What a confined program calls it.
-    fn temporary_name(&self) -> &OsStr {
-        let own = self.temporary.get().filter(|_| self.is_on_lower_rung());
-        own.map_or("/tmp".as_ref(), |path| path.as_os_str())
     }
 
     /// Takes away what processes left behind that were killed. What cannot be removed is tried again by the next one.
     fn sweep(&self) {
         let state = self.state();
-        drop(Stage::sweep(&state.join("stages")));
+        if let Ok(uppers) = self.uppers() {
+            drop(Stage::sweep(&uppers.join("stages")));
+        }
         StandIns::sweep(&state.join("stand-ins"));
+        temporary::sweep(&state);
     }
 
     /// What the request gets of the workspace, as far as the confinement lets it.
@@ -155,85 +185,170 @@ impl LocalProcesses {
 
     fn launch(&self, request: &ProcessRequest) -> Result<Running, Refusal> {
         let access = self.access(request);
-        let is_confined = self.settings.confinement.level != Level::Off;
-        let has_view = is_confined && !self.is_on_lower_rung();
-        let fence = match (is_confined, has_view) {
-            (false, _) => None,
-            (true, true) => Some(self.fence(access)),
-            (true, false) => Some(self.lone_fence(access, &request.hidden)?),
-        };
-        let stage = (access == Access::Staged).then(|| self.stage()).transpose()?;
-        let passed = match access {
-            Access::Read => Vec::new(),
-            _ => pass_through(&self.workspace, &self.settings.pass_through),
-        };
-        let before =
-            (access == Access::Direct).then(|| Scan::of(&self.workspace, &passed)).transpose()?;
+        let places = self.sessions.get(request.session.as_ref(), &self.temporaries)?;
+        let confinement = self.confine(request, access, &places)?;
+        let before = (access == Access::Direct)
+            .then(|| Scan::of(&self.workspace, &confinement.passed))
+            .transpose()?;
         if let Some(before) = &before {
             self.is_small.store(before.len() <= FEW, Ordering::Relaxed);
         }
         let mut channels = Channels::open(request)?;
-        let view = has_view
-            .then(|| self.view(access, stage.as_ref(), &passed, &request.hidden))
-            .transpose()?;
         let (program, arguments) = program::find(&request.program, &self.workspace)?;
-        let missing = view.as_ref().map_or_else(Vec::new, |view| self.missing(&view.protected));
-        let is_real = access == Access::Direct;
-        let stand_ins = self.stand_ins(if is_real { missing.clone() } else { Vec::new() })?;
+        let protected = confinement.view.as_ref().map(|view| &*view.protected);
+        let stand_ins = self.stand_ins(self.missing(protected.unwrap_or_default()))?;
         let group = Group::make(self.settings.memory, self.settings.processes);
+        let membership = confinement.is_on_loopback().then(|| places.join());
         let mut launch = Launch {
             program,
             arguments,
-            environment: self.environment(request, is_confined),
+            environment: self.environment(request, &confinement),
             directory: request.directory.path.clone(),
             stdin: channels.stdin.as_ref().map(OwnedFd::as_fd),
             output: channels.output.as_fd(),
             errors: channels.errors.as_ref().map(OwnedFd::as_fd),
             terminal: request.terminal.is_some(),
-            view,
+            view: confinement.view,
             users: None,
-            fence,
+            session: membership.as_ref().and_then(Membership::namespaces),
+            fence: confinement.fence,
             limits: self.limits(),
             group: group.as_ref().map(Group::members),
         };
         let mut confined = self.climb(&mut launch)?;
+        if let Some(membership) = membership {
+            membership.keep(confined.take_session());
+        }
         let proxy = self.proxy(&mut confined, request)?;
         channels.close_theirs();
-        let tracking = match access {
-            Access::Read if is_confined => Tracking::Nothing,
+        let trail = running::Trail { before, stand_ins, ..confinement.trail };
+        let running = Running::new(confined, channels.ours, trail, group, proxy)?;
+        Ok(running.with_outline(confinement.outline))
+    }
+
+    /// Everything about how a program is confined, and what is needed to find out what it changed.
+    fn confine(
+        &self,
+        request: &ProcessRequest,
+        access: Access,
+        places: &SharedPlaces,
+    ) -> Result<PlannedConfinement, Refusal> {
+        let mut trail = running::Trail::new(&self.workspace, &self.settings.pass_through);
+        trail.tracking = match access {
+            Access::Read if self.is_confined() => Tracking::Nothing,
             Access::Read => Tracking::Unknown,
             Access::Staged => Tracking::Staged,
             Access::Direct => Tracking::Scanned,
         };
-        let trail = running::Trail {
-            workspace: self.workspace.clone(),
-            tracking,
-            stage,
-            before,
-            stand_ins,
-            placeholders: missing,
-            passed,
-            names: self.settings.pass_through.clone(),
-            unprotected: self.is_on_lower_rung().then(|| self.unprotected()),
-        };
-        Ok(Running::new(confined, channels.ours, trail, group, proxy)?)
+        let mut planned = PlannedConfinement::none(trail);
+        if !self.is_confined() {
+            return Ok(planned);
+        }
+        let rights = self.rights(request);
+        let survey = self.survey(&rights)?;
+        let passed = survey.build_directories.iter().map(|path| self.workspace.join(path));
+        planned.passed = if access == Access::Read { Vec::new() } else { passed.collect() };
+        if self.is_on_lower_rung() {
+            planned.fence = Some(self.lone_fence(access, &survey, &rights, places)?);
+            planned.temporary.clone_from(&places.temporary.path);
+            planned.trail.unprotected = Some(self.unprotected(&survey));
+        } else {
+            let home = self.home()?;
+            let port = places.port();
+            let composed = self.compose(view::Setting {
+                rights: &rights,
+                access,
+                is_job: request.is_job,
+                survey: &survey,
+                places,
+                home: home.as_ref(),
+                port,
+            })?;
+            planned.home = home.map(|home| home.path);
+            planned.port = port;
+            planned.outline = Some(ViewOutline {
+                workspace: self.workspace.clone(),
+                state: self.state(),
+                directory: request.directory.path.clone(),
+                home: planned.home.clone().or_else(std::env::home_dir),
+                parts: composed.parts,
+                masked: composed.view.masked.iter().chain(&composed.hidden).cloned().collect(),
+                alone: composed.alone,
+                protected: self.places_of(&composed.view.protected).collect(),
+                rights,
+            });
+            planned.view = Some(composed.view);
+            planned.fence = Some(composed.fence);
+            planned.trail.stage = composed.stage;
+            planned.trail.staged = composed.staged;
+            planned.trail.indexes = composed.indexes;
+            planned.trail.masked = composed.hidden;
+            planned.trail.notes = composed.notes;
+            planned.trail.notes.extend(self.memory_note());
+        }
+        planned.trail.passed.clone_from(&planned.passed);
+        Ok(planned)
+    }
+
+    fn is_confined(&self) -> bool {
+        self.settings.confinement.level != Level::Off
     }
 
     /// The protected places at which nothing is.
     fn missing(&self, protected: &[Protected]) -> Vec<PathBuf> {
-        let places = protected.iter().map(|protected| self.workspace.join(&protected.path));
-        places.filter(|place| place.symlink_metadata().is_err()).collect()
+        self.places_of(protected).filter(|place| place.symlink_metadata().is_err()).collect()
+    }
+
+    fn places_of<'a>(&'a self, protected: &'a [Protected]) -> impl Iterator<Item = PathBuf> + 'a {
+        protected.iter().map(|protected| self.workspace.join(&protected.path))
     }
 
     fn stand_ins(&self, missing: Vec<PathBuf>) -> io::Result<Option<StandIns>> {
         StandIns::record(&self.state().join("stand-ins"), missing)
     }
 
-    fn stage(&self) -> io::Result<Stage> {
-        let stages = self.state().join("stages");
-        let stage = Stage::create(&stages)?;
-        stage.look_like(&self.workspace)?;
+    /// Holds the layers of a view, and the changes of a staged run.
+    fn stage(&self, access: Access) -> io::Result<Stage> {
+        let stage = Stage::create(&self.uppers()?.join("stages"))?;
+        if access == Access::Staged {
+            stage.look_like(&self.workspace)?;
+        }
         Ok(stage)
+    }
+
+    /// Says once that changes are held in memory, if they are.
+    fn memory_note(&self) -> Option<String> {
+        let uppers = self.uppers.get().filter(|uppers| uppers.starts_with("/dev/shm"))?;
+        let is_new = !self.memory_is_told.swap(true, Ordering::Relaxed);
+        is_new.then(|| {
+            let place = windlass_core::quote::path(uppers);
+            format!(
+                "the state directory cannot hold the changes of a command (it is on an overlay, as in a container), so they were \
+                 held in memory, below {place}, which is bounded; set XDG_STATE_HOME to a directory on a disk"
+            )
+        })
+    }
+
+    /// The directory for upper layers of overlays: the state, unless that is on a file system that cannot have them.
+    fn uppers(&self) -> io::Result<&Path> {
+        if let Some(known) = self.uppers.get() {
+            return Ok(known);
+        }
+        let state = self.state();
+        private(&state)?;
+        // A layer cannot lie in the directory over which it is laid.
+        let is_inside = state.starts_with(&self.workspace);
+        let place = if is_inside {
+            private_directory(
+                "/var/tmp",
+                "set XDG_STATE_HOME to a directory outside the workspace",
+            )?
+        } else if crate::stage::can_hold_uppers(&state) {
+            state
+        } else {
+            private_directory("/dev/shm", "set XDG_STATE_HOME to a directory on a disk")?
+        };
+        Ok(self.uppers.get_or_init(|| place))
     }
 
     fn limits(&self) -> Limits {
@@ -260,15 +375,6 @@ impl LocalProcesses {
             ..ProxySettings::default()
         };
         Proxy::serve(listener, hosts, settings).map(Some).map_err(io::Error::other)
-    }
-}
-
-impl Drop for LocalProcesses {
-    fn drop(&mut self) {
-        if let Some(path) = self.temporary.get() {
-            // What a program left unreadable stays until somebody looks.
-            drop(fs::remove_dir_all(path));
-        }
     }
 }
 
@@ -303,9 +409,64 @@ impl Processes for LocalProcesses {
     }
 }
 
-/// Makes a directory that is nobody else's, with those above it.
-fn private(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+/// How a program will be confined.
+struct PlannedConfinement {
+    view: Option<View>,
+    fence: Option<Fence>,
+    /// The build directories, in which changes are made without a stage.
+    passed: Vec<PathBuf>,
+    /// The home directory, if it is another than the person's.
+    home: Option<PathBuf>,
+    /// The directory for temporary files, as the program calls it.
+    temporary: PathBuf,
+    /// The port of the proxy.
+    port: u16,
+    trail: running::Trail,
+    outline: Option<ViewOutline>,
+}
+
+impl PlannedConfinement {
+    fn none(trail: running::Trail) -> Self {
+        Self {
+            view: None,
+            fence: None,
+            passed: Vec::new(),
+            home: None,
+            temporary: "/tmp".into(),
+            port: 0,
+            trail,
+            outline: None,
+        }
+    }
+
+    /// Returns whether the program has a loopback interface that others of its session can share.
+    fn is_on_loopback(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.network != Network::Machine)
+    }
+}
+
+/// A directory of this person's own for the upper layers of overlays, below one that everybody may use.
+fn private_directory(shared: &str, instead: &str) -> io::Result<PathBuf> {
+    let user = rustix::process::geteuid().as_raw();
+    let path = Path::new(shared).join(format!("windlass-{user}"));
+    private(&path)?;
+    let found = path.symlink_metadata()?;
+    let is_ours = found.is_dir() && found.uid() == user && found.mode() & 0o777 == 0o700;
+    if is_ours && crate::stage::can_hold_uppers(&path) {
+        return Ok(path);
+    }
+    let name = windlass_core::quote::path(&path).into_owned();
+    Err(io::Error::other(format!(
+        "the state directory cannot hold the changes of a command (it lies in the workspace, or on an overlay as in a container), and \
+         {name} cannot either; {instead}"
+    )))
+}
+
+/// A name for a path.
+fn hashed(path: &Path) -> String {
+    let mut name = ContentHash::of(path.as_os_str().as_encoded_bytes()).to_string();
+    name.truncate(32);
+    name
 }
 
 /// The two ends of what connects us with a program.

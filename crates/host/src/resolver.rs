@@ -8,24 +8,30 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use windlass_core::{FileError, FileErrorKind, FileKind, OpenFile, Resolved, Stat};
+use windlass_core::{
+    FileError, FileErrorKind, FileKind, OpenFile, Resolved, Stat, below_session_tmp, usual_tmp_path,
+};
 
 use crate::kernel::{
     FOR_READING, Lookup, MAX_PATH, NAME_ONLY, failure, meaning, open_at_once, real_path, refusal,
     reopen, stat, stat_child,
 };
-use crate::trail;
+use crate::session_tmp::SessionTmp;
+use crate::trail::{self, Detour, Start};
 
 /// One workspace, by handle.
 #[derive(Debug)]
 pub(crate) struct Resolver {
     workspace: PathBuf,
-    root: OwnedFd,
-    slash: OwnedFd,
+    root: Arc<OwnedFd>,
+    slash: Arc<OwnedFd>,
     lookup: Lookup,
+    /// The session's own directory, which is looked up instead of the machine's `/tmp`.
+    tmp: Option<SessionTmp>,
 }
 
 /// An object by handle, not yet opened.
@@ -45,11 +51,29 @@ impl Resolver {
         let directory = NAME_ONLY | OFlags::DIRECTORY;
         let slash = rustix::fs::open("/", directory, Mode::empty())
             .map_err(|errno| failed(meaning(errno)))?;
-        let end = trail::follow(&absolute, &slash, Path::new("/"), &slash).map_err(failed)?;
+        let start = Start { handle: &slash, path: Path::new("/") };
+        let end = trail::follow(&absolute, start, &slash, None).map_err(failed)?;
         let root = lookup
             .open(slash.as_fd(), below_slash(&end.path), directory)
             .map_err(|errno| failed(meaning(errno)))?;
-        Ok(Self { workspace: end.path, root, slash, lookup })
+        let (root, slash) = (Arc::new(root), Arc::new(slash));
+        Ok(Self { workspace: end.path, root, slash, lookup, tmp: None })
+    }
+
+    /// The same workspace with the `/tmp` of a session.
+    pub(crate) fn with_tmp(&self, tmp: SessionTmp) -> Self {
+        Self {
+            workspace: self.workspace.clone(),
+            root: self.root.clone(),
+            slash: self.slash.clone(),
+            lookup: self.lookup,
+            tmp: Some(tmp),
+        }
+    }
+
+    /// The session's own directory for temporary files.
+    pub(crate) fn tmp(&self) -> Option<&SessionTmp> {
+        self.tmp.as_ref()
     }
 
     /// The workspace's real path.
@@ -78,8 +102,15 @@ impl Resolver {
         if let Some(real) = self.find_at_once(path)? {
             return Ok(self.resolved(real, true));
         }
-        let end = trail::follow(path, &self.root, &self.workspace, &self.slash)?;
-        Ok(self.resolved(end.path, end.exists))
+        let start = Start { handle: &self.root, path: &self.workspace };
+        let tmp = self.tmp.as_ref();
+        let detour = tmp.map(|tmp| Detour { tmp, workspace: &self.workspace, lookup: self.lookup });
+        let end = trail::follow(path, start, &self.slash, detour)?;
+        let real = match self.tmp {
+            Some(_) => usual_tmp_path(end.path, &self.workspace),
+            None => end.path,
+        };
+        Ok(self.resolved(real, end.exists))
     }
 
     /// The usual case, two calls of the kernel: it exists in the workspace and no link is on the way, so it is where it says.
@@ -96,17 +127,28 @@ impl Resolver {
     }
 
     /// Also usual, three calls of the kernel: it exists, by way of links or of an absolute path. `None` if it takes a closer look.
+    /// The kernel knows no `/tmp` but the machine's, so in a session nothing that could lead there is left to it: no link, no `..`.
     fn find_at_once(&self, path: &Path) -> Result<Option<PathBuf>, FileErrorKind> {
-        if self.lookup == Lookup::ByComponent {
+        if self.lookup == Lookup::ByComponent || self.may_lead_to_tmp(path) {
             return Ok(None);
         }
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-        match open_at_once(&self.root, path, NAME_ONLY, ResolveFlags::NO_MAGICLINKS) {
+        let mut flags = ResolveFlags::NO_MAGICLINKS;
+        flags.set(ResolveFlags::NO_SYMLINKS, self.tmp.is_some());
+        match open_at_once(&*self.root, path, NAME_ONLY, flags) {
             Ok(handle) => Ok(real_path(&handle)),
             // Missing at its end, a dangling link, a circle or a magic link: the kernel does not say which.
             Err(Errno::NOENT | Errno::LOOP) => Ok(None),
             Err(errno) => Err(meaning(errno)),
         }
+    }
+
+    fn may_lead_to_tmp(&self, path: &Path) -> bool {
+        let leads = || {
+            path.components().any(|part| part == Component::ParentDir)
+                || is_session_tmp(&self.workspace.join(path), &self.workspace)
+        };
+        self.tmp.is_some() && leads()
     }
 
     /// Puts a real path, as the kernel has it, in relation to the workspace.
@@ -124,16 +166,47 @@ impl Resolver {
 
     /// Opens exactly this place, following no link.
     pub(crate) fn open_place(&self, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let (from, path) = self.place(path);
+        let (from, path) = self.place(path)?;
         self.lookup.open(from, path, flags)
     }
 
+    /// Opens the directory that something is in, following no link.
+    pub(crate) fn open_parent(&self, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
+        let parent = path.path.parent().ok_or(Errno::ACCESS)?;
+        let (from, parent) = self.place_around(path, parent)?;
+        self.lookup.open(from, parent, flags)
+    }
+
     /// The handle from which a place is reached, and the way from there.
-    pub(crate) fn place<'a>(&'a self, path: &'a Resolved) -> (BorrowedFd<'a>, &'a Path) {
+    pub(crate) fn place<'a>(
+        &'a self,
+        path: &'a Resolved,
+    ) -> Result<(BorrowedFd<'a>, &'a Path), Errno> {
         match &path.inside {
-            Some(inside) => (self.root.as_fd(), inside),
-            None => (self.slash.as_fd(), below_slash(&path.path)),
+            Some(inside) => Ok((self.root.as_fd(), inside)),
+            None => self.place_around(path, &path.path),
         }
+    }
+
+    /// The same for a directory that `path` is in, or for `path` itself. The workspace may lie beside `path` in the session's
+    /// `/tmp`: a directory that both are in is then the machine's by its own path, and the session's as one that `path` is in.
+    pub(crate) fn place_around<'a>(
+        &'a self,
+        path: &Resolved,
+        directory: &'a Path,
+    ) -> Result<(BorrowedFd<'a>, &'a Path), Errno> {
+        if let Some(tmp) = self.tmp_of(path) {
+            return tmp.place(directory);
+        }
+        Ok(match directory.strip_prefix(&self.workspace) {
+            Ok(inside) => (self.root.as_fd(), inside),
+            Err(_) => (self.slash.as_fd(), below_slash(directory)),
+        })
+    }
+
+    /// The session's own directory, if `path` is in there.
+    pub(crate) fn tmp_of(&self, path: &Resolved) -> Option<&SessionTmp> {
+        self.tmp.as_ref().filter(|_| is_session_tmp(&path.path, &self.workspace))
     }
 
     /// Facts about an object.
@@ -151,7 +224,7 @@ impl Resolver {
 
     /// The usual case: there is a regular file, and what is then opened is that very file. `None` if it takes a closer look.
     fn read_plain(&self, path: &Resolved) -> Option<OpenFile> {
-        let (from, place) = self.place(path);
+        let (from, place) = self.place(path).ok()?;
         let seen = stat_child(from, place).ok()?;
         if seen.kind != FileKind::File {
             return None;
@@ -196,6 +269,11 @@ impl Resolver {
         let opened = self.open_place(path, flags)?;
         if same_object(&stat(&opened)?, &pinned.stat) { Ok(opened) } else { Err(Errno::LOOP) }
     }
+}
+
+/// Returns whether an absolute path is in the session's own directory for temporary files, where there is one.
+pub(crate) fn is_session_tmp(path: &Path, workspace: &Path) -> bool {
+    below_session_tmp(path, workspace).is_some()
 }
 
 /// Whether two looks saw one object, whatever was written to it meanwhile.

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{FileKind, Fingerprint};
 
+use crate::inputs::{Input, InputState};
 use crate::kernel::{FOR_READING, Lookup, as_path, stat};
 use crate::rules::{Additions, Kind};
 
@@ -70,6 +71,8 @@ pub(crate) struct RuleFiles {
     ignoring: bool,
     /// The files that were read, as they were then.
     pub(crate) seen: Vec<(PathBuf, Fingerprint)>,
+    /// All files that decided something, also by not being there.
+    pub(crate) inputs: Vec<Input>,
 }
 
 /// A `.aiexclude` that could not be used. What it would hide is not known, so all that it could hide stays hidden.
@@ -87,7 +90,7 @@ struct Text {
 
 impl RuleFiles {
     pub(crate) fn new(lookup: Lookup, ignoring: bool) -> Self {
-        Self { lookup, ignoring, seen: Vec::new() }
+        Self { lookup, ignoring, seen: Vec::new(), inputs: Vec::new() }
     }
 
     /// What the directory at `within`, beneath the handle `from`, adds to the rules. Its absolute path is `path`.
@@ -127,7 +130,13 @@ impl RuleFiles {
         signs: Signs,
         added: &mut Additions,
     ) {
-        let there = |name| signs.has(name) && exists(from, &within.join(name));
+        let mut there = |name| {
+            let found = signs.has(name) && exists(from, &within.join(name));
+            if signs.has(name) {
+                self.inputs.push(Input::new(path.join(name), InputState::Exists(found)));
+            }
+            found
+        };
         if there(".git") {
             added.repository = true;
             let exclude = self.git_exclude(from, within, path);
@@ -149,15 +158,16 @@ impl RuleFiles {
             Ok(None) => {}
             found => return found.ok().flatten(),
         }
-        let pointer = read_text(self.lookup, from, &within.join(".git")).ok()??;
+        let pointer = read_text(self.lookup, from, &within.join(".git"));
+        let pointer = self.depend(path.join(".git"), pointer).ok()??;
         let pointer = std::str::from_utf8(&pointer.bytes).ok()?.strip_prefix("gitdir:")?;
         let git = path.join(pointer.trim());
-        let common = match read_anywhere(&git.join("commondir")) {
+        let common = match self.read_anywhere(&git.join("commondir")) {
             Some(text) => git.join(std::str::from_utf8(&text.bytes).ok()?.trim()),
             None => git,
         };
         let exclude = common.join("info/exclude");
-        let text = read_anywhere(&exclude)?;
+        let text = self.read_anywhere(&exclude)?;
         self.seen.push((exclude, text.fingerprint));
         parse(&text.bytes).ok().flatten()
     }
@@ -168,9 +178,34 @@ impl RuleFiles {
         within: &Path,
         path: &Path,
     ) -> io::Result<Option<Gitignore>> {
-        let Some(text) = read_text(self.lookup, from, within)? else { return Ok(None) };
+        let text = read_text(self.lookup, from, within);
+        let Some(text) = self.depend(path.to_owned(), text)? else { return Ok(None) };
         self.seen.push((path.to_owned(), text.fingerprint));
         parse(&text.bytes)
+    }
+
+    /// Reads a file that a `.git` file points to. It is outside the tree, and read for patterns only.
+    fn read_anywhere(&mut self, path: &Path) -> Option<Text> {
+        let text = match open_linked(rustix::fs::CWD, path) {
+            Ok(handle) => take_text(handle),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        };
+        self.depend(path.to_owned(), text).ok()?
+    }
+
+    /// Takes note of a file that was read, or not found.
+    fn depend(
+        &mut self,
+        path: PathBuf,
+        text: io::Result<Option<Text>>,
+    ) -> io::Result<Option<Text>> {
+        let state = match &text {
+            Ok(text) => InputState::Followed(text.as_ref().map(|text| text.fingerprint)),
+            Err(_) => InputState::Unknown,
+        };
+        self.inputs.push(Input::new(path, state));
+        text
     }
 }
 
@@ -186,11 +221,6 @@ fn read_text(lookup: Lookup, from: BorrowedFd<'_>, path: &Path) -> io::Result<Op
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
-}
-
-/// Where a `.git` file points to is outside the tree, and only read for patterns.
-fn read_anywhere(path: &Path) -> Option<Text> {
-    take_text(open_linked(rustix::fs::CWD, path).ok()?).ok()?
 }
 
 fn open_linked(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {

@@ -3,12 +3,17 @@
 //! A stage is the writable half of an overlay whose lower half is the workspace. Mounting it, and running anything on it, is for
 //! others; here it is made before and read afterwards. Nothing in this module changes the workspace, but for [`move_passed`].
 
+pub(crate) mod build_directory;
 mod delta;
-mod entries;
+pub(crate) mod entries;
 mod file;
 mod found;
+mod git_index;
 mod gone;
 mod ignoring;
+pub(crate) mod lineage;
+pub(crate) mod mask_layer;
+pub(crate) mod masked_index;
 mod pass_through;
 mod scan;
 
@@ -17,6 +22,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags};
 use rustix::io::{Errno, retry_on_intr};
@@ -26,8 +32,10 @@ use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
 pub use delta::{Delta, delta};
-pub use pass_through::{PASS_THROUGH, move_passed, pass_through};
+pub(crate) use delta::{Layers, delta_of};
+pub use pass_through::{move_passed, pass_through};
 pub use scan::Scan;
+pub use windlass_core::PASS_THROUGH;
 
 /// How often a name is drawn again that exists already.
 const TRIES: usize = 16;
@@ -54,6 +62,8 @@ pub struct Stage {
     upper: PathBuf,
     work: PathBuf,
     created: i64,
+    /// The number of directories made besides.
+    directories: AtomicUsize,
     /// What is brought into the workspace when the changes are made.
     carried: Option<(PathBuf, Vec<PathBuf>)>,
     /// Held until the stage is gone. Whoever dies lets go of it.
@@ -73,6 +83,7 @@ impl Stage {
             work: path.join("work"),
             path,
             created: 0,
+            directories: AtomicUsize::new(0),
             carried: None,
             lock: None,
         };
@@ -86,7 +97,6 @@ impl Stage {
         stage.lock = Some(file);
         DirBuilder::new().mode(0o700).create(&stage.upper)?;
         DirBuilder::new().mode(0o700).create(&stage.work)?;
-        check_attributes(&stage.work)?;
         Ok(stage)
     }
 
@@ -106,14 +116,17 @@ impl Stage {
         self.created
     }
 
-    /// Gives the upper directory what the workspace's own directory has. It is what a program sees of the workspace itself.
+    /// Gives the upper directory the attributes of the workspace's own: a program sees them at the workspace itself.
     pub fn look_like(&self, workspace: &Path) -> io::Result<()> {
-        let (from, to) = (open_directory(workspace)?, open_directory(&self.upper)?);
-        let seen = stat(&from)?;
-        Extended::read(&from).give(&to)?;
-        rustix::fs::fchmod(&to, Mode::from_raw_mode(seen.mode))?;
-        attributes::give_time(&to, Some(seen.fingerprint.modified))?;
-        Ok(())
+        look_like(&self.upper, workspace)
+    }
+
+    /// A new, empty directory that goes with the stage.
+    pub(crate) fn directory(&self, name: &str) -> io::Result<PathBuf> {
+        let number = self.directories.fetch_add(1, Ordering::Relaxed);
+        let path = self.path.join(format!("{name}-{number}"));
+        DirBuilder::new().mode(0o700).create(&path)?;
+        Ok(path)
     }
 
     /// Takes along what is to come into the workspace, without history, as soon as the changes are made.
@@ -184,24 +197,29 @@ impl LeftBehind {
     }
 }
 
+/// Gives a directory the attributes of another.
+pub(crate) fn look_like(directory: &Path, other: &Path) -> io::Result<()> {
+    let (from, to) = (open_directory(other)?, open_directory(directory)?);
+    let seen = stat(&from)?;
+    Extended::read(&from).give(&to)?;
+    rustix::fs::fchmod(&to, Mode::from_raw_mode(seen.mode))?;
+    attributes::give_time(&to, Some(seen.fingerprint.modified))?;
+    Ok(())
+}
+
 /// Whether the lock is ours now. Where a file system has none, nothing is ever taken for left behind.
 fn lock(file: impl AsFd, how: FlockOperation) -> bool {
     retry_on_intr(|| rustix::fs::flock(file.as_fd(), how)).is_ok()
 }
 
-/// In attributes the kernel notes what was deleted and made again. Without them deleting fails, in the middle of a command.
-fn check_attributes(directory: &Path) -> io::Result<()> {
-    match rustix::fs::setxattr(directory, "user.windlass", b"", XattrFlags::empty()) {
-        Err(Errno::NOTSUP) => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            format!(
-                "{} is on a file system that keeps no attributes (tmpfs before Linux 6.6), so no command could delete anything; \
-                 set XDG_STATE_HOME to a directory on a disk",
-                directory.display()
-            ),
-        )),
-        other => Ok(other?),
-    }
+/// Returns whether a directory can be the upper layer of an overlay: not on an overlay itself, and on a file system that keeps
+/// attributes, in which the kernel notes what was deleted and made again (tmpfs does from Linux 6.6 on).
+pub(crate) fn can_hold_uppers(directory: &Path) -> bool {
+    const OVERLAYFS: u64 = 0x794c_7630;
+    let kind = rustix::fs::statfs(directory).map(|found| found.f_type);
+    let is_overlay = kind.is_ok_and(|kind| u64::try_from(kind) == Ok(OVERLAYFS));
+    !is_overlay
+        && rustix::fs::setxattr(directory, "user.windlass", b"", XattrFlags::empty()).is_ok()
 }
 
 fn open_directory(path: &Path) -> io::Result<File> {

@@ -13,7 +13,9 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::FileErrorKind;
 
-use crate::kernel::{NAME_ONLY, is_on_proc, meaning};
+use crate::kernel::{Lookup, NAME_ONLY, is_on_proc, meaning};
+use crate::resolver::is_session_tmp;
+use crate::session_tmp::SessionTmp;
 
 /// As many links as Linux follows in one path.
 const MAX_LINKS: usize = 40;
@@ -28,18 +30,35 @@ pub(crate) struct End {
     pub(crate) exists: bool,
 }
 
-/// Where `path` leads, from the directory `start` of the real name `start_path` if it is relative.
+/// The directory that relative paths begin in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start<'a> {
+    pub(crate) handle: &'a OwnedFd,
+    /// Its real path.
+    pub(crate) path: &'a Path,
+}
+
+/// The directory of a session that is entered instead of the machine's `/tmp`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Detour<'a> {
+    pub(crate) tmp: &'a SessionTmp,
+    pub(crate) workspace: &'a Path,
+    pub(crate) lookup: Lookup,
+}
+
+/// Where `path` leads.
 pub(crate) fn follow(
     path: &Path,
-    start: &OwnedFd,
-    start_path: &Path,
+    start: Start<'_>,
     slash: &OwnedFd,
+    detour: Option<Detour<'_>>,
 ) -> Result<End, FileErrorKind> {
     let absolute = path.is_absolute();
     let mut trail = Trail {
         slash,
-        at: clone(if absolute { slash } else { start })?,
-        real: if absolute { PathBuf::from("/") } else { start_path.to_owned() },
+        detour,
+        at: clone(if absolute { slash } else { start.handle })?,
+        real: if absolute { PathBuf::from("/") } else { start.path.to_owned() },
         ahead: Vec::new(),
         links: 0,
     };
@@ -49,6 +68,7 @@ pub(crate) fn follow(
 
 struct Trail<'a> {
     slash: &'a OwnedFd,
+    detour: Option<Detour<'a>>,
     /// The directory it has come to.
     at: OwnedFd,
     /// Its real path, or that of the object at the end.
@@ -86,14 +106,27 @@ impl Trail<'_> {
 
     fn up(&mut self) -> Result<(), FileErrorKind> {
         let flags = NAME_ONLY | OFlags::DIRECTORY;
-        self.at = rustix::fs::openat(&self.at, "..", flags, Mode::empty()).map_err(meaning)?;
+        let was_in_tmp = self.is_in_tmp();
         self.real.pop();
+        let above = match self.detour {
+            // Around the session's directory there is what is around the machine's.
+            Some(detour) if was_in_tmp && !self.is_in_tmp() => {
+                let above = self.real.strip_prefix("/").unwrap_or(&self.real);
+                detour.lookup.open(self.slash.as_fd(), above, flags)
+            }
+            _ => rustix::fs::openat(&self.at, "..", flags, Mode::empty()),
+        };
+        self.at = above.map_err(meaning)?;
         Ok(())
     }
 
+    /// Whether it has come to the session's directory for temporary files, or below.
+    fn is_in_tmp(&self) -> bool {
+        self.detour.is_some_and(|detour| is_session_tmp(&self.real, detour.workspace))
+    }
+
     fn down(&mut self, name: &OsStr) -> Result<Step, FileErrorKind> {
-        let flags = NAME_ONLY | OFlags::NOFOLLOW;
-        let found = match rustix::fs::openat(&self.at, name, flags, Mode::empty()) {
+        let found = match self.open(name) {
             Ok(found) => found,
             Err(Errno::NOENT) => return Ok(Step::Missing),
             Err(errno) => return Err(meaning(errno)),
@@ -107,6 +140,23 @@ impl Trail<'_> {
         }
         self.real.push(name);
         Ok(Step::Taken)
+    }
+
+    /// Opens the next object, without following it if it is a link.
+    fn open(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        let flags = NAME_ONLY | OFlags::NOFOLLOW;
+        let next = self.real.join(name);
+        let Some(detour) = self
+            .detour
+            .filter(|detour| !self.is_in_tmp() && is_session_tmp(&next, detour.workspace))
+        else {
+            return rustix::fs::openat(&self.at, name, flags, Mode::empty());
+        };
+        let (tmp, below) = detour.tmp.place(&next)?;
+        let directory = below.parent().unwrap_or(below);
+        let directory = detour.lookup.open(tmp, directory, NAME_ONLY | OFlags::DIRECTORY)?;
+        let name = below.file_name().unwrap_or(OsStr::new("."));
+        rustix::fs::openat(&directory, name, flags, Mode::empty())
     }
 
     /// Goes on where a link points to.

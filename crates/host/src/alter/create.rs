@@ -18,10 +18,10 @@ pub(super) fn create(
     new: &New<'_>,
     style: Style,
 ) -> Result<Altered, FileErrorKind> {
-    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
+    let Some(name) = path.path.file_name() else {
         return Err(FileErrorKind::NotRegular(FileKind::Directory));
     };
-    let parents = Parents::make(&files.resolver, parent).map_err(meaning)?;
+    let parents = Parents::make(&files.resolver, path).map_err(meaning)?;
     let directory = parents.directory();
     if is_long(new.content) && stat_child(directory, name).is_ok() {
         return Err(FileErrorKind::Exists);

@@ -38,10 +38,10 @@ fn make_new(
     path: &Resolved,
     wanted: Option<&Attributes>,
 ) -> Result<Altered, FileErrorKind> {
-    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
+    let Some(name) = path.path.file_name() else {
         return Err(FileErrorKind::Exists);
     };
-    let parents = Parents::make(&files.resolver, parent).map_err(meaning)?;
+    let parents = Parents::make(&files.resolver, path).map_err(meaning)?;
     let directory = parents.directory();
     // If the mode is told, nobody else gets in before it has it.
     let mode = wanted.and_then(|wanted| wanted.mode).map_or(0o777, |_| 0o700);

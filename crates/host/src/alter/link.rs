@@ -104,10 +104,10 @@ fn put_new(
     path: &Resolved,
     make: &dyn Fn(BorrowedFd<'_>, &Path) -> Result<(), Errno>,
 ) -> Result<Stat, FileErrorKind> {
-    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
+    let Some(name) = path.path.file_name() else {
         return Err(FileErrorKind::Exists);
     };
-    let parents = Parents::make(&files.resolver, parent).map_err(meaning)?;
+    let parents = Parents::make(&files.resolver, path).map_err(meaning)?;
     make(parents.directory(), Path::new(name)).map_err(not_linked)?;
     parents.settle(files.durability).map_err(unconfirmed)?;
     stat_child(parents.directory(), name).map_err(unseen)

@@ -49,11 +49,11 @@ fn move_to_free_place(
     from: &Resolved,
     seen: Fingerprint,
 ) -> Result<Stat, Failed> {
-    let (Some(parent), Some(name)) = (to.path.parent(), to.path.file_name()) else {
+    let Some(name) = to.path.file_name() else {
         return Err(Failed::There(FileErrorKind::NotRegular(FileKind::Directory)));
     };
     let parents =
-        Parents::make(&files.resolver, parent).map_err(|errno| Failed::There(meaning(errno)))?;
+        Parents::make(&files.resolver, to).map_err(|errno| Failed::There(meaning(errno)))?;
     let source = Target::open(&files.resolver, from, seen).map_err(Failed::Here)?;
     let _locked = prepare(&source).map_err(Failed::Here)?;
     rename_to_free(source.directory(), source.name, parents.directory(), name)

@@ -21,12 +21,12 @@ pub(super) struct Parents {
 }
 
 impl Parents {
-    /// Opens a directory by its real path, and makes what is missing of it.
-    pub(super) fn make(resolver: &Resolver, path: &Path) -> Result<Self, Errno> {
+    /// Opens the directory that something is or will be in, and makes what is missing of it.
+    pub(super) fn make(resolver: &Resolver, path: &Resolved) -> Result<Self, Errno> {
         let mut missing = Vec::new();
-        for ancestor in path.ancestors() {
-            let resolved = resolver.resolved(ancestor.to_owned(), true);
-            match (open_directory(resolver, &resolved), ancestor.file_name()) {
+        for ancestor in path.path.ancestors().skip(1) {
+            let opened = open_directory(resolver, path, ancestor);
+            match (opened, ancestor.file_name()) {
                 (Ok(directory), _) => return Self { directory, made: Vec::new() }.add(missing),
                 (Err(Errno::NOENT), Some(name)) => missing.push(name.to_owned()),
                 (Err(errno), _) => return Err(errno),
@@ -74,10 +74,21 @@ impl Drop for Parents {
     }
 }
 
-/// Opens a directory so that names in it can be changed, and the change made durable if we may read it.
-pub(super) fn open_directory(resolver: &Resolver, path: &Resolved) -> Result<OwnedFd, Errno> {
-    match resolver.open_place(path, FOR_LISTING) {
-        Err(Errno::ACCESS) => resolver.open_place(path, NAME_ONLY | OFlags::DIRECTORY),
+/// Opens the directory that something is in so that names in it can be changed, and the change made durable if we may read it.
+pub(super) fn open_parent(resolver: &Resolver, path: &Resolved) -> Result<OwnedFd, Errno> {
+    let parent = path.path.parent().ok_or(Errno::ACCESS)?;
+    open_directory(resolver, path, parent)
+}
+
+/// The same for any directory above it.
+fn open_directory(
+    resolver: &Resolver,
+    path: &Resolved,
+    directory: &Path,
+) -> Result<OwnedFd, Errno> {
+    let (from, way) = resolver.place_around(path, directory)?;
+    match resolver.lookup().open(from, way, FOR_LISTING) {
+        Err(Errno::ACCESS) => resolver.lookup().open(from, way, NAME_ONLY | OFlags::DIRECTORY),
         opened => opened,
     }
 }

@@ -7,7 +7,7 @@ use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use windlass_core::{Altered, Expect, FileErrorKind, FileKind, Fingerprint, Resolved};
 
-use super::parents::open_directory;
+use super::parents::open_parent;
 use super::target::Target;
 use super::{stale_if_missing, unconfirmed};
 use crate::files::LocalFiles;
@@ -27,12 +27,8 @@ pub(super) fn remove(
 }
 
 fn check_absent(files: &LocalFiles, path: &Resolved) -> Result<(), FileErrorKind> {
-    let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
-        return Err(FileErrorKind::Exists);
-    };
-    let parent = files.resolver.resolved(parent.to_owned(), true);
-    let found =
-        open_directory(&files.resolver, &parent).and_then(|directory| stat_child(directory, name));
+    let Some(name) = path.path.file_name() else { return Err(FileErrorKind::Exists) };
+    let found = open_parent(&files.resolver, path).and_then(|parent| stat_child(parent, name));
     match found {
         Ok(_) => Err(FileErrorKind::Exists),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use windlass_core::{FileErrorKind, FileKind, Fingerprint, Resolved, Stat};
 
 use super::locks::lock_between_processes;
-use super::parents::open_directory;
+use super::parents::open_parent;
 use super::stale_if_missing;
 use crate::kernel::{FOR_READING, meaning, open_child, stat, stat_from};
 use crate::resolver::Resolver;
@@ -37,12 +37,9 @@ impl<'a> Target<'a> {
         path: &'a Resolved,
         seen: Fingerprint,
     ) -> Result<Self, FileErrorKind> {
-        // Only `/` has neither, and nobody may change it.
-        let (Some(parent), Some(name)) = (path.path.parent(), path.path.file_name()) else {
-            return Err(FileErrorKind::Permission);
-        };
-        let parent = resolver.resolved(parent.to_owned(), true);
-        let directory = open_directory(resolver, &parent).map_err(stale_if_missing)?;
+        // Only `/` has none, and nobody may change it.
+        let Some(name) = path.path.file_name() else { return Err(FileErrorKind::Permission) };
+        let directory = open_parent(resolver, path).map_err(stale_if_missing)?;
         Ok(Self { directory, name, seen })
     }
 

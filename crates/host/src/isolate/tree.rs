@@ -1,7 +1,7 @@
 //! A directory by handle, and paths below it that lead through no link.
 
 use std::ffi::{OsStr, OsString};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +25,11 @@ impl Tree {
         let root = rustix::fs::open(path, FOR_LISTING, Mode::empty())
             .map_err(|errno| FileError::new("open", path, meaning(errno)))?;
         Ok(Self { path: path.to_owned(), root, lookup: Lookup::available() })
+    }
+
+    /// The handle of the directory itself.
+    pub(crate) fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
     }
 
     /// What is below it at a path, itself if the path is empty.

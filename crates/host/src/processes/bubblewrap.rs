@@ -56,6 +56,7 @@ fn make(workspace: &Path) -> Result<File, String> {
         terminal: false,
         view: None,
         users: None,
+        session: None,
         fence: None,
         limits: Limits::default(),
         group: None,

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt as _;
 
 use windlass_core::{Access, NetworkAccess, ProcessRequest};
 
-use super::LocalProcesses;
+use super::{LocalProcesses, PlannedConfinement, toolchains};
 use crate::proxy::Proxy;
 
 /// Names that every program gets, if they are set.
@@ -20,7 +20,12 @@ pub(super) const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/u
 
 impl LocalProcesses {
     /// All variables of a program, as `NAME=value`.
-    pub(super) fn environment(&self, request: &ProcessRequest, is_confined: bool) -> Vec<OsString> {
+    pub(super) fn environment(
+        &self,
+        request: &ProcessRequest,
+        confinement: &PlannedConfinement,
+    ) -> Vec<OsString> {
+        let is_confined = self.is_confined();
         let mut variables: Vec<(OsString, OsString)> = Vec::new();
         let mut set = |name: &OsStr, value: &OsStr| put(&mut variables, name, value);
         set("PATH".as_ref(), USUAL_PATH.as_ref());
@@ -35,7 +40,10 @@ impl LocalProcesses {
         let mut set = |name: &OsStr, value: &OsStr| put(&mut variables, name, value);
         if is_confined {
             // The directory of the outside is not there.
-            set("TMPDIR".as_ref(), self.temporary_name());
+            set("TMPDIR".as_ref(), confinement.temporary.as_os_str());
+        }
+        if let Some(home) = &confinement.home {
+            set("HOME".as_ref(), home.as_os_str());
         }
         if request.terminal.is_some() {
             set("TERM".as_ref(), "xterm-256color".as_ref());
@@ -45,6 +53,8 @@ impl LocalProcesses {
         {
             set(name.as_ref(), value.as_ref());
         }
+        // The workspace is a mount of its own, and a repository may begin above it.
+        set("GIT_DISCOVERY_ACROSS_FILESYSTEM".as_ref(), "1".as_ref());
         set("DEBIAN_FRONTEND".as_ref(), "noninteractive".as_ref());
         for setting in &self.settings.environment {
             if let Some((name, value)) = setting.split_once('=') {
@@ -52,7 +62,7 @@ impl LocalProcesses {
             }
         }
         if is_confined && matches!(self.settings.confinement.network, NetworkAccess::Hosts(_)) {
-            for (name, value) in Proxy::environment(windlass_sandbox::LISTENER_PORT) {
+            for (name, value) in Proxy::environment(confinement.port) {
                 set(name.as_ref(), value.as_ref());
             }
         }
@@ -75,6 +85,7 @@ impl LocalProcesses {
     fn is_inherited(&self, name: &OsStr) -> bool {
         let Some(name) = name.to_str() else { return false };
         INHERITED.contains(&name)
+            || toolchains::variables().any(|known| known == name)
             || name.starts_with(LOCALE)
             || self.settings.environment.iter().any(|wanted| wanted == name)
     }

@@ -11,13 +11,19 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use windlass_core::{Access, Backend, Confinement, Level, NetworkAccess, ProcessChange};
-use windlass_sandbox::{Confined, Fence, Launch, LaunchError, Limits, Step, View};
+use windlass_core::{
+    Access, Backend, Confinement, FileRights, Level, NetworkAccess, ProcessChange,
+};
+use windlass_sandbox::{
+    Confined, Fence, Launch, LaunchError, Limits, Mount, Object, Source, Step, View,
+};
 
 use super::bubblewrap;
+use super::home::HOME_SECRETS;
 use super::refusal::Refusal;
-use super::surroundings::{KEPT, MEETING_PLACES};
-use super::{LocalProcesses, ProcessSettings};
+use super::session::SharedPlaces;
+use super::{LocalProcesses, ProcessSettings, system};
+use crate::survey::Survey;
 
 /// What is said of every program that ran on the lower rung.
 pub(super) fn note() -> String {
@@ -35,8 +41,8 @@ const NOTE: &str = "weaker sandbox (Landlock alone): nothing it changed can be u
 /// What follows where a protected place was changed.
 const LOOK: &str = "look at it before git or any other program acts on it";
 
-/// Where everybody leaves things for others: they are not there for a program.
-const COMMON: &[&str] = &["/tmp", "/var/tmp", "/dev"];
+/// Directories in which everybody leaves things for others, or offers services: a program cannot use them.
+const COMMON: &[&str] = &["/tmp", "/var/tmp", "/dev", "/run", "/var/run"];
 
 /// Devices that every program expects.
 const DEVICES: &[&str] =
@@ -82,6 +88,8 @@ fn gives_namespaces(workspace: &Path) -> bool {
 fn try_view(workspace: &Path) -> Result<(), LaunchError> {
     let workspace = workspace.canonicalize().map_err(LaunchError::Machine)?;
     let (_, output) = io::pipe().map_err(LaunchError::Machine)?;
+    let object = Object::open(&workspace).map_err(LaunchError::Machine)?;
+    let workspace_mount = Mount { at: workspace.clone(), source: Source::ReadOnly(object) };
     let mut launch = Launch {
         program: PathBuf::from("/dev/null/no-program"),
         arguments: vec!["no-program".into()],
@@ -91,8 +99,9 @@ fn try_view(workspace: &Path) -> Result<(), LaunchError> {
         output: output.as_fd(),
         errors: None,
         terminal: false,
-        view: Some(View { workspace: workspace.clone(), ..View::default() }),
+        view: Some(View { mounts: vec![workspace_mount], ..View::default() }),
         users: None,
+        session: None,
         fence: None,
         limits: Limits::default(),
         group: None,
@@ -142,15 +151,19 @@ impl LocalProcesses {
     }
 
     /// What Landlock and a filter allow a program that has no view of its own.
-    pub(super) fn lone_fence(&self, access: Access, hidden: &[PathBuf]) -> Result<Fence, Refusal> {
-        // First, because it makes the place of our own that is to be hidden.
-        let mut writable = vec![self.temporary()?.to_owned()];
-        let mut hidden = real(self.hidden(hidden));
+    pub(super) fn lone_fence(
+        &self,
+        access: Access,
+        survey: &Survey,
+        rights: &FileRights,
+        places: &SharedPlaces,
+    ) -> Result<Fence, Refusal> {
+        let mut writable = vec![places.temporary.path.clone()];
+        let mut hidden = real(self.hidden(survey, rights));
         self.check_rung(access, &hidden)?;
-        hidden.extend(real(COMMON.iter().chain(MEETING_PLACES).map(PathBuf::from).collect()));
+        hidden.extend(real(COMMON.iter().map(PathBuf::from).collect()));
         let mut readable = Vec::new();
         allow_all_but(Path::new("/"), &hidden, &mut readable);
-        readable.extend(real(KEPT.iter().map(PathBuf::from).collect()));
         writable.extend(DEVICES.iter().map(PathBuf::from));
         if access == Access::Read {
             // It may lie in a place that is hidden, and have one in it.
@@ -161,6 +174,21 @@ impl LocalProcesses {
         }
         let is_open = self.settings.confinement.network == NetworkAccess::Full;
         Ok(Fence { readable, writable, internet: is_open, connect: is_open })
+    }
+
+    /// Files and directories that a program without a view must not read. Nothing can be left out below what is.
+    fn hidden(&self, survey: &Survey, rights: &FileRights) -> Vec<PathBuf> {
+        let mut hidden = system::masked(&self.index(Path::new("/etc")));
+        if let Some(home) = std::env::home_dir() {
+            hidden.extend(HOME_SECRETS.iter().map(|secret| home.join(secret)));
+        }
+        hidden.push(self.state());
+        hidden.extend(rights.denied());
+        hidden.extend(survey.masked.iter().map(|(path, _)| self.workspace.join(path)));
+        hidden.retain(|path| path.exists() && !self.workspace.starts_with(path));
+        hidden.sort();
+        hidden.dedup_by(|next, kept| next.starts_with(kept));
+        hidden
     }
 
     /// What this rung cannot hold at all is refused.
@@ -195,8 +223,8 @@ impl LocalProcesses {
     }
 
     /// The places of the workspace that a program would be kept from on a higher rung.
-    pub(super) fn unprotected(&self) -> Vec<PathBuf> {
-        self.protected_places().map(|(path, _)| path).collect()
+    pub(super) fn unprotected(&self, survey: &Survey) -> Vec<PathBuf> {
+        self.protected_places(survey).into_iter().map(|(path, _)| path).collect()
     }
 }
 

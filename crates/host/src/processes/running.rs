@@ -2,19 +2,24 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::OFlags;
 use tokio::net::unix::pipe::{Receiver, Sender};
-use windlass_core::{BoxFuture, Process, ProcessChanges, ProcessEnd, Signal, ToolError, Tracking};
+use windlass_core::{
+    Absence, BoxFuture, PathUse, Process, ProcessChanges, ProcessEnd, Signal, ToolError, Tracking,
+};
 use windlass_sandbox::{Confined, Ending};
 
 use super::group::Group;
+use super::outline::ViewOutline;
 use super::stand_ins::StandIns;
+use super::view::StagedDirectory;
 use super::{FEW, ladder, waiting};
 use crate::proxy::Proxy;
-use crate::stage::{Scan, Stage, delta};
+use crate::stage::masked_index::{self, ReplacedIndex};
+use crate::stage::{Layers, Scan, Stage, delta_of};
 
 /// How much is read at once.
 const AT_ONCE: usize = 256 << 10;
@@ -48,16 +53,24 @@ impl Output {
 pub(super) struct Trail {
     pub(super) workspace: PathBuf,
     pub(super) tracking: Tracking,
+    /// Holds the layers of the view, with the changes to the workspace.
     pub(super) stage: Option<Stage>,
+    /// Directories outside the workspace whose changes are staged, too.
+    pub(super) staged: Vec<StagedDirectory>,
+    /// Git's indexes that the view had in place of the workspace's own.
+    pub(super) indexes: Vec<ReplacedIndex>,
+    /// What was masked in the workspace and in other directories whose changes are staged.
+    pub(super) masked: Vec<PathBuf>,
     pub(super) before: Option<Scan>,
     /// What had to be put into the workspace for the time of the run.
     pub(super) stand_ins: Option<StandIns>,
-    /// Where something of the kind may be on the stage.
-    pub(super) placeholders: Vec<PathBuf>,
     pub(super) passed: Vec<PathBuf>,
+    /// Names of build directories.
     pub(super) names: Vec<String>,
     /// Places that would have stayed as they are on a higher rung; none if it was that.
     pub(super) unprotected: Option<Vec<PathBuf>>,
+    /// Things that the answer should mention.
+    pub(super) notes: Vec<String>,
 }
 
 pub(super) struct Running {
@@ -71,6 +84,8 @@ pub(super) struct Running {
     warden: i32,
     trail: Mutex<Option<Trail>>,
     proxy: Option<Proxy>,
+    /// None where the program has no view of its own.
+    outline: Option<ViewOutline>,
 }
 
 /// The program, and how it ended once it has.
@@ -113,7 +128,14 @@ impl Running {
             is_terminal,
             trail: Mutex::new(Some(trail)),
             proxy,
+            outline: None,
         })
+    }
+
+    /// The same with what is needed to explain its failures.
+    pub(super) fn with_outline(mut self, outline: Option<ViewOutline>) -> Self {
+        self.outline = outline;
+        self
     }
 
     fn fate(&self) -> MutexGuard<'_, Fate> {
@@ -233,6 +255,10 @@ impl Process for Running {
         trail.as_ref().is_some_and(Trail::is_short)
     }
 
+    fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
+        self.outline.as_ref()?.explain(path, used)
+    }
+
     fn changes(&self) -> Result<ProcessChanges, ToolError> {
         let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(trail) = trail else {
@@ -289,9 +315,27 @@ impl From<io::Error> for Lost {
 }
 
 impl Trail {
+    pub(super) fn new(workspace: &Path, names: &[String]) -> Self {
+        Self {
+            workspace: workspace.to_owned(),
+            tracking: Tracking::Unknown,
+            stage: None,
+            staged: Vec::new(),
+            indexes: Vec::new(),
+            masked: Vec::new(),
+            before: None,
+            stand_ins: None,
+            passed: Vec::new(),
+            names: names.to_vec(),
+            unprotected: None,
+            notes: Vec::new(),
+        }
+    }
+
     /// Whether there is next to nothing to look at. A program could have made much more of it meanwhile; then it takes longer once.
     fn is_short(&self) -> bool {
-        self.stage.is_none() && self.before.as_ref().is_none_or(|before| before.len() <= FEW)
+        self.tracking != Tracking::Staged
+            && self.before.as_ref().is_none_or(|before| before.len() <= FEW)
     }
 
     fn changes(mut self) -> Result<ProcessChanges, Lost> {
@@ -299,20 +343,14 @@ impl Trail {
             tracking: self.tracking,
             changes: Vec::new(),
             passed_through: std::mem::take(&mut self.passed),
-            notes: Vec::new(),
+            masked: std::mem::take(&mut self.masked),
+            notes: std::mem::take(&mut self.notes),
             stage: None,
         };
-        if let Some(mut stage) = self.stage.take() {
-            let delta =
-                delta(&stage, &self.workspace, stage.created(), &self.placeholders, &self.names)?;
-            if !delta.conflicts.is_empty() {
-                return Err(Lost::Conflict(delta.conflicts));
-            }
-            stage.carry(&self.workspace, delta.passed.clone());
-            changes.passed_through.extend(delta.passed);
-            changes.changes = delta.changes;
-            changes.notes = delta.notes;
-            changes.stage = Some(Box::new(stage));
+        if let Some(stage) = self.stage.take()
+            && self.tracking == Tracking::Staged
+        {
+            self.take_from_stage(stage, &mut changes)?;
         }
         drop(self.stand_ins.take());
         if let Some(before) = self.before.take() {
@@ -325,6 +363,27 @@ impl Trail {
             changes.notes.push(ladder::note());
         }
         Ok(changes)
+    }
+
+    fn take_from_stage(&self, mut stage: Stage, to: &mut ProcessChanges) -> Result<(), Lost> {
+        masked_index::restore(stage.upper(), &self.indexes)?;
+        let own = Layers { upper: stage.upper(), lower: &self.workspace };
+        let mut delta = delta_of(own, stage.created(), &self.names)?;
+        for StagedDirectory { upper, lower } in &self.staged {
+            let other = delta_of(Layers { upper, lower }, stage.created(), &[])?;
+            delta.changes.extend(other.changes);
+            delta.notes.extend(other.notes);
+            delta.conflicts.extend(other.conflicts);
+        }
+        if !delta.conflicts.is_empty() {
+            return Err(Lost::Conflict(delta.conflicts));
+        }
+        to.changes = delta.changes;
+        to.notes.append(&mut delta.notes);
+        to.passed_through.extend(delta.passed.iter().cloned());
+        stage.carry(&self.workspace, delta.passed);
+        to.stage = Some(Box::new(stage));
+        Ok(())
     }
 }
 

@@ -17,14 +17,17 @@ use rustix::io::Errno;
 use windlass_core::{Attributes, ChangedTo, FileKind, ProcessChange, Stat, quote};
 
 use super::Stage;
+use super::build_directory::{is_named, is_never_source, is_tagged};
 use super::file::{self, Difference};
 use super::found::{Change, Found};
 use super::gone::Gone;
 use super::ignoring::Ignoring;
-use super::pass_through::{is_named, is_never_source, is_tagged};
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::{Tree, names};
 use crate::kernel::{FOR_LISTING, FOR_READING, stat_child, stat_from};
+
+/// The bits of a file's mode with which it runs as its owner or in its group.
+const SET_ID: u32 = 0o6000;
 
 /// What a program on a stage made of the workspace.
 #[derive(Debug, Default)]
@@ -67,7 +70,32 @@ pub fn delta(
     placeholders: &[PathBuf],
     names: &[String],
 ) -> io::Result<Delta> {
-    let upper = Tree::open(stage.upper()).map_err(io::Error::other)?;
+    let layers = Layers { upper: stage.upper(), lower: workspace };
+    read_layers(layers, since, placeholders, names)
+}
+
+/// The two directories of an overlay that are held against each other.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layers<'a> {
+    /// The one that took the changes.
+    pub(crate) upper: &'a Path,
+    /// The one that was changed.
+    pub(crate) lower: &'a Path,
+}
+
+/// The same for any two layers.
+pub(crate) fn delta_of(layers: Layers<'_>, since: i64, names: &[String]) -> io::Result<Delta> {
+    read_layers(layers, since, &[], names)
+}
+
+fn read_layers(
+    layers: Layers<'_>,
+    since: i64,
+    placeholders: &[PathBuf],
+    names: &[String],
+) -> io::Result<Delta> {
+    let workspace = layers.lower;
+    let upper = Tree::open(layers.upper).map_err(io::Error::other)?;
     let lower = Tree::open(workspace).map_err(io::Error::other)?;
     let inside = |path: &'_ PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
     let mut reader = Reader {
@@ -398,16 +426,20 @@ impl Reader<'_> {
         }
         let was_file = entry.before.filter(|before| before.kind == FileKind::File);
         let (Some(_), Some(lower)) = (was_file, entry.lower) else {
+            self.drop_set_id(entry, &mut attributes, 0);
             let to = ChangedTo::File(self.staged(entry), file::as_new(attributes, self.own));
             self.make(entry, to);
             return Ok(());
         };
         match file::compare(&handle, lower, entry.name)? {
             None => {
+                // The bits were given to another content.
+                self.drop_set_id(entry, &mut attributes, 0);
                 let to = ChangedTo::File(self.staged(entry), attributes);
                 self.make(entry, to);
             }
             Some(old) => {
+                self.drop_set_id(entry, &mut attributes, old.mode.unwrap_or(0));
                 let difference = Difference::between(&old, &attributes);
                 self.note_lost(&entry.path, &difference);
                 if !difference.is_empty() {
@@ -416,6 +448,21 @@ impl Reader<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes away the set-user-ID and set-group-ID bits of a file, except those in `kept`, and notes it.
+    ///
+    /// On a directory these bits run nothing: they only pass on its group, and new directories inherit that.
+    fn drop_set_id(&mut self, entry: &Entry<'_>, attributes: &mut Attributes, kept: u32) {
+        let Some(mode) = &mut attributes.mode else { return };
+        let dropped = *mode & SET_ID & !kept;
+        if dropped != 0 {
+            *mode &= !dropped;
+            let path = shown(&entry.path);
+            let note =
+                format!("{path} is not made set-user-ID or set-group-ID: no program may do that");
+            self.found.notes.push(note);
+        }
     }
 
     /// The mode of a file before it was made readable, which can have happened under another name.

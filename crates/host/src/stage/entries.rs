@@ -12,15 +12,15 @@ use windlass_core::FileKind;
 use crate::kernel::{kind, stat_child};
 
 /// Room for what the kernel says at a time, to be used for one directory after the other.
-pub(super) struct Entries(Vec<MaybeUninit<u8>>);
+pub(crate) struct Entries(Vec<MaybeUninit<u8>>);
 
 impl Entries {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![MaybeUninit::uninit(); 32 << 10])
     }
 
     /// Tells the name and the kind of everything in a directory. What goes away meanwhile was never there.
-    pub(super) fn each(
+    pub(crate) fn each(
         &mut self,
         directory: BorrowedFd<'_>,
         mut tell: impl FnMut(&OsStr, FileKind),

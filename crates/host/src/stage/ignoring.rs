@@ -27,16 +27,16 @@ pub(super) struct Ignoring<'a> {
 
 /// How a directory stands to the rules.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Standing {
+pub(crate) struct Standing {
     /// Those in it, for what is in it.
-    pub(super) rules: Rules,
+    pub(crate) rules: Rules,
     /// Whether it is ignored itself, or in something that is.
-    pub(super) ignored: bool,
+    pub(crate) ignored: bool,
 }
 
 impl Standing {
     /// Whether a directory right in this one is ignored. Its path is absolute.
-    pub(super) fn ignores(&self, path: &Path) -> bool {
+    pub(crate) fn ignores(&self, path: &Path) -> bool {
         self.ignored || self.rules.ignored(path.as_os_str().as_bytes(), FileKind::Directory)
     }
 }

@@ -1,59 +1,26 @@
-//! Directories that can be made again: what builds put there is not on the record.
+//! Finds the build directories of a workspace, and moves new ones from a stage into it.
 //!
-//! A name alone does not say so: `build` can hold sources. It must be one that never does, or be ignored, or be tagged as a cache.
+//! They can be made again, so their content is not on the record.
 
-use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 use rustix::fs::{Mode, RenameFlags};
 use rustix::io::Errno;
 use windlass_core::FileKind;
 
 use super::Stage;
+use super::build_directory::{MAX_DEPTH, is_named, is_never_source, is_not_entered, is_tagged};
 use super::entries::Entries;
-use super::ignoring::{Standing, above_workspace};
-use crate::ancestry::without_final_slash;
+use super::lineage::Lineage;
 use crate::isolate::clear::remove_tree;
 use crate::isolate::copy::{Selection, copy};
 use crate::isolate::tree::Tree;
-use crate::kernel::{FOR_LISTING, FOR_READING, open_child, stat_child};
-use crate::rule_files::{RuleFiles, Signs};
-
-/// The usual names of directories that can be made again.
-pub const PASS_THROUGH: [&str; 14] = [
-    "target",
-    "node_modules",
-    ".venv",
-    "venv",
-    "dist",
-    "build",
-    "__pycache__",
-    ".tox",
-    ".gradle",
-    ".next",
-    ".cache",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-];
-
-/// Those that nobody writes by hand, ignored or not.
-const NEVER_SOURCE: [&str; 7] =
-    ["node_modules", "__pycache__", ".venv", ".tox", ".mypy_cache", ".pytest_cache", ".ruff_cache"];
-
-/// How deep they are looked for.
-const MAX_DEPTH: usize = 8;
-
-/// Directories in which nothing is looked for.
-const NOT_ENTERED: [&str; 3] = [".git", ".jj", ".hg"];
-
-/// How the file begins that makes a directory a cache.
-const TAG: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+use crate::kernel::{FOR_LISTING, open_child, stat_child};
+use crate::rule_files::Signs;
 
 /// What overlayfs notes about a directory.
 const MARKS: [&str; 3] = ["user.overlay.opaque", "user.overlay.origin", "user.overlay.impure"];
@@ -79,118 +46,67 @@ pub fn pass_through(workspace: &Path, names: &[String]) -> Vec<PathBuf> {
         tree: &tree,
         names,
         entries: Entries::new(),
-        waiting: vec![Place { path: PathBuf::new(), depth: 1, parent: None }],
+        lineage: Lineage::new(&tree),
+        waiting: vec![Waiting { path: PathBuf::new(), depth: 0 }],
         found: Vec::new(),
     };
-    while let Some(place) = search.waiting.pop() {
-        // What cannot be listed has nothing that could be written to.
-        let _: Result<(), Errno> = search.look_into(place);
+    while let Some(directory) = search.waiting.pop() {
+        // A directory that cannot be listed holds nothing that a program could write to.
+        let _: Result<(), Errno> = search.look_into(&directory);
     }
     search.found.sort_unstable();
     search.found
 }
 
-/// A directory that is still to be looked into.
-struct Place {
+/// A directory that is still to be listed.
+struct Waiting {
     path: PathBuf,
-    /// How deep its entries are: 1 in the root.
     depth: usize,
-    parent: Option<Rc<Seen>>,
-}
-
-/// One that was. How it stands to the rules is found out when somebody asks: of most, a name says enough.
-struct Seen {
-    place: Place,
-    signs: Signs,
-    standing: OnceCell<Standing>,
 }
 
 struct Search<'a> {
     tree: &'a Tree,
     names: &'a [String],
     entries: Entries,
-    waiting: Vec<Place>,
+    lineage: Lineage<'a>,
+    waiting: Vec<Waiting>,
     found: Vec<PathBuf>,
 }
 
 impl Search<'_> {
-    fn look_into(&mut self, place: Place) -> Result<(), Errno> {
-        let directory = self.tree.directory(&place.path)?;
+    fn look_into(&mut self, at: &Waiting) -> Result<(), Errno> {
+        let directory = self.tree.directory(&at.path)?;
         let (mut signs, mut names) = (Signs::default(), Vec::new());
         self.entries.each(directory.as_fd(), |name, kind| {
             signs.see(name.as_bytes());
-            if kind == FileKind::Directory && !is_one_of(name, &NOT_ENTERED) {
+            if kind == FileKind::Directory && !is_not_entered(name) {
                 names.push(name.to_owned());
             }
         })?;
-        if names.is_empty() {
-            return Ok(());
-        }
-        let depth = place.depth;
-        let here = Rc::new(Seen { place, signs, standing: OnceCell::new() });
+        self.lineage.enter(at.depth, at.path.as_os_str().len(), signs);
         for name in names {
-            let path = here.place.path.join(&name);
-            let absolute = self.tree.path.join(&path);
-            if is_named(&name, self.names)
-                && (is_never_source(&name)
-                    || is_tagged(directory.as_fd(), &name)
-                    || self.standing(&here).ignores(&absolute))
-            {
-                self.found.push(absolute);
-            } else if depth < MAX_DEPTH {
-                self.waiting.push(Place { path, depth: depth + 1, parent: Some(here.clone()) });
+            let path = at.path.join(&name);
+            if self.is_build_directory(directory.as_fd(), &name, &at.path) {
+                self.found.push(self.tree.path.join(path));
+            } else if at.depth + 1 < MAX_DEPTH {
+                self.waiting.push(Waiting { path, depth: at.depth + 1 });
             }
         }
         Ok(())
     }
 
-    fn standing<'b>(&self, seen: &'b Seen) -> &'b Standing {
-        seen.standing.get_or_init(|| {
-            let place = self.tree.path.join(&seen.place.path);
-            let above = match &seen.place.parent {
-                None => Standing { rules: above_workspace(&self.tree.path), ignored: false },
-                Some(parent) => {
-                    let above = self.standing(parent);
-                    Standing { rules: above.rules.clone(), ignored: above.ignores(&place) }
-                }
-            };
-            self.with_own_rules(seen, &place, above)
-        })
-    }
-
-    fn with_own_rules(&self, seen: &Seen, place: &Path, above: Standing) -> Standing {
-        if above.ignored || seen.signs == Signs::default() {
-            return above;
+    fn is_build_directory(&mut self, parent: BorrowedFd<'_>, name: &OsStr, path: &Path) -> bool {
+        if !is_named(name, self.names) {
+            return false;
         }
+        if is_never_source(name) || is_tagged(parent, name) {
+            return true;
+        }
+        let absolute = self.tree.path.join(path).join(name);
         // Rules that cannot be read hide nothing: then more is on the record than need be.
-        let Ok(directory) = self.tree.directory(&seen.place.path) else { return above };
-        let place = without_final_slash(place);
-        let mut files = RuleFiles::new(self.tree.lookup, true);
-        let added = files.read(directory.as_fd(), Path::new(""), place, seen.signs);
-        Standing { rules: above.rules.with(place, added.unwrap_or_default()), ignored: false }
+        let rules = self.lineage.rules(path.as_os_str().as_bytes());
+        rules.is_ok_and(|rules| rules.standing.ignores(&absolute))
     }
-}
-
-/// Whether a directory has one of the names.
-pub(super) fn is_named(name: &OsStr, names: &[String]) -> bool {
-    names.iter().any(|known| known.as_bytes() == name.as_bytes())
-}
-
-pub(super) fn is_never_source(name: &OsStr) -> bool {
-    is_one_of(name, &NEVER_SOURCE)
-}
-
-fn is_one_of(name: &OsStr, names: &[&str]) -> bool {
-    names.iter().any(|known| known.as_bytes() == name.as_bytes())
-}
-
-/// Whether a directory in a directory says of itself that it is a cache.
-pub(super) fn is_tagged(parent: BorrowedFd<'_>, name: &OsStr) -> bool {
-    let tag = Path::new(name).join("CACHEDIR.TAG");
-    let Ok(file) = open_child(parent, tag.as_os_str(), FOR_READING) else { return false };
-    let mut begin = Vec::with_capacity(TAG.len());
-    let read = std::fs::File::from(file).take(TAG.len() as u64).read_to_end(&mut begin);
-    read.is_ok() && begin == TAG
 }
 
 /// Brings a directory that was [passed](super::Delta::passed) from its stage into the workspace. If there is something of that name

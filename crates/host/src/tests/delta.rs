@@ -97,7 +97,28 @@ fn what_a_program_did_is_told() {
         ("touch a", &["a a modified"]),
         ("chmod 755 run", &["a run 755"]),
         ("chmod 755 run; chmod 644 run", &[]),
-        ("chmod 4755 run; echo x >> run; chmod 4755 run", &["~ run 4755 #!/bin/sh\nx\n"]),
+        (
+            "chmod 4755 run; echo x >> run; chmod 4755 run",
+            &[
+                "~ run 755 #!/bin/sh\nx\n",
+                "note: run is not made set-user-ID or set-group-ID: no program may do that",
+            ],
+        ),
+        (
+            "chmod 2711 run",
+            &[
+                "a run 711",
+                "note: run is not made set-user-ID or set-group-ID: no program may do that",
+            ],
+        ),
+        (
+            "cp run new; chmod 6755 new",
+            &[
+                "+ new 755 #!/bin/sh\n",
+                "note: new is not made set-user-ID or set-group-ID: no program may do that",
+            ],
+        ),
+        ("mkdir new; chmod 2755 new", &["+ new/ 2755"]),
         ("chmod 600 a; echo x > a", &["~ a 600 x\n"]),
         ("rm a", &["- a"]),
         ("rm -rf b", &["- b/d/f", "- b/d/e", "- b/d", "- b/c", "- b"]),
@@ -196,6 +217,25 @@ fn what_a_program_did_is_told() {
     ];
     for (program, expected) in cases {
         check(program, expected);
+    }
+}
+
+/// Set-id bits that were there stay with the content that they were given to, and with nothing else.
+#[test]
+fn a_set_id_file_stays_one_only_as_it_is() {
+    let note = "run is not made set-user-ID or set-group-ID: no program may do that";
+    for (program, expected, notes) in [
+        ("chmod 4711 run", "a run 4711", &[][..]),
+        ("chmod 6755 run", "", &[note]),
+        ("chmod 755 run", "a run 755", &[]),
+        ("echo x >> run; chmod 4755 run", "~ run 755 #!/bin/sh\nx\n", &[note]),
+    ] {
+        let ground = base();
+        fs::set_permissions(ground.work("run"), fs::Permissions::from_mode(0o4755)).unwrap();
+        let (_stage, delta) = after(&ground, program);
+        let changes = delta.changes.iter().map(|change| told(change, &workspace(&ground)));
+        assert_eq!(changes.collect::<String>(), expected, "{program}");
+        assert_eq!(delta.notes, notes, "{program}");
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::{
-    Access, Backend, Confinement, Level, NetworkAccess, ProcessChanges, ProcessEnd, ProcessRequest,
-    Processes as _, TerminalSize, ToolError, Tracking,
+    Access, Backend, Confinement, FileRights, Level, Mode, NetworkAccess, Policy, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes as _, TerminalSize, ToolError, Tracking,
 };
 
 use super::processes::Ground;
@@ -107,6 +108,14 @@ fn who_may_only_read_changes_nothing() {
     assert_eq!(ground(Level::ReadOnly).shell(script).1, "a\nt\na.txt\n");
 }
 
+/// The rights of a session with a rule that denies reading a path.
+fn denying(path: &Path) -> Arc<FileRights> {
+    let rule = format!("read {}", path.display()).parse().unwrap();
+    let policy = Policy::new(Mode::Auto).deny(rule);
+    let now = std::time::SystemTime::now();
+    FileRights::new(policy.into(), path.parent().unwrap().to_owned(), now).into()
+}
+
 #[test]
 fn secrets_and_what_is_ours_cannot_be_read() {
     let directory = tempfile::tempdir().unwrap();
@@ -116,9 +125,9 @@ fn secrets_and_what_is_ours_cannot_be_read() {
     std::os::unix::fs::symlink("secrets", directory.path().join("link")).unwrap();
     let base = directory.path().display();
     for (level, is_refused) in [(Level::Off, false), (Level::Workspace, true)] {
-        let hidden = vec![directory.path().join("link")];
+        let rights = Some(denying(&directory.path().join("link")));
         let ground =
-            Ground::with(ProcessSettings { hidden, ..settings(level, NetworkAccess::None) });
+            Ground::with(ProcessSettings { rights, ..settings(level, NetworkAccess::None) });
         std::fs::create_dir_all(ground.directory.path().join("state")).unwrap();
         std::fs::write(ground.directory.path().join("state/journal"), "ours\n").unwrap();
         for script in [
@@ -218,8 +227,8 @@ fn what_cannot_be_held_is_refused() {
         let workspace = ground.workspace();
         if !hidden.is_empty() {
             std::fs::write(workspace.join("secret"), "").unwrap();
-            let hidden = vec![workspace.join("secret")];
-            let settings = ProcessSettings { hidden, ..settings(level, network) };
+            let rights = Some(denying(&workspace.join("secret")));
+            let settings = ProcessSettings { rights, ..settings(level, network) };
             ground.processes = crate::LocalProcesses::new(&workspace, settings);
         }
         let error = ground.run(&ground.request("echo x > new")).unwrap_err();

@@ -15,7 +15,7 @@ use windlass_core::{
 use super::{Ground, LOOKUPS, error};
 use crate::LocalFiles;
 
-const PLAIN: WalkOptions<'_> = WalkOptions {
+pub(super) const PLAIN: WalkOptions<'_> = WalkOptions {
     max_depth: usize::MAX,
     ignore_files: true,
     version_control: false,

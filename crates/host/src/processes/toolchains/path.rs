@@ -1,0 +1,116 @@
+//! Finds the directories on `PATH` that a program's view lacks, and those that links in them lead to.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::showable::is_showable;
+
+/// Entries of a directory that are looked at for links.
+const ENTRIES: usize = 200;
+
+/// Directories that links add.
+const LINKED: usize = 50;
+
+/// Links that are followed one after the other.
+const HOPS: usize = 8;
+
+/// Directories of the system: their links lead to what every view has.
+const SYSTEM: &[&str] = &["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
+
+/// The absolute directories on `PATH` that the view lacks, in order, then those of the files that links in them lead to.
+///
+/// Links are also looked at in directories that the view has, because a toolchain's `bin` may lead anywhere. Directories are
+/// spelled as `PATH` and the links spell them.
+pub(in crate::processes) fn path_directories(
+    path: &OsStr,
+    home: &Path,
+    exists_in_view: &dyn Fn(&Path) -> bool,
+) -> Vec<PathBuf> {
+    let real_home = fs::canonicalize(home).unwrap_or_else(|_| home.to_owned());
+    let is_showable_directory = |directory: &Path| {
+        is_showable(directory, home)
+            && directory.is_dir()
+            && is_really_showable(directory, &real_home)
+    };
+    let mut directories: Vec<PathBuf> = Vec::new();
+    for directory in std::env::split_paths(path) {
+        let directory: PathBuf = directory.components().collect();
+        if !is_system(&directory)
+            && !directories.contains(&directory)
+            && is_showable_directory(&directory)
+        {
+            directories.push(directory);
+        }
+    }
+    let mut missing: Vec<PathBuf> =
+        directories.iter().filter(|directory| !exists_in_view(directory)).cloned().collect();
+    let limit = missing.len() + LINKED;
+    for link in directories.iter().flat_map(|directory| links(directory)) {
+        for target in targets(link) {
+            let Some(directory) = target.parent() else { continue };
+            let is_known = missing.iter().any(|known| directory.starts_with(known));
+            if missing.len() < limit
+                && !is_known
+                && !exists_in_view(directory)
+                && is_showable_directory(directory)
+            {
+                missing.push(directory.to_owned());
+            }
+        }
+    }
+    missing
+}
+
+/// The directory itself may be shown, whatever links are in its name.
+fn is_really_showable(directory: &Path, home: &Path) -> bool {
+    fs::canonicalize(directory).is_ok_and(|real| is_system(&real) || is_showable(&real, home))
+}
+
+fn is_system(directory: &Path) -> bool {
+    SYSTEM.iter().any(|system| directory == Path::new(system))
+}
+
+/// The links in a directory, ordered by name.
+fn links(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let is_link =
+        |entry: &fs::DirEntry| entry.file_type().is_ok_and(|file_type| file_type.is_symlink());
+    let mut links: Vec<PathBuf> =
+        entries.take(ENTRIES).flatten().filter(is_link).map(|entry| entry.path()).collect();
+    links.sort();
+    links
+}
+
+/// Each path on the way from a link to the file that it leads to. Nothing if that is no file.
+fn targets(link: PathBuf) -> Vec<PathBuf> {
+    if !fs::metadata(&link).is_ok_and(|metadata| metadata.is_file()) {
+        return Vec::new();
+    }
+    let mut targets = Vec::new();
+    let mut place = link;
+    while let Ok(target) = fs::read_link(&place) {
+        let Some(next) = place.parent().map(|parent| plain(&parent.join(target))) else { break };
+        if targets.len() == HOPS || next.symlink_metadata().is_err() {
+            break;
+        }
+        targets.push(next.clone());
+        place = next;
+    }
+    targets
+}
+
+/// The path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            _ => plain.push(component),
+        }
+    }
+    plain
+}

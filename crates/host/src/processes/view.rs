@@ -1,0 +1,646 @@
+//! Computes the file system that a confined program sees, from the session's rights and from what is on this machine.
+//!
+//! Nothing is there by default. The parts, in the order in which they are laid: the system read-only, a home of the workspace's own
+//! with the toolchains, the session's `/tmp`, what rules and grants add, and the workspace without what is masked.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use windlass_core::{
+    Access, FileKind, FileRights, NetworkAccess, OutsidePaths, SESSION_TMP, SecretName,
+    is_protected_when_absent, protected_entries,
+};
+use windlass_sandbox::{Fence, Mount, Network, Object, Protected, Source, Upper, View};
+
+use super::home::{self, Home};
+use super::outline::ViewPart;
+use super::session::SharedPlaces;
+use super::toolchains::ShownDirectory;
+use super::{LocalProcesses, system, toolchains};
+use crate::stage::masked_index::{self, ReplacedIndex};
+use crate::stage::{self, Stage, mask_layer};
+use crate::survey::{MaskRule, Masking, Survey, survey};
+
+/// Entries of a directory that are looked at for a rule with a pattern, or masked around a single file.
+const MOST_ENTRIES: usize = 10_000;
+
+/// A view, and what is needed besides to run a program in it.
+pub(super) struct ComposedView {
+    pub(super) view: View,
+    pub(super) fence: Fence,
+    /// Holds the layers, if there are any.
+    pub(super) stage: Option<Stage>,
+    /// Directories outside the workspace whose changes are staged.
+    pub(super) staged: Vec<StagedDirectory>,
+    /// Git's indexes that it shows in place of the workspace's own.
+    pub(super) indexes: Vec<ReplacedIndex>,
+    /// Things that the answer should mention.
+    pub(super) notes: Vec<String>,
+    /// Its mounts, for explanations.
+    pub(super) parts: Vec<ViewPart>,
+    /// Paths that mask layers leave out.
+    pub(super) hidden: Vec<PathBuf>,
+    /// Files beside which everything else in their directory is left out.
+    pub(super) alone: Vec<PathBuf>,
+}
+
+/// A directory whose changes go to a layer of the stage.
+#[derive(Debug)]
+pub(super) struct StagedDirectory {
+    pub(super) lower: PathBuf,
+    pub(super) upper: PathBuf,
+}
+
+/// The parts of a launch that its view depends on.
+#[derive(Clone, Copy)]
+pub(super) struct Setting<'a> {
+    pub(super) rights: &'a FileRights,
+    pub(super) access: Access,
+    pub(super) is_job: bool,
+    pub(super) survey: &'a Survey,
+    pub(super) places: &'a SharedPlaces,
+    pub(super) home: Option<&'a Home>,
+    /// The port on which a proxy will listen.
+    pub(super) port: u16,
+}
+
+impl MaskRule for FileRights {
+    fn fingerprint(&self) -> u64 {
+        FileRights::fingerprint(self)
+    }
+
+    fn masks(&self, path: &Path, kind: FileKind) -> Masking {
+        match FileRights::masks(self, path, kind) {
+            SecretName::No => Masking::Show,
+            SecretName::Yes(_) => Masking::Mask,
+            SecretName::IfCredential(_) => Masking::IfCredential,
+        }
+    }
+}
+
+impl LocalProcesses {
+    /// Looks through the workspace for everything that a view must know of it.
+    pub(super) fn survey(&self, rights: &FileRights) -> io::Result<Survey> {
+        let index = self.index(&self.workspace);
+        let mut survey = survey(&self.workspace, rights, &self.settings.pass_through, &index)?;
+        // A survey does not enter git directories. What a rule names in there is masked all the same.
+        for path in self.denied_in(rights, &survey.git) {
+            let is_directory = self.workspace.join(&path).is_dir();
+            let kind = if is_directory { FileKind::Directory } else { FileKind::File };
+            survey.masked.push((path, kind));
+        }
+        Ok(survey)
+    }
+
+    /// Paths that a rule denies to be read in directories which a survey does not enter, relative to the workspace.
+    fn denied_in(&self, rights: &FileRights, directories: &[PathBuf]) -> Vec<PathBuf> {
+        let denied = rights.denied();
+        let inside = denied.iter().filter_map(|path| path.strip_prefix(&self.workspace).ok());
+        let named = inside.filter(|path| {
+            directories.iter().any(|directory| path.starts_with(directory) && *path != directory)
+        });
+        named
+            .filter(|path| self.workspace.join(path).symlink_metadata().is_ok())
+            .map(Path::to_owned)
+            .collect()
+    }
+
+    pub(super) fn compose(&self, setting: Setting<'_>) -> io::Result<ComposedView> {
+        let mut composer = Composer {
+            processes: self,
+            setting,
+            mounts: system::mounts(),
+            masked: Vec::new(),
+            stage: OnceCell::new(),
+            staged: Vec::new(),
+            indexes: Vec::new(),
+            notes: Vec::new(),
+            mount_points: system::mount_points(),
+            hidden: Vec::new(),
+            alone: Vec::new(),
+        };
+        if self.settings.confinement.network != NetworkAccess::None {
+            composer.mounts.extend(system::name_resolution());
+        }
+        composer.lay_configuration()?;
+        composer.lay_home()?;
+        composer.lay_path()?;
+        composer.lay_temporary()?;
+        composer.lay_outside()?;
+        composer.lay_workspace()?;
+        let fence = composer.fence();
+        Ok(ComposedView {
+            fence,
+            stage: composer.stage.into_inner(),
+            staged: composer.staged,
+            indexes: composer.indexes,
+            notes: composer.notes,
+            parts: composer.mounts.iter().map(ViewPart::of).collect(),
+            hidden: composer.hidden,
+            alone: composer.alone,
+            view: View {
+                mounts: composer.mounts,
+                workspace: self.workspace.clone(),
+                protected: match setting.access {
+                    Access::Direct => self.protected(setting.survey),
+                    // Nothing is changed, or the changes are judged before they are made.
+                    Access::Read | Access::Staged => Vec::new(),
+                },
+                masked: composer.masked,
+                network: match self.settings.confinement.network {
+                    NetworkAccess::None => Network::Loopback,
+                    NetworkAccess::Hosts(_) => Network::Listener(setting.port),
+                    NetworkAccess::Full => Network::Machine,
+                },
+            },
+        })
+    }
+
+    /// Paths of the real workspace that stay as they are while a program runs in it.
+    fn protected(&self, survey: &Survey) -> Vec<Protected> {
+        let mut protected: Vec<Protected> = Vec::new();
+        for (path, is_directory) in self.protected_places(survey) {
+            let (path, is_directory) = self.outermost_missing(path, is_directory);
+            if !protected.iter().any(|known| path.starts_with(&known.path)) {
+                protected.push(Protected { path, is_directory });
+            }
+        }
+        protected
+    }
+
+    /// The same by name, be they there or not, and whether they are directories.
+    pub(super) fn protected_places(&self, survey: &Survey) -> Vec<(PathBuf, bool)> {
+        let is_home = std::env::home_dir().is_some_and(|home| home.starts_with(&self.workspace));
+        let is_git =
+            |path: &&PathBuf| path.file_name().is_none_or(|name| name != ".jj" && name != ".hg");
+        let git: Vec<PathBuf> = survey.git.iter().filter(is_git).cloned().collect();
+        let mut places = protected_entries(&git, is_home);
+        places.retain(|(path, _)| {
+            is_protected_when_absent(path) || self.workspace.join(path).symlink_metadata().is_ok()
+        });
+        places.extend(self.settings.protected.iter().map(|path| (path.clone(), true)));
+        places
+    }
+
+    /// Where nothing is there of a directory above, that one stands for all that could be in it.
+    fn outermost_missing(&self, path: PathBuf, is_directory: bool) -> (PathBuf, bool) {
+        let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+        above.reverse();
+        for directory in above.into_iter().filter(|path| !path.as_os_str().is_empty()) {
+            let place = self.workspace.join(directory);
+            match place.symlink_metadata() {
+                Err(_) => return (directory.to_owned(), true),
+                // A file, or a link: what is behind it lies elsewhere.
+                Ok(found) if !found.is_dir() => return (directory.to_owned(), false),
+                Ok(_) => {}
+            }
+        }
+        (path, is_directory)
+    }
+
+    /// The toolchains of the person's home.
+    fn toolchains(&self, home: &Path) -> Arc<Vec<ShownDirectory>> {
+        self.shown.get(|| {
+            let variable = |name: &str| self.variable(name);
+            toolchains::shown(home, &variable, &[self.workspace.clone(), self.state()])
+        })
+    }
+
+    /// The directories in which programs are looked for and that a view does not show otherwise.
+    fn path_directories(&self, home: &Path, is_shown: &dyn Fn(&Path) -> bool) -> Arc<Vec<PathBuf>> {
+        self.on_path.get(|| {
+            let path = self.variable("PATH").unwrap_or_default();
+            toolchains::path_directories(&path, home, is_shown)
+        })
+    }
+
+    /// The index of a tree.
+    pub(super) fn index(&self, root: &Path) -> PathBuf {
+        self.state().join("index").join(super::hashed(root))
+    }
+}
+
+/// Something about the machine that takes long to find out and seldom changes.
+#[derive(Debug, Default)]
+pub(super) struct Remembered<T>(Mutex<Option<(Instant, Arc<T>)>>);
+
+/// A toolchain that was installed is there for programs after this time at the latest.
+const REMEMBERED_FOR: Duration = Duration::from_secs(2);
+
+impl<T> Remembered<T> {
+    fn get(&self, find: impl FnOnce() -> T) -> Arc<T> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((found_at, found)) = &*known
+            && found_at.elapsed() < REMEMBERED_FOR
+        {
+            return found.clone();
+        }
+        let found = Arc::new(find());
+        *known = Some((Instant::now(), found.clone()));
+        found
+    }
+}
+
+struct Composer<'a> {
+    processes: &'a LocalProcesses,
+    setting: Setting<'a>,
+    mounts: Vec<Mount>,
+    masked: Vec<PathBuf>,
+    stage: OnceCell<Stage>,
+    staged: Vec<StagedDirectory>,
+    indexes: Vec<ReplacedIndex>,
+    notes: Vec<String>,
+    /// Paths of this machine at which something is mounted.
+    mount_points: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    alone: Vec<PathBuf>,
+}
+
+impl Composer<'_> {
+    /// The stage, made when the first layer is: most commands that only read need none.
+    fn stage(&self) -> io::Result<&Stage> {
+        if let Some(made) = self.stage.get() {
+            return Ok(made);
+        }
+        let made = self.processes.stage(self.setting.access)?;
+        Ok(self.stage.get_or_init(|| made))
+    }
+
+    fn lay(&mut self, at: &Path, source: Source) {
+        self.mounts.push(Mount { at: at.to_owned(), source });
+    }
+
+    /// `/etc` without its secrets: one overlay, since each mask that is a mount costs as much.
+    fn lay_configuration(&mut self) -> io::Result<()> {
+        let etc = Path::new("/etc");
+        let Ok(real) = Object::open(etc) else { return Ok(()) };
+        let masked = system::masked(&self.processes.index(etc));
+        let inside = masked.iter().filter_map(|path| path.strip_prefix(etc).ok());
+        let inside: Vec<PathBuf> = inside.map(Path::to_owned).collect();
+        let layers = self.processes.uppers()?.join("etc");
+        let layer = if self.has_mounts_below(etc)
+            || inside.iter().any(|path| path.as_os_str().is_empty())
+        {
+            None
+        } else {
+            home::kept_masks(etc, &inside, &layers)?
+        };
+        let source = if let Some(layer) = layer {
+            Source::Overlay { lower: vec![Object::open(&layer)?, real], upper: None }
+        } else {
+            self.masked.extend(masked);
+            Source::ReadOnly(real)
+        };
+        self.lay(etc, source);
+        Ok(())
+    }
+
+    /// The home of the workspace's own, with the toolchains of the person's.
+    fn lay_home(&mut self) -> io::Result<()> {
+        let Some(home) = self.setting.home else { return Ok(()) };
+        home.clear_way(&self.processes.workspace)?;
+        self.lay(&home.path, Source::Writable(Object::open(&home.directory)?));
+        let shown = self.processes.toolchains(&home.path);
+        for shown in &*shown {
+            if self.shows(&shown.shown_at) {
+                continue;
+            }
+            home.clear_way(&shown.shown_at)?;
+            let upper = home.upper(shown)?;
+            // A command that only reads needs no overlay where no other has changed anything: a mount of the directory is cheaper.
+            let is_plain = self.setting.access == Access::Read && is_empty(&upper);
+            let is_layered = shown.is_writable && !is_plain && !self.has_mounts_below(&shown.path);
+            let source = if is_layered {
+                self.layered(&shown.path, home.masks(shown)?.as_deref(), &upper)?
+            } else {
+                let masked = shown.masked.iter().map(|path| shown.shown_at.join(path));
+                self.masked.extend(masked);
+                Source::ReadOnly(Object::open(&shown.path)?)
+            };
+            self.lay(&shown.shown_at, source);
+        }
+        Ok(())
+    }
+
+    /// A directory of the machine whose changes are kept in a layer that outlives the run. A command that only reads gets that layer
+    /// as one that cannot change.
+    fn layered(&self, real: &Path, masks: Option<&Path>, upper: &Path) -> io::Result<Source> {
+        let mut lower = Vec::new();
+        let is_read = self.setting.access == Access::Read;
+        for layer in is_read.then_some(upper).into_iter().chain(masks).chain([real]) {
+            lower.push(Object::open(layer)?);
+        }
+        let upper = (!is_read).then(|| self.upper(upper)).transpose()?;
+        Ok(Source::Overlay { lower, upper })
+    }
+
+    /// Every mount needs a work directory of its own, also where several share an upper one.
+    fn upper(&self, upper: &Path) -> io::Result<Upper> {
+        let work = self.stage()?.directory("work")?;
+        Ok(Upper { upper: Object::open(upper)?, work: Object::open(&work)? })
+    }
+
+    /// The directories in which programs are looked for, where they are not shown already.
+    fn lay_path(&mut self) -> io::Result<()> {
+        let Some(home) = self.setting.home else { return Ok(()) };
+        let more = self.processes.path_directories(&home.path, &|path| self.shows(path));
+        for directory in &*more {
+            if directory.starts_with(&self.processes.workspace) || self.shows(directory) {
+                continue;
+            }
+            home.clear_way(directory)?;
+            if let Ok(object) = Object::open(directory) {
+                self.lay(directory, Source::ReadOnly(object));
+            }
+        }
+        Ok(())
+    }
+
+    fn lay_temporary(&mut self) -> io::Result<()> {
+        for at in SESSION_TMP.map(Path::new) {
+            if !at.starts_with(&self.processes.workspace) {
+                // The other name for it is a link, unless something is to be mounted below that.
+                if at != Path::new("/tmp") && !self.processes.workspace.starts_with(at) {
+                    self.lay(at, Source::Link("/tmp".into()));
+                    continue;
+                }
+                let directory = &self.setting.places.temporary.path;
+                home::clear_way(directory, at, &self.processes.workspace)?;
+                let object = Object::open(directory)?;
+                self.lay(at, Source::Writable(object));
+            }
+        }
+        Ok(())
+    }
+
+    /// What rules and the call's grant add.
+    fn lay_outside(&mut self) -> io::Result<()> {
+        // Only what is staged is judged: a job may read there, no more.
+        let is_changed = self.setting.access == Access::Staged;
+        let writable = if is_changed { self.setting.rights.writable() } else { Vec::new() };
+        let readable = self.setting.rights.readable();
+        for path in readable.iter().flat_map(expand).filter(|path| !is_session_tmp(path)) {
+            if !self.shows(&path) && !writable.iter().any(|paths| paths.root == path) {
+                self.lay_readable(&path)?;
+            }
+        }
+        for path in writable.iter().flat_map(expand_writable).filter(|path| !is_session_tmp(path)) {
+            self.lay_writable(&path)?;
+        }
+        for socket in &self.processes.settings.sockets {
+            match Object::open(socket) {
+                Ok(object) => self.lay(socket, Source::ReadOnly(object)),
+                Err(error) => {
+                    let name = windlass_core::quote::path(socket);
+                    self.notes.push(format!("the socket {name} is not there: {error}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lay_readable(&mut self, path: &Path) -> io::Result<()> {
+        let Ok(found) = path.symlink_metadata() else { return Ok(()) };
+        if !found.is_dir() {
+            let object = Object::open(path)?;
+            self.lay(path, Source::ReadOnly(object));
+            return Ok(());
+        }
+        if self.has_mounts_below(path) {
+            return self.lay_real(path, Source::ReadOnly(Object::open(path)?));
+        }
+        let masks = self.masks_of(path)?;
+        let lower = vec![Object::open(&masks)?, Object::open(path)?];
+        self.lay(path, Source::Overlay { lower, upper: None });
+        Ok(())
+    }
+
+    fn lay_writable(&mut self, path: &Path) -> io::Result<()> {
+        let (directory, masks) = match path.symlink_metadata() {
+            Ok(found) if found.is_dir() => (path, self.masks_of(path)?),
+            _ => match path.parent().filter(|parent| parent.is_dir()) {
+                Some(parent) => {
+                    self.alone.push(path.to_owned());
+                    (parent, self.masks_around(parent, path)?)
+                }
+                None => return Ok(()),
+            },
+        };
+        if self.staged.iter().any(|staged| directory.starts_with(&staged.lower)) {
+            return Ok(());
+        }
+        if self.has_mounts_below(directory) {
+            self.note_mounts(directory);
+            return self.lay_readable(path);
+        }
+        let lower = vec![Object::open(&masks)?, Object::open(directory)?];
+        let upper = self.stage()?.directory("upper")?;
+        stage::look_like(&upper, directory)?;
+        let source = Source::Overlay { lower, upper: Some(self.upper(&upper)?) };
+        self.lay(directory, source);
+        self.staged.push(StagedDirectory { lower: directory.to_owned(), upper });
+        Ok(())
+    }
+
+    /// A layer that masks what no program may see of a directory; an empty one if there is nothing to mask.
+    fn masks_of(&mut self, directory: &Path) -> io::Result<PathBuf> {
+        let found = self.survey_of(directory)?;
+        self.hidden.extend(found.masked.iter().map(|(path, _)| directory.join(path)));
+        self.mask_layer(directory, &found.masked)
+    }
+
+    fn survey_of(&self, directory: &Path) -> io::Result<Survey> {
+        let names = &self.processes.settings.pass_through;
+        survey(directory, self.setting.rights, names, &self.processes.index(directory))
+    }
+
+    fn mask_layer(&self, root: &Path, masked: &[(PathBuf, FileKind)]) -> io::Result<PathBuf> {
+        let layer = self.stage()?.directory("masks")?;
+        mask_layer::build(root, masked, &layer)?;
+        Ok(layer)
+    }
+
+    /// A layer that masks everything in a directory but one file.
+    fn masks_around(&self, directory: &Path, file: &Path) -> io::Result<PathBuf> {
+        let mut masked = Vec::new();
+        for entry in fs::read_dir(directory)?.take(MOST_ENTRIES) {
+            let entry = entry?;
+            if Some(&*entry.file_name()) != file.file_name() {
+                masked.push((PathBuf::from(entry.file_name()), FileKind::File));
+            }
+        }
+        if masked.len() >= MOST_ENTRIES {
+            let name = windlass_core::quote::path(directory).into_owned();
+            return Err(io::Error::other(format!(
+                "{name} has more than {MOST_ENTRIES} entries, which cannot be kept from a program that may write to one of them"
+            )));
+        }
+        self.mask_layer(directory, &masked)
+    }
+
+    fn lay_workspace(&mut self) -> io::Result<()> {
+        let workspace = self.processes.workspace.clone();
+        let survey = self.setting.survey;
+        match self.setting.access {
+            Access::Direct => {
+                self.lay_real(&workspace, Source::Writable(Object::open(&workspace)?))?;
+            }
+            // An overlay shows no changes that others make, and without masks there is no need for one.
+            Access::Read if self.setting.is_job || survey.masked.is_empty() => {
+                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+            }
+            Access::Read | Access::Staged if self.has_mounts_below(&workspace) => {
+                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+                self.note_mounts(&workspace);
+            }
+            Access::Read => {
+                let lower = self.workspace_layers()?;
+                self.lay(&workspace, Source::Overlay { lower, upper: None });
+            }
+            Access::Staged => {
+                let lower = self.workspace_layers()?;
+                let upper = Some(self.upper(self.stage()?.upper())?);
+                self.lay(&workspace, Source::Overlay { lower, upper });
+                for path in &survey.build_directories {
+                    let path = workspace.join(path);
+                    self.lay(&path, Source::Writable(Object::open(&path)?));
+                }
+                let denied =
+                    self.processes.denied_in(self.setting.rights, &survey.build_directories);
+                self.masked.extend(denied.iter().map(|path| workspace.join(path)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A directory without an overlay: where others must see changes at once, or where no overlay can be. Masks are mounts then.
+    fn lay_real(&mut self, directory: &Path, source: Source) -> io::Result<()> {
+        // A survey does not enter other file systems, but they come along.
+        let mut roots = vec![directory.to_owned()];
+        while let Some(root) = roots.pop() {
+            let found = if root == self.processes.workspace {
+                self.setting.survey
+            } else {
+                &self.survey_of(&root)?
+            };
+            let masked = found.masked.iter().map(|(path, _)| path).chain(&found.sockets);
+            self.masked.extend(masked.map(|path| root.join(path)));
+            let mounted = found.other_devices.iter().map(|path| root.join(path));
+            roots.extend(mounted.filter(|path| path.is_dir()));
+        }
+        self.lay(directory, source);
+        Ok(())
+    }
+
+    /// Returns whether no overlay can be laid over a directory: something is mounted below it, which a user namespace cannot leave
+    /// out, or our own layers are.
+    fn has_mounts_below(&self, directory: &Path) -> bool {
+        let is_below = |mount: &PathBuf| mount.starts_with(directory) && mount != directory;
+        self.mount_points.iter().any(is_below)
+            || self.processes.uppers().is_ok_and(|uppers| uppers.starts_with(directory))
+    }
+
+    /// Says why nothing could be changed in a directory.
+    fn note_mounts(&mut self, directory: &Path) {
+        let is_below = |mount: &&PathBuf| mount.starts_with(directory) && *mount != directory;
+        let Some(mount) = self.mount_points.iter().find(is_below) else { return };
+        if self.setting.access == Access::Staged {
+            let [directory, mount] = [directory, mount].map(windlass_core::quote::path);
+            self.notes.push(format!(
+                "{directory} was read-only: {mount} is a mount, and no overlay can be laid over a directory that has one in it; unmount \
+                 it, or work in a directory without mounts"
+            ));
+        }
+    }
+
+    /// The workspace, below a layer of masks if there is something to mask.
+    fn workspace_layers(&mut self) -> io::Result<Vec<Object>> {
+        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
+        let real = Object::open(workspace)?;
+        if survey.masked.is_empty() {
+            return Ok(vec![real]);
+        }
+        let layer = self.mask_layer(workspace, &survey.masked)?;
+        self.hidden.extend(survey.masked.iter().map(|(path, _)| workspace.join(path)));
+        self.indexes = masked_index::replace(workspace, &survey.git, &survey.masked, &layer)?;
+        Ok(vec![Object::open(&layer)?, real])
+    }
+
+    /// Returns whether the view has at a path what the machine has there.
+    fn shows(&self, path: &Path) -> bool {
+        let deepest = self
+            .mounts
+            .iter()
+            .filter(|mount| path.starts_with(&mount.at))
+            .max_by_key(|mount| mount.at.components().count());
+        let is_real = |object: &Object, at: &Path| object.path() == at;
+        deepest.is_some_and(|mount| match &mount.source {
+            Source::ReadOnly(object) | Source::Writable(object) | Source::Sysfs(object) => {
+                is_real(object, &mount.at)
+            }
+            Source::Overlay { lower, .. } => {
+                lower.last().is_some_and(|object| is_real(object, &mount.at))
+            }
+            Source::Link(_) => true,
+            Source::Directory => false,
+        })
+    }
+
+    fn fence(&self) -> Fence {
+        let mut writable: Vec<PathBuf> = ["/dev", "/proc"].map(PathBuf::from).to_vec();
+        writable.extend(self.mounts.iter().filter_map(|mount| match &mount.source {
+            Source::Writable(_) | Source::Overlay { upper: Some(_), .. } => Some(mount.at.clone()),
+            _ => None,
+        }));
+        Fence { readable: vec!["/".into()], writable, internet: true, connect: true }
+    }
+}
+
+fn is_empty(directory: &Path) -> bool {
+    fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// The files and directories that a rule or grant means, links followed.
+fn expand(paths: &OutsidePaths) -> Vec<PathBuf> {
+    if paths.is_whole() {
+        return paths.root.canonicalize().into_iter().flat_map(whole).collect();
+    }
+    let Ok(root) = paths.root.canonicalize() else { return Vec::new() };
+    let entries = fs::read_dir(&root).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let meant = entries.map(|entry| entry.path()).filter(|path| paths.covers(path));
+    meant.filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// Returns whether a path is one by which the program has the session's own directory: a link may lead there.
+fn is_session_tmp(path: &Path) -> bool {
+    SESSION_TMP.iter().any(|tmp| path.starts_with(tmp))
+}
+
+/// The whole machine is what its root has, one by one.
+fn whole(path: PathBuf) -> Vec<PathBuf> {
+    if path.parent().is_some() {
+        return vec![path];
+    }
+    let of_the_kernel = ["proc", "dev", "sys"];
+    let entries = fs::read_dir(&path).into_iter().flatten().flatten();
+    let entries = entries.filter(|entry| {
+        entry.file_type().is_ok_and(|kind| kind.is_dir())
+            && of_the_kernel.iter().all(|name| entry.file_name() != *name)
+    });
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// The same for what may be written: it need not be there yet.
+fn expand_writable(paths: &OutsidePaths) -> Vec<PathBuf> {
+    if !paths.is_whole() || paths.root.symlink_metadata().is_ok() {
+        return expand(paths);
+    }
+    let (Some(parent), Some(name)) = (paths.root.parent(), paths.root.file_name()) else {
+        return Vec::new();
+    };
+    parent.canonicalize().map(|parent| parent.join(name)).into_iter().collect()
+}

@@ -1,0 +1,82 @@
+//! Sets and clears skip-worktree bits in the bytes of a git index.
+//!
+//! A program's view lacks the masked files of a workspace. With the bit set on their entries, git takes them for unchanged
+//! instead of deleted. Everything else in the index stays as it is: entries are copied, extensions are kept, and the two that
+//! hold offsets are moved along, so clearing the bits gives the original bytes back.
+//!
+//! Only bytes are transformed. Whoever writes the result must give the file the modification time of the original: git compares
+//! it with the times of the entries to find files that changed within one tick of the clock.
+
+mod layout;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::fmt;
+
+use self::layout::Index;
+
+/// The bit in an entry's extended flags that makes git ignore the working tree.
+const SKIP_WORKTREE: u16 = 1 << 14;
+
+/// An index in which masked entries have the skip-worktree bit.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hidden {
+    /// The index file.
+    pub(crate) bytes: Vec<u8>,
+    /// Paths whose entries got the bit and did not have it before.
+    pub(crate) paths: Vec<Vec<u8>>,
+}
+
+/// A reason for which an index stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum IndexError {
+    /// The bytes are not an index that git would write.
+    Malformed(&'static str),
+    /// The index uses a format that cannot be changed entry by entry.
+    Unsupported(String),
+}
+
+/// Sets the skip-worktree bit on all masked entries. Gives `None` if no entry needs it.
+///
+/// Unmerged entries are left alone, because git ignores the bit on them.
+pub(crate) fn hide(
+    index: &[u8],
+    is_masked: &dyn Fn(&[u8]) -> bool,
+) -> Result<Option<Hidden>, IndexError> {
+    let mut paths = Vec::new();
+    let bytes = Index::parse(index)?.with_flags(&mut |path, flags| {
+        if flags & SKIP_WORKTREE != 0 || !is_masked(path) {
+            return flags;
+        }
+        paths.push(path.to_vec());
+        flags | SKIP_WORKTREE
+    })?;
+    Ok(bytes.map(|bytes| Hidden { bytes, paths }))
+}
+
+/// Clears the skip-worktree bit on the entries of these paths. Gives `None` if none of them has it.
+///
+/// Git may have written the index since [`hide`]; paths that are no longer in it are ignored.
+pub(crate) fn show(index: &[u8], paths: &[Vec<u8>]) -> Result<Option<Vec<u8>>, IndexError> {
+    let paths: HashSet<&[u8]> = paths.iter().map(Vec::as_slice).collect();
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    Index::parse(index)?.with_flags(&mut |path, flags| {
+        let is_hidden = flags & SKIP_WORKTREE != 0 && paths.contains(path);
+        if is_hidden { flags & !SKIP_WORKTREE } else { flags }
+    })
+}
+
+impl fmt::Display for IndexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(what) => write!(f, "cannot read the git index: {what}"),
+            Self::Unsupported(what) => write!(f, "cannot change the git index: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for IndexError {}

@@ -1,0 +1,122 @@
+//! Git's indexes in a view from which tracked files are masked.
+//!
+//! To git a masked file looks deleted, and `git add -A` would record that. So the view shows an index in which such files have the
+//! skip-worktree bit: git takes them for unchanged. When the program has ended, the bits are cleared in the index that it wrote.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use windlass_core::FileKind;
+
+use super::git_index;
+use super::look_like;
+
+/// An index that a layer of the view replaces.
+#[derive(Debug)]
+pub(crate) struct ReplacedIndex {
+    /// Relative to the workspace.
+    path: PathBuf,
+    /// The entries that got the bit.
+    entries: Vec<Vec<u8>>,
+}
+
+/// Puts indexes with the bits set into a layer over the workspace. `git` are the git directories, and the files that point to one.
+pub(crate) fn replace(
+    workspace: &Path,
+    git: &[PathBuf],
+    masked: &[(PathBuf, FileKind)],
+    layer: &Path,
+) -> io::Result<Vec<ReplacedIndex>> {
+    if masked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut replaced = Vec::new();
+    for entry in git {
+        let (Some(directory), Some(tree)) = (git_directory(workspace, entry), entry.parent())
+        else {
+            continue;
+        };
+        let path = directory.join("index");
+        let Ok(bytes) = fs::read(workspace.join(&path)) else { continue };
+        let is_masked = |name: &[u8]| {
+            let name = tree.join(Path::new(std::ffi::OsStr::from_bytes(name)));
+            masked.iter().any(|(masked, _)| name.starts_with(masked))
+        };
+        // An index that cannot be understood stays as it is: git then shows masked files as deleted, which loses nothing, since
+        // a commit of that would be judged.
+        let Ok(Some(hidden)) = git_index::hide(&bytes, &is_masked) else { continue };
+        put(workspace, layer, &path, &hidden.bytes)?;
+        replaced.push(ReplacedIndex { path, entries: hidden.paths });
+    }
+    Ok(replaced)
+}
+
+/// Clears the bits in what a program has written.
+pub(crate) fn restore(upper: &Path, replaced: &[ReplacedIndex]) -> io::Result<()> {
+    for index in replaced {
+        let path = upper.join(&index.path);
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if !found.is_file() {
+            continue;
+        }
+        if let Ok(Some(bytes)) = git_index::show(&fs::read(&path)?, &index.entries) {
+            fs::write(&path, bytes)?;
+            // Git tells by this time which files may have changed since it looked at them.
+            set_modified(&path, found.modified()?)?;
+        }
+    }
+    Ok(())
+}
+
+/// The git directory behind an entry, relative to the workspace; none if it lies outside.
+fn git_directory(workspace: &Path, entry: &Path) -> Option<PathBuf> {
+    let found = workspace.join(entry).symlink_metadata().ok()?;
+    if found.is_dir() {
+        return Some(entry.to_owned());
+    }
+    let text = found.is_file().then(|| fs::read_to_string(workspace.join(entry)).ok())??;
+    let target = Path::new(text.strip_prefix("gitdir:")?.trim());
+    let target = workspace.join(entry.parent()?).join(target);
+    normal(&target).strip_prefix(workspace).ok().map(Path::to_owned)
+}
+
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(normal.pop()),
+            Component::CurDir => {}
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+/// Writes a file into a layer, in directories that look like those of the workspace.
+fn put(workspace: &Path, layer: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut made = Vec::new();
+    for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
+        if !layer.join(above).is_dir() {
+            made.push(above);
+        }
+    }
+    for above in made.iter().rev() {
+        fs::create_dir(layer.join(above))?;
+    }
+    fs::write(layer.join(path), bytes)?;
+    let found = fs::metadata(workspace.join(path))?;
+    fs::set_permissions(layer.join(path), found.permissions())?;
+    set_modified(&layer.join(path), found.modified()?)?;
+    for above in made {
+        look_like(&layer.join(above), &workspace.join(above))?;
+    }
+    Ok(())
+}
+
+fn set_modified(path: &Path, modified: SystemTime) -> io::Result<()> {
+    let file = fs::File::options().write(true).open(path)?;
+    file.set_times(fs::FileTimes::new().set_modified(modified))
+}

@@ -1,0 +1,123 @@
+//! Tells if a configuration file of npm or its relatives holds a credential.
+//!
+//! Most `.npmrc` files of projects name a registry and no more, and installing packages fails without them. A file that cannot be
+//! read, or is too large to be one, counts as one that holds a credential.
+
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::fd::BorrowedFd;
+
+use rustix::io::Errno;
+use windlass_core::FileKind;
+
+use crate::inputs::InputState;
+use crate::kernel::{FOR_READING, open_child, stat};
+
+/// A larger file is not read.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Endings of the names of settings that hold a credential, in lower case.
+const SECRET_SETTINGS: [&str; 6] =
+    ["_auth", "authtoken", "authident", "password", "secret", "_token"];
+
+/// Reads the file `name` of a directory, and gives its state at that time with the answer.
+pub(super) fn read(directory: BorrowedFd<'_>, name: &OsStr) -> (bool, InputState) {
+    let file = match open_child(directory, name, FOR_READING) {
+        Ok(file) => file,
+        // It went away, or became a link: then the directory changed too and is listed again.
+        Err(Errno::NOENT | Errno::LOOP) => return (false, InputState::Named(None)),
+        Err(_) => return (true, InputState::Unknown),
+    };
+    let Ok(found) = stat(&file) else { return (true, InputState::Unknown) };
+    if found.kind != FileKind::File {
+        return (false, InputState::Named(None));
+    }
+    let state = InputState::Named(Some(found.fingerprint));
+    if found.len > MAX_BYTES {
+        return (true, state);
+    }
+    let mut bytes = Vec::new();
+    match std::fs::File::from(file).take(MAX_BYTES).read_to_end(&mut bytes) {
+        Ok(_) => (has_credential(&String::from_utf8_lossy(&bytes)), state),
+        Err(_) => (true, InputState::Unknown),
+    }
+}
+
+fn has_credential(text: &str) -> bool {
+    text.lines().any(is_credential)
+}
+
+/// Tells if one line sets a credential, or an address with a password in it.
+fn is_credential(line: &str) -> bool {
+    let line = line.trim();
+    if line.starts_with(['#', ';']) {
+        return false;
+    }
+    let Some((name, value)) = line.split_once('=').or_else(|| line.split_once(": ")) else {
+        return line.contains("-----BEGIN ") && line.contains("PRIVATE KEY");
+    };
+    let value = value.trim().trim_matches(['"', '\'']);
+    // npm writes the registry before the setting (`//HOST/:_authToken`), and `[]` after a list.
+    let name = name.trim().trim_matches(['"', '\'']).trim_end_matches("[]");
+    let name = name.rsplit(':').next().unwrap_or(name).to_ascii_lowercase();
+    let is_secret = SECRET_SETTINGS.iter().any(|known| name.ends_with(known));
+    if is_secret || name == "key" {
+        return !value.is_empty() && !is_reference(value);
+    }
+    password_in_address(value).is_some_and(|password| !is_reference(password))
+        || value.contains("PRIVATE KEY")
+}
+
+/// Tells if a value is nothing but the name of an environment variable.
+fn is_reference(value: &str) -> bool {
+    let Some(inside) = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
+        return false;
+    };
+    let name = inside.strip_suffix('?').unwrap_or(inside);
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+/// The password, or the only name, before the host of an address.
+fn password_in_address(value: &str) -> Option<&str> {
+    let (_, rest) = value.split_once("://")?;
+    let authority = rest.split(['/', '?', '#']).next()?;
+    let (user, _) = authority.rsplit_once('@')?;
+    let password = user.split_once(':').map_or(user, |(_, password)| password);
+    (!password.is_empty()).then_some(password)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_told_from_settings() {
+        let cases = [
+            ("", false),
+            ("registry=https://registry.example/", false),
+            ("always-auth=true", false),
+            ("//registry.example/:_authToken=npm_abc", true),
+            ("//registry.example/:_authToken = \"npm_abc\"", true),
+            ("//registry.example/:_authToken=${NPM_TOKEN}", false),
+            ("//registry.example/:_authToken=${NPM_TOKEN?}", false),
+            ("//registry.example/:_authToken=a${NPM_TOKEN}", true),
+            ("//registry.example/:_authToken=${A}${B}", true),
+            ("//registry.example/:_authToken=", false),
+            ("; //registry.example/:_authToken=npm_abc", false),
+            ("# _auth=abc", false),
+            ("save-exact=true\r\n_auth=abc\r\n", true),
+            ("_PASSWORD=abc", true),
+            ("npmAuthToken: abc", true),
+            ("registry=https://me:pass@registry.example/", true),
+            ("registry=https://token@registry.example/", true),
+            ("proxy=http://me:${PROXY_PASSWORD}@proxy.example", false),
+            ("registry=https://registry.example/a@b", false),
+            ("key=\"-----BEGIN PRIVATE KEY-----\\nabc\"", true),
+            ("-----BEGIN RSA PRIVATE KEY-----", true),
+            ("keyfile=/etc/key.pem", false),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(has_credential(text), expected, "{text}");
+        }
+    }
+}

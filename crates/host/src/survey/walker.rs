@@ -1,0 +1,351 @@
+//! Walks a tree depth first, and takes from the index what it still knows.
+//!
+//! A cold walk is a walk with an empty index; there is no second way to a result. The walk keeps its own stack, so a tree may be
+//! deeper than the thread's.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use windlass_core::FileKind;
+
+use super::encode::{Record, put_inputs, put_record};
+use super::examine::{Contents, Directory};
+use super::index::{FindingKind, Index, LIST_AGAIN, Node};
+use super::status::{self, DirectoryStatus};
+use super::{MaskRule, Survey};
+use crate::inputs::{Input, InputState, is_settled};
+use crate::isolate::tree::Tree;
+use crate::kernel::as_path;
+use crate::rule_files::Signs;
+use crate::stage::entries::Entries;
+use crate::stage::lineage::Lineage;
+
+/// One walk of a tree.
+pub(super) struct Walker<'a> {
+    tree: &'a Tree,
+    rule: &'a dyn MaskRule,
+    build_names: &'a [String],
+    clock: &'a dyn Fn() -> i64,
+    old: Index<'a>,
+    root_device: u64,
+    entries: Entries,
+    lineage: Lineage<'a>,
+    /// The directories still to visit, the next one last.
+    pending: Vec<Pending<'a>>,
+    /// The relative path of the directory that is being visited.
+    path: Vec<u8>,
+    survey: Survey,
+    /// The records of the new index.
+    records: Vec<u8>,
+    listed: usize,
+}
+
+/// A directory still to visit.
+struct Pending<'a> {
+    /// The number of directories above it, up to the root.
+    depth: usize,
+    /// The length of its parent's relative path.
+    parent_length: usize,
+    name: Cow<'a, [u8]>,
+    /// Its node in the old index.
+    old: Option<usize>,
+}
+
+/// A directory that was opened and listed.
+struct Listing {
+    handle: OwnedFd,
+    status: DirectoryStatus,
+    entries: Vec<(OsString, FileKind)>,
+    signs: Signs,
+    /// The time before it was listed.
+    now: i64,
+}
+
+impl<'a> Walker<'a> {
+    pub(super) fn new(
+        tree: &'a Tree,
+        rule: &'a dyn MaskRule,
+        build_names: &'a [String],
+        clock: &'a dyn Fn() -> i64,
+        old: Index<'a>,
+    ) -> Self {
+        Self {
+            tree,
+            rule,
+            build_names,
+            clock,
+            old,
+            root_device: 0,
+            entries: Entries::new(),
+            lineage: Lineage::new(tree),
+            pending: Vec::new(),
+            path: Vec::new(),
+            survey: Survey::default(),
+            records: Vec::new(),
+            listed: 0,
+        }
+    }
+
+    /// Gives the survey, the records of the new index, and the number of directories that were listed.
+    pub(super) fn walk(mut self) -> io::Result<(Survey, Vec<u8>, usize)> {
+        let root = status::of_path(self.tree, as_path(b""));
+        self.root_device = root.ok().flatten().map_or(0, |status| status.device);
+        let above_is_known =
+            self.old.get(0).is_some() && self.old.are_current(&self.old.above.clone());
+        if above_is_known {
+            self.records.extend_from_slice(self.old.above_bytes);
+        } else {
+            let now = (self.clock)();
+            let mut inputs = self.lineage.above().inputs.clone();
+            for input in &mut inputs {
+                input.settle(now);
+            }
+            put_inputs(&mut self.records, &inputs);
+        }
+        let old = above_is_known.then_some(0);
+        self.pending.push(Pending { depth: 0, parent_length: 0, name: Cow::Borrowed(b""), old });
+        while let Some(next) = self.pending.pop() {
+            self.visit(&next)?;
+        }
+        self.sort();
+        Ok((self.survey, self.records, self.listed))
+    }
+
+    fn visit(&mut self, at: &Pending<'a>) -> io::Result<()> {
+        self.path.truncate(at.parent_length);
+        if at.depth > 1 {
+            self.path.push(b'/');
+        }
+        self.path.extend_from_slice(&at.name);
+        let found = status::of_path(self.tree, as_path(&self.path));
+        let Some(status) = self.unless_out_of_reach(at, found)? else {
+            return Ok(());
+        };
+        if self.is_mount_point(at, &status) {
+            return Ok(());
+        }
+        // Another directory of the same name: nothing that is known below it holds.
+        let old = at.old.filter(|old| {
+            self.old.get(*old).is_some_and(|node| status.is_same_directory(node.device, node.inode))
+        });
+        match old.and_then(|old| self.current(old, &status)) {
+            Some((number, node)) => {
+                self.reuse(at, number, &node);
+                Ok(())
+            }
+            None => self.list(at, old),
+        }
+    }
+
+    /// The node of a directory that did not change.
+    fn current(&self, old: usize, status: &DirectoryStatus) -> Option<(usize, Node<'a>)> {
+        let node = self.old.get(old)?;
+        let is_current = node.changed == status.changed
+            && node.changed != LIST_AGAIN
+            && self.old.are_current(&node.rule_inputs)
+            && self.old.are_current(&node.inputs);
+        is_current.then(|| (old, node.clone()))
+    }
+
+    /// Takes all that is known about a directory over.
+    fn reuse(&mut self, at: &Pending<'a>, number: usize, node: &Node<'a>) {
+        self.records.extend_from_slice(node.bytes);
+        for (kind, name) in self.old.findings(&node.findings) {
+            report(&mut self.survey, &self.path, *kind, name);
+        }
+        let signs = if node.rule_inputs.is_empty() { Signs::default() } else { Signs::UNKNOWN };
+        self.lineage.enter(at.depth, self.path.len(), signs);
+        let first = self.pending.len();
+        let children = self.old.children(number).filter_map(|child| {
+            let name = Cow::Borrowed(self.old.get(child)?.name);
+            let (depth, parent_length) = (at.depth + 1, self.path.len());
+            Some(Pending { depth, parent_length, name, old: Some(child) })
+        });
+        self.pending.extend(children);
+        self.reverse_from(first);
+    }
+
+    /// Lists a directory that the index does not know as it is. `old` is its node if it is the same directory.
+    fn list(&mut self, at: &Pending<'a>, old: Option<usize>) -> io::Result<()> {
+        let opened = self.open();
+        let Some(listing) = self.unless_out_of_reach(at, opened)? else { return Ok(()) };
+        if self.is_mount_point(at, &listing.status) {
+            return Ok(());
+        }
+        self.listed += 1;
+        self.lineage.enter(at.depth, self.path.len(), listing.signs);
+        let absolute = self.tree.path.join(as_path(&self.path));
+        let hides_all = at.depth == 0 && self.lineage.above().hides_all;
+        let rules = match self.lineage.rules(&self.path) {
+            Ok(rules) => rules,
+            Err(errno) => {
+                return self.unless_out_of_reach(at, Err::<Option<()>, _>(errno)).map(drop);
+            }
+        };
+        let directory = Directory {
+            handle: listing.handle.as_fd(),
+            path: &absolute,
+            depth: at.depth,
+            rules,
+            masks_all: hides_all || rules.unusable,
+            rule: self.rule,
+            build_names: self.build_names,
+        };
+        let mut contents = directory.examine(listing.entries);
+        let mut rule_inputs = rules.inputs.clone();
+        for input in rule_inputs.iter_mut().chain(&mut contents.inputs) {
+            input.settle(listing.now);
+        }
+        self.record(at, &listing.status, listing.now, &rule_inputs, &contents);
+        for (kind, name) in &contents.findings {
+            report(&mut self.survey, &self.path, *kind, name);
+        }
+        self.descend(at, old.filter(|old| self.has_rules(*old, &rule_inputs)), contents.children);
+        Ok(())
+    }
+
+    /// Opens and lists the directory at the current path; `None` if it is gone.
+    fn open(&mut self) -> Result<Option<Listing>, Errno> {
+        let handle = self.tree.directory(as_path(&self.path))?;
+        let now = (self.clock)();
+        // Before it is listed: a change meanwhile gives it another time than the one remembered.
+        let Some(status) = status::of_handle(handle.as_fd())? else { return Ok(None) };
+        let (mut signs, mut entries) = (Signs::default(), Vec::new());
+        self.entries.each(handle.as_fd(), |name, kind| {
+            signs.see(name.as_bytes());
+            entries.push((name.to_owned(), kind));
+        })?;
+        entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Some(Listing { handle, status, entries, signs, now }))
+    }
+
+    fn record(
+        &mut self,
+        at: &Pending<'_>,
+        status: &DirectoryStatus,
+        now: i64,
+        rule_inputs: &[Input],
+        contents: &Contents,
+    ) {
+        let is_settled = is_settled(status.changed, now);
+        let record = Record {
+            name: &at.name,
+            device: status.device,
+            inode: status.inode,
+            changed: if is_settled { status.changed } else { LIST_AGAIN },
+            rule_inputs,
+            inputs: &contents.inputs,
+            findings: &contents.findings,
+            children: contents.children.len(),
+        };
+        put_record(&mut self.records, &record);
+    }
+
+    /// Tells if what was decided below a directory was decided by the same ignore files.
+    fn has_rules(&self, old: usize, rule_inputs: &[Input]) -> bool {
+        let Some(node) = self.old.get(old) else { return false };
+        let known = self.old.inputs(&node.rule_inputs);
+        let is_same = |((path, state), now): (&(&Path, InputState), &Input)| {
+            *state != InputState::Unknown && (*path, *state) == (now.path.as_path(), now.state)
+        };
+        known.len() == rule_inputs.len() && known.iter().zip(rule_inputs).all(is_same)
+    }
+
+    fn descend(&mut self, at: &Pending<'a>, old: Option<usize>, children: Vec<Vec<u8>>) {
+        let known: HashMap<&[u8], usize> = old
+            .into_iter()
+            .flat_map(|old| self.old.children(old))
+            .filter_map(|child| Some((self.old.get(child)?.name, child)))
+            .collect();
+        let first = self.pending.len();
+        let (depth, parent_length) = (at.depth + 1, self.path.len());
+        self.pending.extend(children.into_iter().map(|name| {
+            let old = known.get(name.as_slice()).copied();
+            Pending { depth, parent_length, name: Cow::Owned(name), old }
+        }));
+        self.reverse_from(first);
+    }
+
+    /// Lets the children that were found first be visited first.
+    fn reverse_from(&mut self, first: usize) {
+        if let Some(children) = self.pending.get_mut(first..) {
+            children.reverse();
+        }
+    }
+
+    fn is_mount_point(&mut self, at: &Pending<'_>, status: &DirectoryStatus) -> bool {
+        let is_mount_point = at.depth > 0 && status.is_mounted(self.root_device);
+        if is_mount_point {
+            self.survey.other_devices.push(as_path(&self.path).to_owned());
+            self.record_unknown(at);
+        }
+        is_mount_point
+    }
+
+    /// Gives `None` for a directory below the root that is gone, or that we may not list, which is masked. Other failures are
+    /// failures.
+    fn unless_out_of_reach<T>(
+        &mut self,
+        at: &Pending<'_>,
+        found: Result<Option<T>, Errno>,
+    ) -> io::Result<Option<T>> {
+        let errno = match found {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => Errno::NOENT,
+            Err(errno) => errno,
+        };
+        let is_gone = matches!(errno, Errno::NOENT | Errno::NOTDIR | Errno::LOOP);
+        let is_closed = matches!(errno, Errno::ACCESS | Errno::PERM);
+        if at.depth > 0 && (is_gone || is_closed) {
+            if is_closed {
+                // A program could still open a file in it by name, or give itself the right to list it.
+                self.survey.masked.push((as_path(&self.path).to_owned(), FileKind::Directory));
+            }
+            self.record_unknown(at);
+            return Ok(None);
+        }
+        Err(io::Error::other(self.tree.failed("list", as_path(&self.path), errno)))
+    }
+
+    /// Notes a directory that is looked at again each time. Its parent's record counts it.
+    fn record_unknown(&mut self, at: &Pending<'_>) {
+        let record = Record {
+            name: &at.name,
+            device: 0,
+            inode: 0,
+            changed: LIST_AGAIN,
+            rule_inputs: &[],
+            inputs: &[],
+            findings: &[],
+            children: 0,
+        };
+        put_record(&mut self.records, &record);
+    }
+
+    fn sort(&mut self) {
+        let Survey { masked, build_directories, sockets, git, other_devices } = &mut self.survey;
+        masked.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for paths in [build_directories, sockets, git, other_devices] {
+            paths.sort_unstable();
+        }
+    }
+}
+
+/// Adds a finding in the directory at `path`.
+fn report(survey: &mut Survey, path: &[u8], kind: FindingKind, name: &[u8]) {
+    let directory = as_path(path);
+    let path = if name.is_empty() { directory.to_owned() } else { directory.join(as_path(name)) };
+    let paths: &mut Vec<PathBuf> = match kind {
+        FindingKind::Masked(kind) => return survey.masked.push((path, kind)),
+        FindingKind::BuildDirectory => &mut survey.build_directories,
+        FindingKind::Socket => &mut survey.sockets,
+        FindingKind::Git | FindingKind::BareRepository => &mut survey.git,
+    };
+    paths.push(path);
+}
