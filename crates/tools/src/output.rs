@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{Context, Effects, Job, Kinds, Output as Answer, Tool, ToolError};
+use windlass_core::{Context, Effects, Job, Kinds, Output as Answer, ProcessEnd, Tool, ToolError};
 
 use crate::jobs;
 use crate::program::changed::{self, Base};
+use crate::program::missing::Missing;
 use crate::program::{Filter, closing, facts, shown};
 use crate::shown::push_line;
 
@@ -91,14 +92,19 @@ fn look(cx: &Context, job: &Arc<Job>, from: u64, mut filter: Filter) -> Answer {
         said.push("nothing new".to_owned());
     }
     let closing = closing::line(&said);
-    let printed = shown(cx, job, from..up_to, &mut filter, closing.len());
+    let has_failed = end.as_ref().is_some_and(|end| end.how != ProcessEnd::Exited(0));
+    let missing = if has_failed { Missing::of(cx, job) } else { Missing::default() };
+    let taken = closing.len() + missing.len();
+    let printed = shown(cx, job, from..up_to, &mut filter, taken);
     if up_to > from && printed.text.is_empty() {
         said.push("nothing of what is new is wanted by `filter`".to_owned());
     }
     job.saw(up_to);
     let mut text = printed.text;
     push_line(&mut text, &closing::line(&said));
-    facts(Answer::text(text), cx, end.as_deref())
+    missing.append_to(&mut text);
+    missing
+        .facts(facts(Answer::text(text), cx, end.as_deref()))
         .with("job", job.id().as_str())
         .with("cursor", up_to)
         .with("running", end.is_none())

@@ -8,6 +8,7 @@ pub(crate) mod changed;
 pub(crate) mod closing;
 mod excerpt;
 mod filter;
+pub(crate) mod missing;
 mod screen;
 
 use std::ops::Range;

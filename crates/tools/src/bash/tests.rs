@@ -1,5 +1,6 @@
 //! What is asked of the door to programs and what is said of them, with programs that are scripts; and real shells in `shell`.
 
+mod missing;
 mod search;
 mod shell;
 

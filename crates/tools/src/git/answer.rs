@@ -9,6 +9,7 @@ use windlass_core::{Changed, Context, Job, JobEnd, Outcome, Output, ProcessEnd, 
 use super::hidden;
 use super::plan::{COMMITS, Plan};
 use crate::program::changed::{self, Base};
+use crate::program::missing::Missing;
 use crate::program::{closing, facts};
 use crate::shown::push_line;
 
@@ -58,6 +59,8 @@ pub(super) fn answer(
     if !closing.is_empty() {
         push_line(&mut text, &closing);
     }
+    let missing = if succeeded { Missing::default() } else { Missing::of(cx, job) };
+    missing.append_to(&mut text);
     if let Err(error) = &end.changed {
         return Err(error.same_kind(format!("{}\n\n{text}", error.message())));
     }
@@ -66,7 +69,7 @@ pub(super) fn answer(
         outcome: end.timed_out.then_some(Outcome::TimedOut),
         ..Output::text(text)
     };
-    Ok(facts(output, cx, Some(end)).with("truncated", is_cut))
+    Ok(missing.facts(facts(output, cx, Some(end))).with("truncated", is_cut))
 }
 
 /// What was printed, and whether that is not all.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use windlass_core::{Context, Job, JobEnd, Outcome, Output, ProcessEnd, ProcessRequest, ToolError};
 
 use super::changed::Base;
+use super::missing::Missing;
 use super::{Filter, closing, facts, shown};
 use crate::shown::push_line;
 
@@ -23,7 +24,9 @@ pub(crate) async fn run(
     patience: Option<Duration>,
 ) -> Result<Output, ToolError> {
     let (job, end) = cx.processes()?.run(request, limit, patience).await?;
-    let is_little = job.printed() <= LITTLE;
+    let has_failed = end.as_ref().is_some_and(|end| end.how != ProcessEnd::Exited(0));
+    // For one that failed, the machine is asked about paths, which may take long on a network file system.
+    let is_little = job.printed() <= LITTLE && !has_failed;
     let answer = move |cx: &Context| match end {
         Some(end) => ended(cx, &job, &end),
         None => Ok(goes_on(cx, &job)),
@@ -35,25 +38,29 @@ pub(crate) async fn run(
 pub(crate) fn ended(cx: &Context, job: &Arc<Job>, end: &JobEnd) -> Result<Output, ToolError> {
     let closing = closing::line(&closing::of(job, end, &Base::of(cx)));
     let dropped = end.changed.as_ref().err();
-    let taken = closing.len() + dropped.map_or(0, |error| error.to_string().len());
+    let has_failed = end.how != ProcessEnd::Exited(0);
+    let missing = if has_failed { Missing::of(cx, job) } else { Missing::default() };
+    let taken = closing.len() + missing.len() + dropped.map_or(0, |error| error.to_string().len());
     let printed = shown(cx, job, 0..job.printed(), &mut Filter::default(), taken);
     let mut text = printed.text;
     if !closing.is_empty() {
         push_line(&mut text, &closing);
     }
+    missing.append_to(&mut text);
     if let Some(error) = dropped {
         text = format!("{}\n\n{text}", error.message());
         if !matches!(error, ToolError::Failed(_)) {
             return Err(same_kind(error, text));
         }
     }
-    let is_error = end.timed_out || end.how != ProcessEnd::Exited(0) || dropped.is_some();
+    let is_error = end.timed_out || has_failed || dropped.is_some();
     let output = Output {
         is_error,
         outcome: end.timed_out.then_some(Outcome::TimedOut),
         ..Output::text(text)
     };
-    Ok(facts(output, cx, Some(end)).with("truncated", printed.is_cut).with("job", None::<&str>))
+    let output = missing.facts(facts(output, cx, Some(end)));
+    Ok(output.with("truncated", printed.is_cut).with("job", None::<&str>))
 }
 
 /// An error of the same kind with another text.

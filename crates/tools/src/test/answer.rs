@@ -5,6 +5,7 @@ use windlass_core::{Context, Job, JobEnd, Outcome, Output, ProcessEnd, ToolError
 use super::formats;
 use super::report::{Failure, Report};
 use crate::program::changed::{self, Base};
+use crate::program::missing::Missing;
 use crate::program::{closing, facts};
 use crate::shown::{count, push_line, short};
 
@@ -57,6 +58,9 @@ pub(super) fn answer(
     if !said.is_empty() {
         push_line(&mut text, &closing::line(&said));
     }
+    let has_failed = end.how != ProcessEnd::Exited(0);
+    let missing = if has_failed { Missing::of(cx, job) } else { Missing::default() };
+    missing.append_to(&mut text);
     if let Err(error) = &end.changed {
         return Err(error.same_kind(format!("{}\n\n{text}", error.message())));
     }
@@ -66,7 +70,8 @@ pub(super) fn answer(
         ..Output::text(text)
     };
     let counts = report.as_ref().map(|report| (report.passed, report.failed));
-    Ok(facts(output, cx, Some(end))
+    Ok(missing
+        .facts(facts(output, cx, Some(end)))
         .with("truncated", page.is_cut)
         .with("passed", counts.map(|(passed, _)| passed))
         .with("failed", counts.map(|(_, failed)| failed)))

@@ -169,6 +169,9 @@ fn looks(look: &Look, words: &[Word], at: usize, place: &str, found: &mut Found)
 /// Whatever a word of it could be as a file, it may show: also `HEAD:path`.
 fn note_files(words: &[Word], sorted: &Sorted, place: &str, found: &mut Found) {
     for word in sorted.operands.iter().filter_map(|at| words.get(*at)) {
+        if is_remote(&word.text) {
+            continue;
+        }
         let text = word.text.rsplit_once(':').map_or(word.text.as_str(), |(_, path)| path);
         for name in [word.text.as_str(), text] {
             let path = if name.starts_with('/') || place.is_empty() {
@@ -181,6 +184,11 @@ fn note_files(words: &[Word], sorted: &Sorted, place: &str, found: &mut Found) {
             }
         }
     }
+}
+
+/// An address of another machine, which is no file.
+fn is_remote(text: &str) -> bool {
+    ["https://", "http://", "ssh://", "git://"].iter().any(|scheme| text.starts_with(scheme))
 }
 
 /// Words of a command that changes something, with which it does something else too.

@@ -1,0 +1,242 @@
+//! Notes for a program that failed because of its sandbox: a path that is not in its view, is masked or read-only, or no network.
+//!
+//! Programs say only "No such file or directory". The paths in such messages are taken from the end of what was printed, and the
+//! machine is asked whether the view is the reason. A program that succeeded gets no notes.
+
+mod mentions;
+mod network;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use windlass_core::{Absence, Context, Job, Level, NetworkAccess, Output, PathUse, quote};
+
+use self::mentions::{Mention, Symptom, mentions};
+use crate::shown::{push_line, short};
+
+/// The end of the output that is searched for messages.
+const SEARCHED_BYTES: u64 = 64 << 10;
+/// Notes in one answer.
+const MOST_NOTES: usize = 3;
+/// Characters of a path in a note.
+const PATH_CHARACTERS: usize = 300;
+
+/// The findings about one program.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    notes: Vec<String>,
+    listed: Vec<Value>,
+}
+
+impl Missing {
+    /// Searches the output of a program that has failed. Blocking.
+    pub(crate) fn of(cx: &Context, job: &Job) -> Self {
+        let to = job.printed();
+        let from = to.saturating_sub(SEARCHED_BYTES);
+        let text: String = cx.printed(job, from..to).map(|piece| piece.text).collect();
+        let mut missing = Self::default();
+        missing.add_network(cx, &text);
+        let directory = changed_directory(job.command());
+        for mention in mentions(&text, job.command()) {
+            let absence = explain(job, &mention, directory.as_deref());
+            if let Some(absence) = absence.filter(|absence| fits(mention.symptom, absence)) {
+                missing.add(&mention, &absence);
+            }
+        }
+        missing
+    }
+
+    /// The bytes that the notes take in an answer.
+    pub(crate) fn len(&self) -> usize {
+        self.notes.iter().map(|note| note.len() + 1).sum()
+    }
+
+    /// Appends the notes, a line for each.
+    pub(crate) fn append_to(&self, text: &mut String) {
+        for note in &self.notes {
+            push_line(text, note);
+        }
+    }
+
+    /// Adds the findings to the metadata of an answer.
+    pub(crate) fn facts(self, output: Output) -> Output {
+        if self.listed.is_empty() { output } else { output.with("absent", self.listed) }
+    }
+
+    fn add(&mut self, mention: &Mention, absence: &Absence) {
+        let note = note(&mention.path, mention.used, absence);
+        if !self.notes.contains(&note) && self.notes.len() < MOST_NOTES {
+            self.notes.push(note);
+        }
+        self.listed.push(json!({"path": mention.path, "reason": absence.name()}));
+    }
+
+    fn add_network(&mut self, cx: &Context, text: &str) {
+        let Ok(door) = cx.processes() else { return };
+        let confinement = door.confinement();
+        if confinement.level == Level::Off || !network::is_missed(text) {
+            return;
+        }
+        let note = match confinement.network {
+            NetworkAccess::None => "[no network: a person can allow hosts with --net HOST]",
+            NetworkAccess::Hosts(_) => {
+                "[no network but the hosts of --net, through the proxy that HTTPS_PROXY names]"
+            }
+            NetworkAccess::Full => return,
+        };
+        self.notes.push(note.to_owned());
+        self.listed.push(json!({"reason": "no network"}));
+    }
+}
+
+/// Asks the machine about a path, first in the directory that the command changed to.
+fn explain(job: &Job, mention: &Mention, directory: Option<&Path>) -> Option<Absence> {
+    let path = Path::new(&mention.path);
+    let is_relative = path.is_relative() && !path.starts_with("~");
+    let within = directory.filter(|_| is_relative).map(|directory| directory.join(path));
+    within
+        .and_then(|within| job.explain(&within, mention.used))
+        .or_else(|| job.explain(path, mention.used))
+}
+
+/// The directory in `cd DIRECTORY && …`, with which many commands begin.
+fn changed_directory(command: &str) -> Option<PathBuf> {
+    let rest = command.trim_start().strip_prefix("cd ")?.trim_start();
+    let mut characters = rest.chars();
+    let word = match characters.next()? {
+        quote @ ('\'' | '"') => characters.as_str().split(quote).next()?,
+        _ => rest.split(|c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|')).next()?,
+    };
+    (!word.is_empty() && !word.contains('$')).then(|| word.into())
+}
+
+/// Returns whether a reason can have had this symptom. A path that exists is often named beside one that does not.
+fn fits(symptom: Symptom, absence: &Absence) -> bool {
+    match absence {
+        Absence::Masked { .. } | Absence::Outside { .. } => {
+            matches!(symptom, Symptom::Missing | Symptom::Denied | Symptom::ReadOnly)
+        }
+        Absence::ReadOnly { .. } | Absence::System { .. } => {
+            matches!(symptom, Symptom::Denied | Symptom::ReadOnly)
+        }
+        Absence::Unmapped { .. } => matches!(symptom, Symptom::Denied | Symptom::Overflow),
+        Absence::OneOwner => symptom == Symptom::Chown,
+    }
+}
+
+fn note(path: &str, used: PathUse, absence: &Absence) -> String {
+    let path = quote::path(Path::new(path));
+    let path = short(&path, PATH_CHARACTERS);
+    let option = |rule: &String| format!("--allow '{}'", rule.replace('\'', r"'\''"));
+    match absence {
+        Absence::Masked { reason } => {
+            format!("[masked: {path} ({reason}); programs cannot see it]")
+        }
+        Absence::Outside { rule: None } => format!("[not in the sandbox's view: {path}]"),
+        Absence::Outside { rule: Some(rule) } => {
+            format!("[not in the sandbox's view: {path}; a person can allow it: {}]", option(rule))
+        }
+        Absence::ReadOnly { rule: None } => format!("[read-only here: {path}]"),
+        Absence::ReadOnly { rule: Some(rule) } => {
+            format!("[read-only here: {path}; a person can allow writing: {}]", option(rule))
+        }
+        Absence::System { directory } => {
+            format!("[read-only: {} is part of the system]", directory.display())
+        }
+        Absence::Unmapped { owner, group } => {
+            let done = if used == PathUse::Read { "read" } else { "changed" };
+            let belongs = belongs(*owner, *group);
+            format!("[{path} belongs to {belongs} into the sandbox, so it could not be {done}]")
+        }
+        Absence::OneOwner => format!(
+            "[the owner of {path} was not changed: other users and groups are not mapped into the sandbox]"
+        ),
+    }
+}
+
+fn belongs(owner: Option<u32>, group: Option<u32>) -> String {
+    match (owner, group) {
+        (Some(owner), Some(group)) => {
+            format!("user {owner} and group {group}, which are not mapped")
+        }
+        (Some(owner), None) => format!("user {owner}, who is not mapped"),
+        (None, group) => format!("group {}, which is not mapped", group.unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_in_words() {
+        let rule = |text: &str| Some(text.to_owned());
+        let masked = Absence::Masked { reason: "a file of secrets".into() };
+        for (path, used, absence, expected) in [
+            (
+                ".env",
+                PathUse::Read,
+                masked,
+                "[masked: .env (a file of secrets); programs cannot see it]",
+            ),
+            (
+                "/data/in.csv",
+                PathUse::Read,
+                Absence::Outside { rule: rule("read /data/in.csv") },
+                "[not in the sandbox's view: /data/in.csv; a person can allow it: --allow 'read /data/in.csv']",
+            ),
+            (
+                "/it's",
+                PathUse::Read,
+                Absence::Outside { rule: rule("read /it's") },
+                r"[not in the sandbox's view: /it's; a person can allow it: --allow 'read /it'\''s']",
+            ),
+            (
+                "~/.ssh/x",
+                PathUse::Write,
+                Absence::Outside { rule: None },
+                "[not in the sandbox's view: ~/.ssh/x]",
+            ),
+            (
+                "/opt/x",
+                PathUse::Write,
+                Absence::ReadOnly { rule: rule("write /opt/x") },
+                "[read-only here: /opt/x; a person can allow writing: --allow 'write /opt/x']",
+            ),
+            (
+                "/usr/x",
+                PathUse::Write,
+                Absence::System { directory: "/usr".into() },
+                "[read-only: /usr is part of the system]",
+            ),
+            (
+                "/w/f",
+                PathUse::Write,
+                Absence::Unmapped { owner: Some(1001), group: None },
+                "[/w/f belongs to user 1001, who is not mapped into the sandbox, so it could not be changed]",
+            ),
+            (
+                "f",
+                PathUse::Read,
+                Absence::Unmapped { owner: None, group: Some(7) },
+                "[f belongs to group 7, which is not mapped into the sandbox, so it could not be read]",
+            ),
+        ] {
+            assert_eq!(note(path, used, &absence), expected);
+        }
+    }
+
+    #[test]
+    fn commands_that_change_the_directory_first() {
+        for (command, expected) in [
+            ("cd sub && cat x", Some("sub")),
+            ("cd 'a b'; ls", Some("a b")),
+            ("  cd /w/sub\ncat x", Some("/w/sub")),
+            ("cd \"$DIR\" && x", None),
+            ("cd && x", None),
+            ("cat cd x", None),
+        ] {
+            assert_eq!(changed_directory(command), expected.map(PathBuf::from), "{command}");
+        }
+    }
+}
