@@ -49,9 +49,13 @@ const FOR_TESTS: &[Piece] = &[
     Piece { name: "git", install: Install::Debian("git") },
     Piece { name: "npm", install: Install::Debian("npm") },
     Piece { name: "python3", install: Install::Debian("python3-venv") },
+    Piece { name: "go", install: Install::Debian("golang-go") },
     Piece { name: "node", install: Install::Npm(&[NODE]) },
     Piece { name: "inspector", install: Install::Npm(&["@modelcontextprotocol/inspector@2.12.0"]) },
-    Piece { name: "python", install: Install::Python(&["mcp==2.3.0"]) },
+    Piece {
+        name: "python",
+        install: Install::Python(&["mcp==2.3.0", "pytest==9.2.0", "uv==0.13.8"]),
+    },
 ];
 
 const NEXTEST: Piece = Piece {

@@ -139,7 +139,7 @@ pub(crate) const KEYS: &[Key] = &[
         name: "not_secret",
         takes: Takes::Names,
         default: "[]",
-        about: "Files that may be read although their names look secret: absolute paths.",
+        about: "Files that may be read although their names look secret: globs, relative to the workspace or absolute, as in `tests/**/*.pem`.",
         in_workspace: InWorkspace::Never,
     },
     Key {
@@ -188,7 +188,14 @@ pub(crate) const KEYS: &[Key] = &[
         name: "hidden",
         takes: Takes::Names,
         default: "[]",
-        about: "Files and directories, besides the usual, that programs cannot look into: absolute paths.",
+        about: "Files and directories that nobody may read, as if by a rule `deny read PATH`.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "sockets",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Sockets of the machine that programs can connect to (docker, ssh-agent): absolute paths. Whoever can talk to one can do what it does.",
         in_workspace: InWorkspace::Never,
     },
     Key {

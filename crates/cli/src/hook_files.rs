@@ -42,20 +42,6 @@ pub(crate) fn read(
     }
     for hook in &mut hooks {
         trust::pin(hook, workspace, trusted);
-        if hook.author == Author::Person
-            && let Some(hidden) = hidden_program(hook)
-        {
-            config.warnings.push(format!(
-                "the hook {}: no program can look into {hidden}; keep what it runs elsewhere",
-                hook.name
-            ));
-        }
     }
     hooks
-}
-
-/// Our own configuration is hidden from all programs, and so is a script that is kept there.
-fn hidden_program(hook: &HookDefinition) -> Option<String> {
-    let place = places::config().ok()?.to_str()?.to_owned();
-    hook.command.to_string().contains(&place).then_some(place)
 }

@@ -89,7 +89,8 @@ fn told(request: &ApprovalRequest, paint: Paint) -> String {
     for change in request.changes.iter() {
         text.push_str(&difference(change, &request.workspace, paint));
     }
-    if request.changes.is_empty() {
+    // Of a command, the changes show what it did and not what it is.
+    if request.changes.is_empty() || request.input.get("command").is_some() {
         add(&mut text, format_args!("with:\n{}\n", indented(&pretty(&request.input))));
     }
     add(&mut text, format_args!("({} asks)\n", quote::visible(&request.rule)));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
 use windlass_core::{
-    Approvals, Asker, Budget, Heard, Layer, Overrides, Predicate, Session, SessionId,
+    Approvals, Asker, Budget, Heard, Layer, Overrides, PathGlob, Predicate, Session, SessionId,
 };
 
 use crate::config::Config;
@@ -89,10 +89,13 @@ impl Setup {
         for ruling in config.rules() {
             builder = builder.ruling(ruling);
         }
+        for path in config.names("hidden") {
+            builder = builder.deny(format!("read {path}").parse()?);
+        }
         builder = builder.provenance(config.number("provenance") != 0);
         builder = builder
             .protect(places::config().ok())
-            .not_secret(config.names("not_secret").into_iter().map(PathBuf::from));
+            .not_secret(config.names("not_secret").iter().flat_map(|text| not_secret(text)));
         if let Some(home) = places::home() {
             builder = builder.home(home);
         }
@@ -203,7 +206,7 @@ fn processes(config: &Config, state: &Path) -> Result<ProcessSettings> {
         state: Some(state.to_owned()),
         environment: config.names("env"),
         pass_through,
-        hidden: config.names("hidden").into_iter().map(PathBuf::from).collect(),
+        sockets: config.names("sockets").into_iter().map(PathBuf::from).collect(),
         protected: config.names("protected").into_iter().map(PathBuf::from).collect(),
         memory: config.number("memory_megabytes").saturating_mul(1 << 20),
         processes: config.number("processes"),
@@ -358,6 +361,12 @@ fn not_in_force(found: &Found, changes: &[String]) -> String {
         format!("; since it was trusted: {}", changes.join(", "))
     };
     format!("{what} not in force: `windlass trust` shows and allows what is there{since}")
+}
+
+/// A text of `not_secret` as a glob, and as the exact path that it may be.
+fn not_secret(text: &str) -> impl Iterator<Item = PathGlob> {
+    let exact = PathGlob::from(PathBuf::from(text));
+    text.parse().into_iter().chain([exact])
 }
 
 fn predicate(global: &Global, config: &Config) -> Predicate {

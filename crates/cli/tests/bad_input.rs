@@ -8,7 +8,7 @@ use crate::support::Home;
 
 #[test]
 fn paths_that_lead_out_are_asked_about_and_never_read() {
-    let home = Home::with(&[("sub/a", "inside\n")]);
+    let home = Home::in_sight().having(&[("sub/a", "inside\n")]);
     let outside = home.workspace().parent().expect("a parent").join("outside");
     std::fs::write(&outside, "top secret\n").expect("a file");
     symlink(&outside, home.workspace().join("link")).expect("a link");

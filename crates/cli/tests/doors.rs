@@ -141,7 +141,7 @@ fn table() -> Vec<Row> {
 
 /// A workspace with something of everything, and two command tools of the person.
 fn home() -> Home {
-    let home = Home::with(&[
+    let home = Home::in_sight().having(&[
         ("a.txt", "alpha\n"),
         ("docs/a.md", "alpha\n"),
         (".env", "KEY=1\n"),

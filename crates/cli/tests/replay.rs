@@ -82,7 +82,7 @@ fn a_replay_may_begin_with_what_is_there_now() {
 
 #[test]
 fn nothing_beyond_the_copy_is_reached() {
-    let outside = tempfile::tempdir().expect("a folder");
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let file = outside.path().join("kept");
     let calls = [
         json!({"tool": "write", "input": {"path": file, "content": "x\n"}}),

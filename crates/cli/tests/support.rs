@@ -56,7 +56,7 @@ impl Home {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_windlass"));
+        let mut command = Command::new(binary());
         self.prepare(&mut command).args(arguments);
         command
     }
@@ -81,7 +81,7 @@ impl Home {
     pub(crate) fn run_limited(&self, limit: &str, arguments: &[&str]) -> Ran {
         let mut shell = Command::new("sh");
         let script = format!("{limit} && exec \"$@\"");
-        shell.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_windlass")]).args(arguments);
+        shell.args(["-c", &script, "sh"]).arg(binary()).args(arguments);
         shell.current_dir(self.workspace()).env_clear();
         shell.env("HOME", self.folder.path().join("home")).stdin(Stdio::null());
         Ran::of(shell.output().expect("the shell runs"))
@@ -137,6 +137,12 @@ impl Ran {
         };
         self.stdout.lines().map(parse).collect()
     }
+}
+
+/// The binary under test. `WINDLASS_TEST_BINARY` names another one, for comparison.
+pub(crate) fn binary() -> PathBuf {
+    std::env::var_os("WINDLASS_TEST_BINARY")
+        .map_or_else(|| env!("CARGO_BIN_EXE_windlass").into(), PathBuf::from)
 }
 
 /// The repository, for tests that run on it.

@@ -160,7 +160,7 @@ pub struct Builder {
     history: HistorySettings,
     policy: Policy,
     protected: Vec<PathBuf>,
-    readable: Vec<PathBuf>,
+    readable: Vec<PathGlob>,
     home: Option<PathBuf>,
     tools: Vec<Handle>,
     command_tools: Vec<CommandSource>,
@@ -280,9 +280,9 @@ impl Builder {
         self
     }
 
-    /// Lets these very files be read although their names look secret.
-    pub fn not_secret(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.readable.extend(files);
+    /// Lets these files be read although their names look secret: globs relative to the workspace or absolute, or exact paths.
+    pub fn not_secret<G: Into<PathGlob>>(mut self, files: impl IntoIterator<Item = G>) -> Self {
+        self.readable.extend(files.into_iter().map(Into::into));
         self
     }
 
@@ -378,7 +378,17 @@ impl Builder {
             .policy
             .with_confined_programs(confinement.is_whole())
             .with_connected_programs(confinement.network != NetworkAccess::None);
+        let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
+        let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
+        if let Some(home) = &self.home {
+            hard_denies = hard_denies.home(absolute(home));
+        }
+        let policy = policy.with_hard_denies(hard_denies);
         let host = LocalHost::open_with(&self.workspace, self.durability)?;
+        let workspace = host.files().workspace().to_owned();
+        let now = host.clock().now();
+        let rights = FileRights::new(Arc::new(policy.clone()), workspace, now);
+        processes.rights = Some(Arc::new(rights));
         let host: Arc<dyn Host> = Arc::new(host.with_processes(processes.clone()));
         let settings = Settings { drain_at_close: self.drain_at_close, ..Settings::default() };
         let open = |state| Store::open_with(state, settings);
@@ -387,17 +397,12 @@ impl Builder {
         for tool in self.tools {
             tools.add(tool)?;
         }
-        let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
-        let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
-        if let Some(home) = &self.home {
-            hard_denies = hard_denies.home(absolute(home));
-        }
         let reversible = Reversible::open(host.clone(), self.state.as_deref(), self.history)?;
         let mut builder = Engine::builder(host.clone())
             .ids(Arc::new(RandomIds::default()))
             .toolbox(tools)
             .history(reversible.history.clone())
-            .policy(policy.with_hard_denies(hard_denies));
+            .policy(policy);
         if !self.command_tools.is_empty() {
             let tools = CommandTools { sources: self.command_tools, confinement };
             builder = builder.toolset(Arc::new(tools));

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::{
     CallId, CallResult, Engine, Handle, HardDenies, History, HistoryError, Host, MemoryHistory,
-    Mode, Policy, Proposal, Proposals, Recovered, Session, SessionId, Shelf, Snapshot, ToolCall,
-    ToolError, Toolbox, TurnId, recover,
+    Mode, Policy, Proposal, Proposals, Query, Recovered, Session, SessionId, Shelf, Snapshot,
+    ToolCall, ToolError, Toolbox, TurnId, UndoPlan, recover,
 };
 use windlass_host::{LocalFiles, RandomIds};
 use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};
@@ -93,7 +93,7 @@ impl Reversible {
             });
         };
         let history = Arc::new(UndoHistory::open_with(state, settings)?);
-        let recovered = put_right(&history)?;
+        let recovered = put_right(&*host, state, &history)?;
         Ok(Self {
             host,
             history: history.clone(),
@@ -106,7 +106,7 @@ impl Reversible {
 }
 
 /// Puts right what programs that were killed left half-done, in whichever workspace that was.
-fn put_right(history: &UndoHistory) -> Result<Vec<String>, Error> {
+fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec<String>, Error> {
     let unfinished = match history.unfinished() {
         Ok(unfinished) => unfinished,
         // What is damaged is set aside and told; it must not keep everybody from working.
@@ -115,10 +115,13 @@ fn put_right(history: &UndoHistory) -> Result<Vec<String>, Error> {
     let mut told = Vec::new();
     for unfinished in unfinished {
         let origin = &unfinished.origin;
-        let Ok(files) = LocalFiles::open(&origin.workspace) else {
+        let Ok(mut files) = LocalFiles::open(&origin.workspace) else {
             // It may be on a disk that is not there now; whoever finds it again puts it right.
             continue;
         };
+        if host.session_files(&origin.session).is_some() {
+            files = files.with_session_tmp(state, &origin.session);
+        }
         let content = |hash: &_| unfinished.content(hash).map_err(ToolError::from);
         let outcome = recover(&files, &unfinished.changes, &content);
         told.push(format!("{} ({}) was cut off: {outcome}", origin.call, origin.tool));
@@ -136,14 +139,16 @@ impl Windlass {
     /// Takes back changes, in the name of this session. It can be undone itself.
     pub async fn undo(&self, session: &Arc<Session>, what: Undo) -> CallResult {
         let call = ToolCall::new("undo", what.input());
-        self.as_person(Vec::new()).call(session, call).await
+        let session = self.reaching_changes(session, &what);
+        self.as_person(Vec::new()).call(&session, call).await
     }
 
     /// What an undo would do, without doing it.
     pub async fn undo_preview(&self, session: &Arc<Session>, what: Undo) -> CallResult {
         let mut input = what.input();
         input["dry_run"] = true.into();
-        self.as_person(Vec::new()).call(session, ToolCall::new("undo", input)).await
+        let session = self.reaching_changes(session, &what);
+        self.as_person(Vec::new()).call(&session, ToolCall::new("undo", input)).await
     }
 
     /// A session whose changes are held until they are applied. Needs [`Builder::state`](crate::Builder::state).
@@ -172,7 +177,23 @@ impl Windlass {
     ) -> CallResult {
         let call = ToolCall::new("apply", json!({"paths": paths}));
         let tool = Handle::from(Apply::new(proposals.clone()));
-        self.as_person(vec![tool]).call(session, call).await
+        let session = Arc::new(session.reaching_tmp_of(proposals.session().clone()));
+        self.as_person(vec![tool]).call(&session, call).await
+    }
+
+    /// The session, with the `/tmp` that the changes were made in.
+    fn reaching_changes(&self, session: &Arc<Session>, what: &Undo) -> Arc<Session> {
+        let query = match what {
+            Undo::Last => Query::LastOfWorkspace(self.reversible.host.files().workspace().into()),
+            Undo::Call(call) => Query::Call(call.clone()),
+            Undo::Turn(turn) => Query::Turn(turn.clone()),
+            Undo::Session(session) => Query::Session(session.clone()),
+        };
+        // If there is nothing to undo, the undo itself says why.
+        match UndoPlan::tmp_session(&*self.reversible.history, &query) {
+            Ok(Some(other)) => Arc::new(session.reaching_tmp_of(other)),
+            Ok(None) | Err(_) => session.clone(),
+        }
     }
 
     /// Keeps what is at these paths, and below them, to come back to it. Needs [`Builder::state`](crate::Builder::state).

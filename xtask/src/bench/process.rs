@@ -8,8 +8,14 @@ use super::change::samples;
 use super::table::{Row, Target, Unit};
 use crate::process;
 
-pub(super) const ROWS: &[&str] =
-    &["process/off", "process/sandbox", "process/sandbox-codex", "process/staged", "process/1-GB"];
+pub(super) const ROWS: &[&str] = &[
+    "process/off",
+    "process/sandbox",
+    "process/sandbox-codex",
+    "process/sandbox-10000",
+    "process/staged",
+    "process/1-GB",
+];
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let directory = bench.state().join("process");
@@ -30,6 +36,12 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
         let codex = ("codex sandbox", "codex");
         rows.push(row("process/sandbox-codex", "confined", codex, Target::AtMostTimes(0.2))?);
     }
+    rows.push(row(
+        "process/sandbox-10000",
+        "confined_large",
+        ("empty workspace", "confined"),
+        Target::AtMostOver(0.003),
+    )?);
     rows.push(row(
         "process/staged",
         "staged",

@@ -40,6 +40,7 @@ async fn main() -> Result<()> {
     fill(&large)?;
     let off = Ours::new(&small, &directory.join("state-off"), Level::Off)?;
     let confined = Ours::new(&small, &directory.join("state"), Level::Workspace)?;
+    let staged = Ours::new(&large, &directory.join("state-large"), Level::Workspace)?;
     let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for turn in 0..UNCOUNTED + count {
         let mut note = |name, value| {
@@ -51,13 +52,12 @@ async fn main() -> Result<()> {
         note("off", off.bash("true").await?);
         note("bwrap", timed(&mut bubblewrap(&small))?);
         note("confined", confined.bash("true").await?);
+        note("confined_large", staged.bash("true").await?);
         // A tenth of a second each: a few will do.
         if let Some(codex) = codex.as_ref().filter(|_| turn % 5 == 0) {
             note("codex", timed(&mut in_codex(codex, &small))?);
         }
     }
-    let staged = Ours::new(&large, &directory.join("state-large"), Level::Workspace)?;
-    let direct = Ours::new(&large, &directory.join("state-direct"), Level::Off)?;
     for turn in 0..UNCOUNTED + count / 2 {
         let change = format!("for n in 0 1 2 3 4 5 6 7 8 9; do echo {turn} > dir0/new$n; done");
         let ours = staged.bash(&change).await?;
@@ -67,7 +67,6 @@ async fn main() -> Result<()> {
             seconds.entry("staged_plain").or_default().push(plain);
         }
     }
-    drop(direct);
     for _ in 0..(count / 20).max(3) {
         let talk = format!("head -c {TALK} /dev/zero");
         let piped = format!("{talk} | cat > /dev/null");

@@ -75,7 +75,6 @@ fn terms(
     let mut config = setup::config(global, workspace, &state)?;
     config.set("sandbox", global.sandbox.unwrap_or(Level::Workspace).to_string());
     config.set("net", "none");
-    config.set("hidden", vec![state.display().to_string()]);
     let answer = move |_: &ApprovalRequest| yes.load(Ordering::Relaxed);
     let approvals = Approvals::From(Arc::new(answer));
     Ok(Terms { workspace: copy.to_owned(), state: folder.state(), config, approvals })

@@ -10,7 +10,7 @@ use windlass_core::{FileKind, Files, quote};
 use super::{Acting, Found, Role};
 
 /// Single files.
-const FILES: &[(&str, Role)] = &[
+pub(super) const FILES: &[(&str, Role)] = &[
     (".windlass/config.toml", Role::Config),
     (".windlass/hooks.json", Role::Hooks(HookShape::Windlass)),
     (".claude/settings.json", Role::Hooks(HookShape::Claude)),
@@ -22,7 +22,7 @@ const FILES: &[(&str, Role)] = &[
 ];
 
 /// Directories with everything below them.
-const DIRECTORIES: &[(&str, Role)] = &[
+pub(super) const DIRECTORIES: &[(&str, Role)] = &[
     (".windlass/tools", Role::CommandTool),
     (".windlass/skills", Role::Skill),
     (".claude/skills", Role::Skill),

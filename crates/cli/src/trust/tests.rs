@@ -50,6 +50,14 @@ impl Ground {
 }
 
 #[test]
+fn what_has_to_be_trusted_is_protected() {
+    for (path, _) in places::FILES.iter().chain(places::DIRECTORIES) {
+        let reason = windlass_core::protected_reason(&Path::new("/w").join(path), &[]);
+        assert!(reason.is_some(), "{path}");
+    }
+}
+
+#[test]
 fn trust_is_for_the_very_content_of_all_that_could_act() {
     for place in [
         ".windlass/config.toml",

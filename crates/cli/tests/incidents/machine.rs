@@ -54,9 +54,9 @@ fn i_15_a_command_that_deletes_the_home_directory_deletes_nothing() {
     let command = json!({"command": "rm -rf tests/ patches/ plan/ ~/"});
     assert_eq!(home.call(&[], "bash", &command).0, 3, "nobody was asked");
     assert!(home.workspace().join("tests/a").exists());
-    let command = json!({"command": "rm -rf tests plan \"$HOME\" 2>/dev/null; cat ~/photos/1.jpg"});
+    let command = json!({"command": "rm -rf tests plan \"$HOME\" 2>/dev/null; ls -A ~"});
     let (_, answer) = home.call(&["--mode", "yolo"], "bash", &command);
-    assert!(answer.to_string().contains("photo\\n"), "it is not in sight: {answer}");
+    assert!(!answer.to_string().contains("photos"), "the home is the workspace's own: {answer}");
     assert!(photo.exists() && home.config().join("config.toml").exists());
     assert!(!home.workspace().join("tests").exists(), "it shows nothing: {answer}");
     assert_eq!(home.run(&["undo", "--yes"]).code, 0);
@@ -72,9 +72,9 @@ fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
     for secret in secrets {
         put(&home_of(&home).join(secret), "production-secret\n");
     }
-    put(&home_of(&home).join("notes.txt"), "readable-note\n");
+    put(&home.workspace().join("notes.txt"), "readable-note\n");
     for secret in secrets {
-        let command = json!({"command": format!("cat ~/{secret}; cat ~/notes.txt")});
+        let command = json!({"command": format!("cat ~/{secret}; cat notes.txt")});
         let (_, answer) = home.call(&["--mode", "yolo"], "bash", &command);
         assert!(!answer.to_string().contains("production-secret"), "{secret}: {answer}");
         assert!(answer.to_string().contains("readable-note"), "it shows nothing: {answer}");

@@ -8,6 +8,7 @@ use windlass_core::{
     Processes as _, Program, Resolved, Stdin, ToolError,
 };
 use windlass_host::{LocalProcesses, ProcessSettings};
+use windlass_tools::Author;
 
 use super::telling::Told;
 use super::{HookCommand, HookDefinition};
@@ -77,8 +78,14 @@ impl Runner {
         let directory = Resolved { path, inside: Some(PathBuf::new()), exists: true };
         let environment = hook.environment.iter().chain(&told.environment).cloned().collect();
         let access = if hook.sandbox == Level::Workspace { Access::Direct } else { Access::Read };
+        let named = match hook.author {
+            Author::Person => outside_files(&hook.command),
+            Author::Workspace => Vec::new(),
+        };
+        let rights = self.settings.rights.as_deref().cloned();
         ProcessRequest {
             environment,
+            rights: rights.map(|rights| Arc::new(rights.with_named(named))),
             stdin: Stdin::Bytes(told.json.to_string().into_bytes()),
             errors: Errors::Apart,
             access,
@@ -99,6 +106,14 @@ impl Runner {
             LocalProcesses::new(self.host.files().workspace(), settings)
         })
     }
+}
+
+/// The files that a person's hook names by an absolute path: its script may lie where no other program can read.
+fn outside_files(command: &HookCommand) -> Vec<PathBuf> {
+    let text = command.to_string();
+    let words = text.split(|c: char| c.is_whitespace() || "'\"();|&<>=".contains(c));
+    let paths = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
+    paths.filter(|path| path.is_file()).collect()
 }
 
 /// Goes with a program to its end. Whoever drops this ends the program.

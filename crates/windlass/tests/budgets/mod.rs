@@ -32,7 +32,7 @@ fn serving(bytes: usize) -> u16 {
 /// Asks the server by way of the proxy, so many times; prints how many bytes came.
 fn asking(port: u16, times: usize) -> String {
     let ask = format!(
-        "exec 3<>/dev/tcp/127.0.0.1/3128; printf 'CONNECT localhost:{port} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' >&3; \
+        "proxy=${{https_proxy##*:}}; exec 3<>/dev/tcp/127.0.0.1/${{proxy%/}}; printf 'CONNECT localhost:{port} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' >&3; \
          read -r status <&3; echo \"$status\"; printf ping >&3; cat <&3 2>/dev/null | wc -c; exec 3<&-"
     );
     vec![ask; times].join("; ")

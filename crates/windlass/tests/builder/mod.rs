@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use tempfile::TempDir;
 use windlass::testing::MockTool;
-use windlass::{Builder, CallResult, Error, Mode, Outcome, ToolCall, Windlass};
+use windlass::{Builder, CallResult, Error, Mode, Outcome, PathGlob, ToolCall, Windlass};
 
 fn folder(files: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -82,6 +82,41 @@ async fn secret_and_protected_files_are_out_of_reach_unless_named() {
     assert_eq!(read(builder().not_secret([env.clone()]), &env).await.outcome, Outcome::Ok);
     assert_eq!(read(builder(), &plans).await.outcome, Outcome::Ok);
     assert_eq!(read(builder().protect([plans.clone()]), &plans).await.outcome, Outcome::Denied);
+}
+
+#[tokio::test]
+async fn the_content_decides_whether_an_npmrc_is_secret() {
+    let folder = folder(&["a.txt"]);
+    let npmrc = folder.path().join(".npmrc");
+    let large = format!("registry=https://r.example/{}", "a".repeat(64 << 10));
+    for (content, is_open) in [
+        ("registry=https://r.example/\n//r.example/:_authToken=${TOKEN}\n", true),
+        ("registry=https://r.example/\n//r.example/:_authToken=abc\n", false),
+        (large.as_str(), false),
+    ] {
+        fs::write(&npmrc, content).expect("a file");
+        let builder = || Windlass::builder(folder.path()).mode(Mode::Yolo);
+        let outcome = if is_open { Outcome::Ok } else { Outcome::Denied };
+        assert_eq!(read(builder(), &npmrc).await.outcome, outcome, "{content}");
+        let windlass = builder().build().expect("a workspace");
+        let call = ToolCall::new("grep", json!({"pattern": "r.example", "path": "."}));
+        let found = windlass.call(&windlass.new_session(), call).await.output.to_text();
+        assert_eq!(found.contains(".npmrc"), is_open, "{found}");
+        let denied = builder().deny("read .npmrc".parse().expect("a rule"));
+        assert_eq!(read(denied, &npmrc).await.outcome, Outcome::Denied);
+    }
+}
+
+#[tokio::test]
+async fn files_are_not_secret_by_glob() {
+    let folder = folder(&["server.pem", "other.key"]);
+    let builder = || {
+        let glob = "*.pem".parse::<PathGlob>().expect("a glob");
+        Windlass::builder(folder.path()).mode(Mode::Yolo).not_secret([glob])
+    };
+    let at = |name: &str| folder.path().join(name);
+    assert_eq!(read(builder(), &at("server.pem")).await.outcome, Outcome::Ok);
+    assert_eq!(read(builder(), &at("other.key")).await.outcome, Outcome::Denied);
 }
 
 #[tokio::test]

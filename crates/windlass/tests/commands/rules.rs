@@ -64,7 +64,7 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
 #[tokio::test]
 async fn the_modes_decide_about_commands() {
     use Decision::{Allow, Ask, Deny};
-    let place = Place::new();
+    let place = Place::in_sight(&[], |builder| builder);
     for (command, ask, auto, plan, deny, yolo) in [
         ("git status | head", Allow, Allow, Allow, Deny, Allow),
         ("cargo build", Ask, Allow, Deny, Deny, Allow),

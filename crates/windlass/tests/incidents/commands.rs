@@ -376,7 +376,9 @@ async fn i_14_there_is_one_way_to_start_a_program() {
     let tools = tempfile::tempdir().unwrap();
     let outside = in_sight();
     let target = outside.path().join("canary");
-    let command = format!("echo x > {}", target.display());
+    // A write that the command line spells out is one that the mode allows.
+    let command = format!("python3 -c 'open(\\\"{}\\\", \\\"w\\\")'", target.display());
+    let command = command.replace('\\', "");
     let file = format!("---\nname: mine\ncommand: {command}\n---\nTry.\n");
     std::fs::write(tools.path().join("mine.md"), file).unwrap();
     let ways = [

@@ -34,10 +34,17 @@ fn asking(files: &[(&str, &str)], rules: &[&str]) -> Place {
 
 /// The same in another mode.
 fn in_mode(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
-    Place::built(files, |builder| {
-        let allow = |builder: Builder, rule: &&str| builder.allow(rule.parse().unwrap());
-        rules.iter().fold(builder.mode(mode), allow)
-    })
+    Place::built(files, |builder| ruled(builder, mode, rules))
+}
+
+/// The same with a workspace that is not below `/tmp`, so that what is beside it is outside of it.
+fn beside_others(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
+    Place::in_sight(files, |builder| ruled(builder, mode, rules))
+}
+
+fn ruled(builder: Builder, mode: Mode, rules: &[&str]) -> Builder {
+    let allow = |builder: Builder, rule: &&str| builder.allow(rule.parse().unwrap());
+    rules.iter().fold(builder.mode(mode), allow)
 }
 
 /// Programs at this level, with the network that is usual: none.

@@ -122,7 +122,7 @@ async fn agentctl_3a_2_a_link_stays_a_link() {
 /// 3A-2: of several files at once, one could be a link to anywhere.
 #[tokio::test]
 async fn agentctl_3a_2_several_files_stay_inside() {
-    let place = Place::built(&[("a", "a\n")], |builder| builder.mode(Mode::Auto));
+    let place = Place::in_sight(&[("a", "a\n")], |builder| builder.mode(Mode::Auto));
     let outside = place.outside().join("kept");
     std::fs::write(&outside, "kept\n").expect("a file");
     std::os::unix::fs::symlink(&outside, place.path("link")).expect("a link");

@@ -135,7 +135,7 @@ async fn errata_direct_writes_in_a_copy_are_told_apart() {
 /// 3C-4: a link led a change out, and where a proposal belonged depended on where the program was.
 #[tokio::test]
 async fn errata_3c_4_a_proposal_belongs_to_one_place_inside() {
-    let place = Place::built(&[("sub/", "")], |builder| builder.mode(Mode::Auto));
+    let place = Place::in_sight(&[("sub/", "")], |builder| builder.mode(Mode::Auto));
     let outside = place.outside().join("kept");
     std::fs::write(&outside, "kept\n").unwrap();
     std::os::unix::fs::symlink(&outside, place.path("link")).unwrap();
@@ -367,7 +367,7 @@ async fn errata_3c_27_an_edit_must_say_what_it_replaces() {
 /// 3C-14: what was proposed did not have to be a path inside until it was applied.
 #[tokio::test]
 async fn errata_a_proposal_is_judged_when_it_is_made() {
-    let place = Place::built(&[], |builder| builder.mode(windlass::Mode::Auto));
+    let place = Place::in_sight(&[], |builder| builder.mode(windlass::Mode::Auto));
     let session = proposing(&place);
     let write = json!({"path": "../outside.txt", "content": "x\n"});
     let denied = place.windlass.call(&session, ToolCall::new("write", write)).await;

@@ -99,7 +99,7 @@ async fn hector_lists_bind_a_command_tool() {
 #[tokio::test]
 async fn hector_3b_3_3b_4_no_spelling_of_a_path_leads_out() {
     let place =
-        Place::built(&[("sub/", ""), ("a..b", "one\n")], |builder| builder.mode(Mode::Auto));
+        Place::in_sight(&[("sub/", ""), ("a..b", "one\n")], |builder| builder.mode(Mode::Auto));
     let outside = place.outside().join("workother");
     std::fs::create_dir(&outside).expect("a folder");
     std::fs::write(outside.join("file"), "one\n").expect("a file");

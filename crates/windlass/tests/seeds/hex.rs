@@ -108,7 +108,7 @@ async fn hex_example_read_tool_with_executor() {
 async fn hex_example_complete_workflow_on_real_files() {
     let folder = workspace("{}");
     let home = folder.path().canonicalize().expect("the real place");
-    let outside = tempfile::tempdir().expect("a folder");
+    let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let windlass = Windlass::builder(folder.path())
         .approver(move |request: &ApprovalRequest| {
             request.effects.iter().all(|effect| match effect {
@@ -256,7 +256,7 @@ async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
 /// H32: to create a file followed a link to wherever it pointed.
 #[tokio::test]
 async fn h32_a_link_does_not_lead_a_new_file_outside() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let (work, outside) = (folder.path().join("work"), folder.path().join("outside"));
     fs::create_dir(&work).expect("a folder");
     fs::create_dir(&outside).expect("a folder");

@@ -25,7 +25,16 @@ struct Ground {
 
 impl Ground {
     fn new() -> Self {
-        let ground = Self { folder: tempfile::tempdir().unwrap() };
+        Self::inside(tempfile::tempdir().unwrap())
+    }
+
+    /// Not below `/tmp`, which is the session's own: what is beside a workspace is outside of it here.
+    fn in_sight() -> Self {
+        Self::inside(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    }
+
+    fn inside(folder: TempDir) -> Self {
+        let ground = Self { folder };
         for workspace in ["work", "other"] {
             fs::create_dir(ground.folder.path().join(workspace)).unwrap();
         }

@@ -40,6 +40,16 @@ impl Place {
         Self::inside(folder, files, configure)
     }
 
+    /// The same in a directory that is not below `/tmp`: what is beside the workspace is outside of it there, and not in the `/tmp` of
+    /// the session.
+    pub(crate) fn in_sight(
+        files: &[(&str, &str)],
+        configure: impl FnOnce(Builder) -> Builder,
+    ) -> Self {
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+        Self::inside(folder, files, configure)
+    }
+
     /// In memory where the system has a place for that: for tests that make many changes.
     pub(crate) fn in_memory(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());

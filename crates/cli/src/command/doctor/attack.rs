@@ -19,6 +19,8 @@ struct Attack {
     script: &'static str,
     seen: Seen,
     held: Held,
+    /// Its changes are refused as a whole, so it is a command of its own.
+    is_alone: bool,
 }
 
 /// Where it is seen whether it was.
@@ -40,11 +42,15 @@ enum Held {
 
 impl Attack {
     const fn new(on: &'static str, script: &'static str, seen: Seen) -> Self {
-        Self { on, script, seen, held: Held::Always }
+        Self { on, script, seen, held: Held::Always, is_alone: false }
     }
 
     const fn held(self, held: Held) -> Self {
         Self { held, ..self }
+    }
+
+    const fn alone(self) -> Self {
+        Self { is_alone: true, ..self }
     }
 
     fn is_held_by(&self, backend: Backend) -> bool {
@@ -91,7 +97,8 @@ const ATTACKS: &[Attack] = &[
             hooks.map_or(true, |mut hooks| hooks.next().is_some())
         }),
     )
-    .held(Held::ByNamespaces),
+    .held(Held::ByNamespaces)
+    .alone(),
     Attack::new("a secret", r#"cat "$OUTSIDE/secret""#, Seen::Inside),
     Attack::new("our own state", r#"ls "$STATE"/*"#, Seen::Inside),
     Attack::new("other processes", r#"kill -0 "$DOCTOR""#, Seen::Inside).held(Held::ByLandlock(6)),
@@ -104,14 +111,24 @@ const TEXT: &[u8] = b"outside";
 /// Every attack on a place of its own: what failed, and what is not held.
 pub(super) fn all(confinement: &Confinement) -> Result<String> {
     let scratch = Scratch::new()?;
-    std::fs::create_dir_all(scratch.0.join("work/.git/hooks"))?;
+    for name in ["hooks", "objects", "refs"] {
+        std::fs::create_dir_all(scratch.0.join("work/.git").join(name))?;
+    }
+    std::fs::write(scratch.0.join("work/.git/HEAD"), "ref: refs/heads/main\n")?;
     for name in ["file", "mode", "time", "secret"] {
         std::fs::write(scratch.0.join(name), TEXT)?;
     }
-    let tries = ATTACKS.iter().enumerate().map(|(number, Attack { script, .. })| {
+    let together = ATTACKS.iter().enumerate().filter(|(_, attack)| !attack.is_alone);
+    let tries = together.map(|(number, Attack { script, .. })| {
         format!("if {{ {script}; }} > /dev/null 2>&1; then echo REACHED {number}; fi\n")
     });
     let text = run(confinement, &scratch, &tries.collect::<String>())?;
+    for attack in ATTACKS.iter().filter(|attack| attack.is_alone) {
+        std::fs::write(scratch.0.join("work/attack.sh"), attack.script)?;
+        let settings =
+            ProcessSettings { confinement: confinement.clone(), ..ProcessSettings::default() };
+        told(&scratch, settings, "bash attack.sh")?;
+    }
     let reached = |(number, attack): (usize, &'static Attack)| {
         let is_reached = match attack.seen {
             Seen::Inside => text.lines().any(|line| line == format!("REACHED {number}")),
@@ -152,7 +169,6 @@ pub(super) fn run(confinement: &Confinement, scratch: &Scratch, script: &str) ->
     let processes = ProcessSettings {
         confinement: confinement.clone(),
         environment,
-        hidden: vec![scratch.0.join("secret")],
         ..ProcessSettings::default()
     };
     std::fs::write(scratch.0.join("work/attack.sh"), format!("{script}\necho {END}\n"))?;
@@ -166,6 +182,7 @@ pub(super) fn run(confinement: &Confinement, scratch: &Scratch, script: &str) ->
 pub(super) fn told(scratch: &Scratch, processes: ProcessSettings, command: &str) -> Result<String> {
     let windlass = Windlass::builder(scratch.0.join("work"))
         .mode(Mode::Yolo)
+        .deny(format!("read {}", scratch.0.join("secret").display()).parse()?)
         .state(scratch.0.join("state"))
         .processes(processes)
         .build()?;

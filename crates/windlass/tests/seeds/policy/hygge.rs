@@ -200,7 +200,7 @@ async fn hygge_g4_a_broken_entry_is_passed_over() {
 /// G5: the policy saw the name, the tool followed the link.
 #[tokio::test]
 async fn hygge_g5_a_link_is_judged_by_where_it_leads() {
-    let ground = Ground::new();
+    let ground = Ground::in_sight();
     ground.put("work/.env", "KEY=1\n");
     std::os::unix::fs::symlink(".env", ground.path("work/notes.txt")).unwrap();
     std::os::unix::fs::symlink("..", ground.path("work/up")).unwrap();
