@@ -171,8 +171,11 @@ fn huge_page() -> bool {
     touch(libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB)
 }
 
+/// A way to remove something, and its number.
+type Removal = (fn(i32), i32);
+
 /// Segments, queues and semaphores that were made. They outlive their process, and outside of a view they are the machine's.
-static MADE: Mutex<Vec<(fn(i32), i32)>> = Mutex::new(Vec::new());
+static MADE: Mutex<Vec<Removal>> = Mutex::new(Vec::new());
 
 fn made(remove: fn(i32), number: i32) -> bool {
     if number >= 0 {
