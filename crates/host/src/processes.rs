@@ -10,8 +10,10 @@ mod group;
 mod home;
 mod ladder;
 mod outline;
+mod outside;
 mod program;
 mod refusal;
+mod remembered;
 mod running;
 mod session;
 mod stand_ins;
@@ -40,12 +42,12 @@ use self::group::Group;
 pub use self::group::control_group;
 use self::outline::ViewOutline;
 use self::refusal::Refusal;
+use self::remembered::Remembered;
 use self::running::{Output, Running};
 use self::session::{Membership, Sessions, SharedPlaces};
 use self::stand_ins::StandIns;
 use self::terminal::Terminal;
 use self::toolchains::ShownDirectory;
-use self::view::Remembered;
 use crate::proxy::{Proxy, ProxySettings};
 use crate::stage::{PASS_THROUGH, Scan, Stage};
 use crate::temporary::{self, TemporaryDirectories, private};
@@ -109,7 +111,7 @@ pub struct LocalProcesses {
     on_path: Remembered<Vec<PathBuf>>,
     /// The directories for temporary files. Those of sessions hold them, and must go first.
     temporaries: Arc<TemporaryDirectories>,
-    /// Where the upper directories of overlays are.
+    /// The directory for upper layers of overlays.
     uppers: OnceLock<PathBuf>,
     memory_is_told: AtomicBool,
     /// What others left behind is looked for once.

@@ -34,7 +34,7 @@ pub enum PathUse {
 pub enum Absence {
     /// The machine has it, and the view leaves it out.
     Masked {
-        /// Why, as in "a file of secrets".
+        /// The reason, as in "a file of secrets".
         reason: String,
     },
     /// The view does not have this part of the machine.

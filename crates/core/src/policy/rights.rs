@@ -36,7 +36,7 @@ pub struct FileRights {
     granted: Arc<Effects>,
     workspace: PathBuf,
     now: SystemTime,
-    /// Whether any rule asks about reading.
+    /// Some rule asks about reading.
     has_asks: bool,
     /// Files that whoever starts the program wants it to read.
     named: Vec<PathBuf>,

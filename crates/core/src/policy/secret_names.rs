@@ -110,7 +110,7 @@ const ENV_EXAMPLES: &[&[u8]] = &[b"example", b"sample", b"template", b"dist", b"
 const COPY_ENDINGS: &[&[u8]] =
     &[b"~", b".bak", b".backup", b".orig", b".save", b".saved", b".old", b".copy", b".tmp"];
 
-/// How often a copy of a copy is looked through.
+/// The number of times that a copy of a copy is looked through.
 const COPIES: usize = 4;
 
 /// The reason of files that hold a credential only sometimes.

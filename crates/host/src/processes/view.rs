@@ -7,26 +7,23 @@ use std::cell::OnceCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 
 use windlass_core::{
-    Access, FileKind, FileRights, NetworkAccess, OutsidePaths, SESSION_TMP, SecretName,
-    is_protected_when_absent, protected_entries,
+    Access, FileKind, FileRights, NetworkAccess, SESSION_TMP, SecretName, is_protected_when_absent,
+    protected_entries,
 };
 use windlass_sandbox::{Fence, Mount, Network, Object, Protected, Source, Upper, View};
 
 use super::home::{self, Home};
 use super::outline::ViewPart;
+use super::outside::{MOST_ENTRIES, expand, expand_writable};
 use super::session::SharedPlaces;
 use super::toolchains::ShownDirectory;
 use super::{LocalProcesses, system, toolchains};
 use crate::stage::masked_index::{self, ReplacedIndex};
 use crate::stage::{self, Stage, mask_layer};
 use crate::survey::{MaskRule, Masking, Survey, survey};
-
-/// Entries of a directory that are looked at for a rule with a pattern, or masked around a single file.
-const MOST_ENTRIES: usize = 10_000;
 
 /// A view, and what is needed besides to run a program in it.
 pub(super) struct ComposedView {
@@ -224,27 +221,6 @@ impl LocalProcesses {
     }
 }
 
-/// Something about the machine that takes long to find out and seldom changes.
-#[derive(Debug, Default)]
-pub(super) struct Remembered<T>(Mutex<Option<(Instant, Arc<T>)>>);
-
-/// A toolchain that was installed is there for programs after this time at the latest.
-const REMEMBERED_FOR: Duration = Duration::from_secs(2);
-
-impl<T> Remembered<T> {
-    fn get(&self, find: impl FnOnce() -> T) -> Arc<T> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((found_at, found)) = &*known
-            && found_at.elapsed() < REMEMBERED_FOR
-        {
-            return found.clone();
-        }
-        let found = Arc::new(find());
-        *known = Some((Instant::now(), found.clone()));
-        found
-    }
-}
-
 struct Composer<'a> {
     processes: &'a LocalProcesses,
     setting: Setting<'a>,
@@ -282,7 +258,7 @@ impl Composer<'_> {
         let inside = masked.iter().filter_map(|path| path.strip_prefix(etc).ok());
         let inside: Vec<PathBuf> = inside.map(Path::to_owned).collect();
         let layers = self.processes.uppers()?.join("etc");
-        let layer = if self.has_mounts_below(etc)
+        let layer = if self.cannot_be_overlaid(etc)
             || inside.iter().any(|path| path.as_os_str().is_empty())
         {
             None
@@ -313,7 +289,8 @@ impl Composer<'_> {
             let upper = home.upper(shown)?;
             // A command that only reads needs no overlay where no other has changed anything: a mount of the directory is cheaper.
             let is_plain = self.setting.access == Access::Read && is_empty(&upper);
-            let is_layered = shown.is_writable && !is_plain && !self.has_mounts_below(&shown.path);
+            let is_layered =
+                shown.is_writable && !is_plain && !self.cannot_be_overlaid(&shown.path);
             let source = if is_layered {
                 self.layered(&shown.path, home.masks(shown)?.as_deref(), &upper)?
             } else {
@@ -410,7 +387,7 @@ impl Composer<'_> {
             self.lay(path, Source::ReadOnly(object));
             return Ok(());
         }
-        if self.has_mounts_below(path) {
+        if self.cannot_be_overlaid(path) {
             return self.lay_real(path, Source::ReadOnly(Object::open(path)?));
         }
         let masks = self.masks_of(path)?;
@@ -433,7 +410,7 @@ impl Composer<'_> {
         if self.staged.iter().any(|staged| directory.starts_with(&staged.lower)) {
             return Ok(());
         }
-        if self.has_mounts_below(directory) {
+        if self.cannot_be_overlaid(directory) {
             self.note_mounts(directory);
             return self.lay_readable(path);
         }
@@ -493,7 +470,7 @@ impl Composer<'_> {
             Access::Read if self.setting.is_job || survey.masked.is_empty() => {
                 self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
             }
-            Access::Read | Access::Staged if self.has_mounts_below(&workspace) => {
+            Access::Read | Access::Staged if self.cannot_be_overlaid(&workspace) => {
                 self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
                 self.note_mounts(&workspace);
             }
@@ -538,7 +515,7 @@ impl Composer<'_> {
 
     /// Returns whether no overlay can be laid over a directory: something is mounted below it, which a user namespace cannot leave
     /// out, or our own layers are.
-    fn has_mounts_below(&self, directory: &Path) -> bool {
+    fn cannot_be_overlaid(&self, directory: &Path) -> bool {
         let is_below = |mount: &PathBuf| mount.starts_with(directory) && mount != directory;
         self.mount_points.iter().any(is_below)
             || self.processes.uppers().is_ok_and(|uppers| uppers.starts_with(directory))
@@ -604,43 +581,7 @@ fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// The files and directories that a rule or grant means, links followed.
-fn expand(paths: &OutsidePaths) -> Vec<PathBuf> {
-    if paths.is_whole() {
-        return paths.root.canonicalize().into_iter().flat_map(whole).collect();
-    }
-    let Ok(root) = paths.root.canonicalize() else { return Vec::new() };
-    let entries = fs::read_dir(&root).into_iter().flatten().flatten().take(MOST_ENTRIES);
-    let meant = entries.map(|entry| entry.path()).filter(|path| paths.covers(path));
-    meant.filter_map(|path| path.canonicalize().ok()).collect()
-}
-
 /// Returns whether a path is one by which the program has the session's own directory: a link may lead there.
 fn is_session_tmp(path: &Path) -> bool {
     SESSION_TMP.iter().any(|tmp| path.starts_with(tmp))
-}
-
-/// The whole machine is what its root has, one by one.
-fn whole(path: PathBuf) -> Vec<PathBuf> {
-    if path.parent().is_some() {
-        return vec![path];
-    }
-    let of_the_kernel = ["proc", "dev", "sys"];
-    let entries = fs::read_dir(&path).into_iter().flatten().flatten();
-    let entries = entries.filter(|entry| {
-        entry.file_type().is_ok_and(|kind| kind.is_dir())
-            && of_the_kernel.iter().all(|name| entry.file_name() != *name)
-    });
-    entries.map(|entry| entry.path()).collect()
-}
-
-/// The same for what may be written: it need not be there yet.
-fn expand_writable(paths: &OutsidePaths) -> Vec<PathBuf> {
-    if !paths.is_whole() || paths.root.symlink_metadata().is_ok() {
-        return expand(paths);
-    }
-    let (Some(parent), Some(name)) = (paths.root.parent(), paths.root.file_name()) else {
-        return Vec::new();
-    };
-    parent.canonicalize().map(|parent| parent.join(name)).into_iter().collect()
 }
