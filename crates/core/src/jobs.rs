@@ -121,8 +121,8 @@ pub struct Changed {
     pub tracking: Option<Tracking>,
     /// Each object, and what became of it.
     pub paths: Vec<(PathBuf, ChangeKind)>,
-    /// Directories that it wrote to in a way that cannot be undone.
-    pub passed_through: Vec<PathBuf>,
+    /// Build directories that it changed, which cannot be undone.
+    pub built: Vec<PathBuf>,
     /// What else is worth knowing: hosts that were not reached, sockets that were left out.
     pub notes: Vec<String>,
 }

@@ -45,7 +45,7 @@ pub use isolate::{Isolated, IsolatedChange, IsolatedChangeKind, Isolation};
 pub use processes::{LocalProcesses, ProcessSettings, control_group};
 pub use proxy::{Proxy, ProxyError, ProxySettings, Traffic};
 pub use random::RandomIds;
-pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta, move_passed, pass_through};
+pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta};
 use windlass_core::{Clock, FileError, Files, Host, Processes, SessionId};
 pub use windlass_sandbox::{hide_memory, landlock_version};
 

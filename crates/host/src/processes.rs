@@ -67,7 +67,7 @@ pub struct ProcessSettings {
     pub state: Option<PathBuf>,
     /// Variables that every program gets: names to inherit, `NAME=value` to set.
     pub environment: Vec<String>,
-    /// Names of directories in which programs change what is really there, because it can be made again.
+    /// Names of build directories: their changes are kept without history if git ignores them.
     pub pass_through: Vec<String>,
     /// Rights of programs that are started without any of their own, such as hooks.
     pub rights: Option<Arc<FileRights>>,
@@ -109,6 +109,8 @@ pub struct LocalProcesses {
     sessions: Sessions,
     shown: Remembered<Vec<ShownDirectory>>,
     on_path: Remembered<Vec<PathBuf>>,
+    /// Paths below `/etc` that no program may see.
+    masked_in_etc: Remembered<Vec<PathBuf>>,
     /// The directories for temporary files. Those of sessions hold them, and must go first.
     temporaries: Arc<TemporaryDirectories>,
     /// The directory for upper layers of overlays.
@@ -133,6 +135,7 @@ impl LocalProcesses {
             sessions: Sessions::default(),
             shown: Remembered::default(),
             on_path: Remembered::default(),
+            masked_in_etc: Remembered::default(),
             uppers: OnceLock::new(),
             memory_is_told: AtomicBool::new(false),
             swept: Once::new(),
@@ -190,7 +193,7 @@ impl LocalProcesses {
         let places = self.sessions.get(request.session.as_ref(), &self.temporaries)?;
         let confinement = self.confine(request, access, &places)?;
         let before = (access == Access::Direct)
-            .then(|| Scan::of(&self.workspace, &confinement.passed))
+            .then(|| Scan::of(&self.workspace, &confinement.trail.left_out()))
             .transpose()?;
         if let Some(before) = &before {
             self.is_small.store(before.len() <= FEW, Ordering::Relaxed);
@@ -248,8 +251,6 @@ impl LocalProcesses {
         }
         let rights = self.rights(request);
         let survey = self.survey(&rights)?;
-        let passed = survey.build_directories.iter().map(|path| self.workspace.join(path));
-        planned.passed = if access == Access::Read { Vec::new() } else { passed.collect() };
         if self.is_on_lower_rung() {
             planned.fence = Some(self.lone_fence(access, &survey, &rights, places)?);
             planned.temporary.clone_from(&places.temporary.path);
@@ -288,7 +289,7 @@ impl LocalProcesses {
             planned.trail.notes = composed.notes;
             planned.trail.notes.extend(self.memory_note());
         }
-        planned.trail.passed.clone_from(&planned.passed);
+        planned.trail.build_directories = survey.build_directories;
         Ok(planned)
     }
 
@@ -415,8 +416,6 @@ impl Processes for LocalProcesses {
 struct PlannedConfinement {
     view: Option<View>,
     fence: Option<Fence>,
-    /// The build directories, in which changes are made without a stage.
-    passed: Vec<PathBuf>,
     /// The home directory, if it is another than the person's.
     home: Option<PathBuf>,
     /// The directory for temporary files, as the program calls it.
@@ -432,7 +431,6 @@ impl PlannedConfinement {
         Self {
             view: None,
             fence: None,
-            passed: Vec::new(),
             home: None,
             temporary: "/tmp".into(),
             port: 0,

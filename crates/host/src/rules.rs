@@ -65,6 +65,11 @@ impl Rules {
         self.0.is_none()
     }
 
+    /// Tells whether the directory is in a repository, or is the root of one.
+    pub(crate) fn are_in_repository(&self) -> bool {
+        self.nodes().any(|node| node.added.repository)
+    }
+
     /// Whether an object directly in this directory is hidden. `path` is absolute.
     pub(crate) fn hide(&self, path: &[u8], kind: FileKind) -> bool {
         self.0.is_some() && (self.excluded(path, kind).is_some() || self.ignored(path, kind))

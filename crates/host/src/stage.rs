@@ -1,9 +1,12 @@
 //! What a process changed: the stage it worked on, the difference to the workspace, and a comparison where there was no stage.
 //!
 //! A stage is the writable half of an overlay whose lower half is the workspace. Mounting it, and running anything on it, is for
-//! others; here it is made before and read afterwards. Nothing in this module changes the workspace, but for [`move_passed`].
+//! others; here it is made before and read afterwards. Nothing in this module changes the workspace but [`Stage::settle`], which keeps
+//! the changes of build directories.
 
 pub(crate) mod build_directory;
+mod build_merge;
+mod built;
 mod delta;
 pub(crate) mod entries;
 mod file;
@@ -14,8 +17,8 @@ mod ignoring;
 pub(crate) mod lineage;
 pub(crate) mod mask_layer;
 pub(crate) mod masked_index;
-mod pass_through;
 mod scan;
+pub(crate) mod tracked;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -28,12 +31,12 @@ use rustix::fs::{FlockOperation, Mode, OFlags, XattrFlags};
 use rustix::io::{Errno, retry_on_intr};
 use windlass_core::Note;
 
+use self::built::Built;
 use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
+pub(crate) use delta::{BuildDirectories, Layers, delta_of};
 pub use delta::{Delta, delta};
-pub(crate) use delta::{Layers, delta_of};
-pub use pass_through::{move_passed, pass_through};
 pub use scan::Scan;
 pub use windlass_core::PASS_THROUGH;
 
@@ -64,8 +67,8 @@ pub struct Stage {
     created: i64,
     /// The number of directories made besides.
     directories: AtomicUsize,
-    /// What is brought into the workspace when the changes are made.
-    carried: Option<(PathBuf, Vec<PathBuf>)>,
+    /// The build directories that the program changed, if any.
+    built: Option<Built>,
     /// Held until the stage is gone. Whoever dies lets go of it.
     lock: Option<File>,
 }
@@ -84,7 +87,7 @@ impl Stage {
             path,
             created: 0,
             directories: AtomicUsize::new(0),
-            carried: None,
+            built: None,
             lock: None,
         };
         let file = OpenOptions::new()
@@ -129,9 +132,16 @@ impl Stage {
         Ok(path)
     }
 
-    /// Takes along what is to come into the workspace, without history, as soon as the changes are made.
-    pub fn carry(&mut self, workspace: &Path, passed: Vec<PathBuf>) {
-        self.carried = Some((workspace.to_owned(), passed));
+    /// Names the build directories of a workspace, by absolute path, whose changes [`settle`](windlass_core::Stage::settle) keeps.
+    pub fn keep_built(&mut self, workspace: &Path, directories: &[PathBuf]) {
+        let inside = |path: &PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
+        let directories = directories.iter().map(inside).collect();
+        self.built = Some(Built { workspace: workspace.to_owned(), directories });
+    }
+
+    /// Writes down that the changes of build directories are to be kept, as [`settle`](windlass_core::Stage::settle) does first.
+    pub(crate) fn record_built(&self) -> io::Result<()> {
+        self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
     }
 
     /// Removes the stages that processes left behind which are not there any more, and says how many.
@@ -153,6 +163,9 @@ impl Stage {
         }
         drop(all);
         for stage in &left_behind {
+            if let Some(built) = Built::recorded(&stage.path) {
+                drop(built.settle(&stage.path));
+            }
             remove_tree(&stage.path)?;
         }
         Ok(left_behind.len())
@@ -161,12 +174,20 @@ impl Stage {
 
 impl windlass_core::Stage for Stage {
     fn settle(&self) -> Vec<Note> {
-        let Some((workspace, passed)) = &self.carried else { return Vec::new() };
-        let moved = |path: &PathBuf| {
-            let why = move_passed(self, workspace, path).err()?.to_string();
-            Some(Note { path: path.clone(), why })
-        };
-        passed.iter().filter_map(moved).collect()
+        let Some(built) = &self.built else { return Vec::new() };
+        // Should we be killed now, the next process goes on. Without the record it would drop what is left.
+        drop(self.record_built());
+        built.settle(&self.path)
+    }
+
+    fn changed_in_build_directories(&self) -> io::Result<Vec<PathBuf>> {
+        let Some(built) = &self.built else { return Ok(Vec::new()) };
+        let mut changed = Vec::new();
+        let merge = built.merge(&self.path)?;
+        for path in &built.directories {
+            merge.changed(path, &mut changed)?;
+        }
+        Ok(changed.into_iter().map(|path| built.workspace.join(path)).collect())
     }
 }
 

@@ -58,6 +58,23 @@ pub(crate) struct Survey {
     pub(crate) other_devices: Vec<PathBuf>,
 }
 
+impl Survey {
+    /// Adds the findings about a directory of the tree, by its path.
+    pub(crate) fn add(&mut self, directory: &Path, found: Survey) {
+        let inside = |path: PathBuf| directory.join(path);
+        let Survey { masked, build_directories, sockets, git, other_devices } = found;
+        self.masked.extend(masked.into_iter().map(|(path, kind)| (inside(path), kind)));
+        for (to, paths) in [
+            (&mut self.build_directories, build_directories),
+            (&mut self.sockets, sockets),
+            (&mut self.git, git),
+            (&mut self.other_devices, other_devices),
+        ] {
+            to.extend(paths.into_iter().map(inside));
+        }
+    }
+}
+
 /// The effort of one survey.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Effort {

@@ -2,6 +2,7 @@
 
 mod alter;
 mod attributes;
+mod build_directories;
 mod create;
 mod delta;
 mod exclusion;
@@ -13,7 +14,6 @@ mod look;
 mod mask_layer;
 mod moved;
 mod nearest;
-mod pass_through;
 mod paths;
 mod process;
 mod processes;

@@ -261,13 +261,19 @@ fn most_processes(limits: &Limits) -> String {
     limits.processes.saturating_add(GIVEN_OUT_ONCE).clamp(GIVEN_OUT_ONCE + 2, 4 << 20).to_string()
 }
 
+/// Programs of one session that may run at once before the kernel's count of processes gets in their way. Each of them has a
+/// limit of its own besides, which its warden watches.
+const PROGRAMS_OF_A_SESSION: u64 = 16;
+
 fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
     let most = launch.limits.processes;
-    let is_counted_alone =
-        launch.view.is_some() && launch.users.is_none() && launch.session.is_none();
     match (&launch.view, &launch.fence) {
         (None, None) => None,
-        _ if is_counted_alone => Some(most),
+        // The kernel counts the processes of a user namespace by themselves, and one of ours has nothing else in it.
+        (Some(_), _) if launch.session.is_some() => {
+            Some(most.saturating_mul(PROGRAMS_OF_A_SESSION))
+        }
+        (Some(_), _) if launch.users.is_none() => Some(most),
         _ => Some(most.saturating_add(usage::threads_of(user))),
     }
 }

@@ -22,6 +22,7 @@ pub struct Confined {
     listener: Option<TcpListener>,
     users: Option<OwnedFd>,
     network: Option<OwnedFd>,
+    mounts: Option<OwnedFd>,
     stood_in: Vec<usize>,
     /// What the warden lives on, if it shares our memory. It may go only after the warden.
     shared: Option<Box<Shared>>,
@@ -83,6 +84,7 @@ pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
         listener: None,
         users: None,
         network: None,
+        mounts: None,
         stood_in: Vec::new(),
         shared,
     };
@@ -201,6 +203,7 @@ impl Confined {
                 Some(Report::LISTENER) => self.listener = Some(TcpListener::from(fd)),
                 Some(Report::USER_NAMESPACE) => self.users = Some(fd),
                 Some(Report::NETWORK_NAMESPACE) => self.network = Some(fd),
+                Some(Report::MOUNT_NAMESPACE) => self.mounts = Some(fd),
                 _ => {}
             }
         }
@@ -217,6 +220,12 @@ impl Confined {
     pub fn take_session(&mut self) -> Option<SessionNamespaces> {
         let (users, network) = self.users.take().zip(self.network.take())?;
         Some(SessionNamespaces { users, network })
+    }
+
+    /// The mount namespace of the program; given once. The kernel takes the mounts of a view down when this is closed and the
+    /// program is gone, which takes about as long as making them did. Closed on another thread, that delays nobody.
+    pub fn take_mounts(&mut self) -> Option<OwnedFd> {
+        self.mounts.take()
     }
 
     /// The protected places, by their number, for which something had to be put into the workspace.

@@ -53,6 +53,8 @@ impl Report {
     pub(crate) const USER_NAMESPACE: u32 = 8;
     /// Our network namespace, which comes with it.
     pub(crate) const NETWORK_NAMESPACE: u32 = 9;
+    /// Our mount namespace, which comes with it.
+    pub(crate) const MOUNT_NAMESPACE: u32 = 10;
 
     pub(crate) const SIZE: usize = size_of::<Self>();
 
@@ -229,17 +231,19 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
     program
 }
 
-/// Gives away our user and network namespace, so that later programs can share the loopback interface. Only we can open them: by
-/// the time that the program runs nobody may look into us.
+/// Gives away our namespaces: that of mounts, so that its end does not delay ours, and those of users and network, so that later
+/// programs can share the loopback interface. Only we can open them: by the time that the program runs nobody may look into us.
 fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings::Result {
     use surroundings::At as _;
-    if plan.session.is_some() || view.network == Network::Machine {
-        return Ok(());
-    }
-    for (kind, path) in [
-        (Report::USER_NAMESPACE, c"/proc/self/ns/user"),
-        (Report::NETWORK_NAMESPACE, c"/proc/self/ns/net"),
+    let is_shared = plan.session.is_none() && view.network != Network::Machine;
+    for (is_sent, kind, path) in [
+        (true, Report::MOUNT_NAMESPACE, c"/proc/self/ns/mnt"),
+        (is_shared, Report::USER_NAMESPACE, c"/proc/self/ns/user"),
+        (is_shared, Report::NETWORK_NAMESPACE, c"/proc/self/ns/net"),
     ] {
+        if !is_sent {
+            continue;
+        }
         let namespace = sys::open(path, libc::O_RDONLY).at(Step::Network)?;
         Report::of(kind).send(control, Some(namespace));
         sys::close(namespace);

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -292,7 +292,7 @@ impl Context {
         let mut changed = Changed {
             tracking: Some(changes.tracking).filter(|tracking| *tracking != Tracking::Nothing),
             paths: changes.changes.iter().map(kind_of).collect(),
-            passed_through: changes.passed_through.clone(),
+            built: changes.built.clone(),
             notes: changes.notes.clone(),
         };
         if changes.tracking != Tracking::Staged {
@@ -302,7 +302,7 @@ impl Context {
             return Ok(changed);
         }
         let changes = Arc::new(changes);
-        if !changes.changes.is_empty() {
+        if !changes.changes.is_empty() || !changes.built.is_empty() {
             changed.notes.extend(self.settle(&changes).await?);
         }
         let left = self.blocking(move |cx| {
@@ -312,7 +312,8 @@ impl Context {
             Ok::<_, ToolError>(changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle()))
         });
         let left = left.await??;
-        changed.passed_through.retain(|path| left.iter().all(|note| note.path != *path));
+        changed.built.retain(|path| left.iter().all(|note| note.path != *path));
+        changed.notes.extend(left.iter().map(|note| format!("not kept: {}", note.why)));
         Ok(changed)
     }
 
@@ -324,11 +325,14 @@ impl Context {
         let judged = self.blocking(move |cx| {
             let homes = cx.0.policy.hard_denies().homes();
             let unseen = Unseen { homes, masked: &judged.masked };
-            judge(&judged.changes, cx.0.session_files.get(), unseen)
+            let judgement = judge(&judged.changes, cx.0.session_files.get(), unseen);
+            Ok::<_, ToolError>((judgement, cx.denied_in_build_directories(&judged)?))
         });
-        let judgement = judged.await?;
-        let changes = &changes.changes;
-        let effects = Arc::new(self.effects_of(changes, &judgement));
+        let (judgement, denied) = judged.await??;
+        let effects = self.effects_of(&changes.changes, &judgement);
+        let built = changes.built.iter().chain(&denied);
+        let built = built.map(|path| Effect::Write(PathPattern::entry(path)));
+        let effects = Arc::new(built.fold(effects, Effects::and));
         let level = self.machine_processes()?.confinement().level;
         let workspace = inner.session_files.get().workspace();
         let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
@@ -420,6 +424,25 @@ impl Context {
         })
     }
 
+    /// The paths that changed in build directories although a rule denies it. Blocking.
+    fn denied_in_build_directories(
+        &self,
+        changes: &ProcessChanges,
+    ) -> Result<Vec<PathBuf>, ToolError> {
+        let (policy, now) = (&self.0.policy, self.0.host.clock().now());
+        let workspace = self.0.session_files.get().workspace();
+        let Some(stage) = changes.stage.as_ref().filter(|_| policy.has_changes_to_deny(now)) else {
+            return Ok(Vec::new());
+        };
+        let mut changed = stage.changed_in_build_directories().map_err(|error| {
+            dropped(ToolError::host_failed(format!(
+                "what changed in build directories could not be found out: {error}"
+            )))
+        })?;
+        changed.retain(|path| policy.denies_changing(path, workspace, now));
+        Ok(changed)
+    }
+
     fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
@@ -455,17 +478,20 @@ fn unanswered() -> ToolError {
 }
 
 /// What a program would have changed, a line for each object, as far as anybody reads.
-fn listed(changes: &[ProcessChange], workspace: &Path) -> String {
+fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
     const MOST: usize = 100;
+    let name =
+        |path: &Path| crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned();
     let line = |change: &ProcessChange| {
         let (path, kind) = kind_of(change);
-        let name = path.strip_prefix(workspace).unwrap_or(&path);
-        format!("  {} {}", kind.word(), crate::quote::path(name))
+        format!("  {} {}", kind.word(), name(&path))
     };
-    let mut lines: Vec<String> = changes.iter().take(MOST).map(line).collect();
-    if changes.len() > MOST {
-        lines.push(format!("  and changed {} more", changes.len() - MOST));
+    let mut lines: Vec<String> = changes.changes.iter().take(MOST).map(line).collect();
+    if changes.changes.len() > MOST {
+        lines.push(format!("  and changed {} more", changes.changes.len() - MOST));
     }
+    let built = |path: &PathBuf| format!("  changed the build directory {}/", name(path));
+    lines.extend(changes.built.iter().map(built));
     lines.join("\n")
 }
 

@@ -586,8 +586,8 @@ pub struct ProcessChanges {
     pub tracking: Tracking,
     /// Each object, parents before what is in them; what is removed, the other way round.
     pub changes: Vec<ProcessChange>,
-    /// Directories that it wrote to without a stage, because what is in them can be made again.
-    pub passed_through: Vec<PathBuf>,
+    /// Build directories that it changed, absolute. Their changes are kept without history, by [`Stage::settle`].
+    pub built: Vec<PathBuf>,
     /// Files and directories that were masked from it, absolute.
     pub masked: Vec<PathBuf>,
     /// What else is worth knowing.
@@ -602,7 +602,7 @@ impl ProcessChanges {
         Self {
             tracking,
             changes: Vec::new(),
-            passed_through: Vec::new(),
+            built: Vec::new(),
             masked: Vec::new(),
             notes: Vec::new(),
             stage: None,
@@ -620,9 +620,15 @@ impl ProcessChanges {
 /// assert!(Directory("/state/stages/1".into()).settle().is_empty(), "nothing is left to bring over");
 /// ```
 pub trait Stage: fmt::Debug + Send + Sync {
-    /// The changes are made: brings over what is not on the record, and tells what could not be. Blocking; asked once.
+    /// Keeps the changes of build directories, once all others are made. Returns those that could not be kept. Blocking; called
+    /// once.
     fn settle(&self) -> Vec<Note> {
         Vec::new()
+    }
+
+    /// Every path that changed in a build directory, absolute, removed ones included. Blocking.
+    fn changed_in_build_directories(&self) -> io::Result<Vec<PathBuf>> {
+        Ok(Vec::new())
     }
 }
 

@@ -90,6 +90,14 @@ impl Policy {
         self.rules.iter().any(denies)
     }
 
+    /// Tells whether some rule denies changes of files.
+    pub(crate) fn has_changes_to_deny(&self, now: SystemTime) -> bool {
+        self.rules.iter().any(|ruling| {
+            let is_deny = ruling.decision == Decision::Deny && ruling.holds(Some(now));
+            is_deny && matches!(ruling.rule.resource(), Resource::Write(_))
+        })
+    }
+
     /// Returns whether a rule denies whatever is or will be below a directory.
     pub(super) fn denies_reading_below(
         &self,

@@ -84,7 +84,7 @@ impl Process for Printing {
         Ok(ProcessChanges {
             tracking: Tracking::Nothing,
             changes: Vec::new(),
-            passed_through: Vec::new(),
+            built: Vec::new(),
             masked: Vec::new(),
             notes: Vec::new(),
             stage: None,

@@ -19,7 +19,7 @@ use super::view::StagedDirectory;
 use super::{FEW, ladder, waiting};
 use crate::proxy::Proxy;
 use crate::stage::masked_index::{self, ReplacedIndex};
-use crate::stage::{Layers, Scan, Stage, delta_of};
+use crate::stage::{BuildDirectories, Layers, Scan, Stage, delta_of};
 
 /// How much is read at once.
 const AT_ONCE: usize = 256 << 10;
@@ -64,8 +64,9 @@ pub(super) struct Trail {
     pub(super) before: Option<Scan>,
     /// What had to be put into the workspace for the time of the run.
     pub(super) stand_ins: Option<StandIns>,
-    pub(super) passed: Vec<PathBuf>,
-    /// Names of build directories.
+    /// The build directories of the workspace, relative to it.
+    pub(super) build_directories: Vec<PathBuf>,
+    /// Names that new build directories have.
     pub(super) names: Vec<String>,
     /// Places that would have stayed as they are on a higher rung; none if it was that.
     pub(super) unprotected: Option<Vec<PathBuf>>,
@@ -93,12 +94,14 @@ struct Fate {
     confined: Confined,
     /// Where the kernel counts for us. It can be taken away once the program is gone.
     group: Option<Group>,
+    /// Keeps the mounts of its view.
+    mounts: Option<OwnedFd>,
     ending: Option<ProcessEnd>,
 }
 
 impl Running {
     pub(super) fn new(
-        confined: Confined,
+        mut confined: Confined,
         output: Output,
         trail: Trail,
         group: Option<Group>,
@@ -114,10 +117,11 @@ impl Running {
             other => other,
         };
         let ended = Receiver::from_owned_fd_unchecked(confined.as_fd().try_clone_to_owned()?)?;
+        let mounts = confined.take_mounts();
         Ok(Self {
             ended,
             warden: confined.warden(),
-            confined: Mutex::new(Fate { confined, group, ending: None }),
+            confined: Mutex::new(Fate { confined, group, mounts, ending: None }),
             output: Receiver::from_owned_fd_unchecked(without_waiting(read)?)?,
             errors: errors
                 .map(|errors| Receiver::from_owned_fd_unchecked(without_waiting(errors)?))
@@ -146,6 +150,7 @@ impl Running {
         let mut fate = self.fate();
         if fate.ending.is_none() {
             let ending = fate.confined.try_wait().unwrap_or(Some(Ending::Signalled(9)))?;
+            close_later(fate.mounts.take());
             let exceeded = fate.group.take().and_then(|group| group.exceeded());
             fate.ending = Some(match (ending, exceeded) {
                 (_, Some(limit)) | (Ending::OverMemory(limit), None) => {
@@ -157,6 +162,13 @@ impl Running {
             });
         }
         fate.ending
+    }
+}
+
+/// Lets the kernel take mounts down while others go on.
+fn close_later(mounts: Option<OwnedFd>) {
+    if let (Some(mounts), Ok(runtime)) = (mounts, tokio::runtime::Handle::try_current()) {
+        drop(runtime.spawn_blocking(move || drop(mounts)));
     }
 }
 
@@ -325,11 +337,16 @@ impl Trail {
             masked: Vec::new(),
             before: None,
             stand_ins: None,
-            passed: Vec::new(),
+            build_directories: Vec::new(),
             names: names.to_vec(),
             unprotected: None,
             notes: Vec::new(),
         }
+    }
+
+    /// The directories that a comparison leaves out, by absolute path.
+    pub(super) fn left_out(&self) -> Vec<PathBuf> {
+        self.build_directories.iter().map(|path| self.workspace.join(path)).collect()
     }
 
     /// Whether there is next to nothing to look at. A program could have made much more of it meanwhile; then it takes longer once.
@@ -342,7 +359,7 @@ impl Trail {
         let mut changes = ProcessChanges {
             tracking: self.tracking,
             changes: Vec::new(),
-            passed_through: std::mem::take(&mut self.passed),
+            built: Vec::new(),
             masked: std::mem::take(&mut self.masked),
             notes: std::mem::take(&mut self.notes),
             stage: None,
@@ -354,8 +371,7 @@ impl Trail {
         }
         drop(self.stand_ins.take());
         if let Some(before) = self.before.take() {
-            changes.changes =
-                before.difference(&Scan::of(&self.workspace, &changes.passed_through)?);
+            changes.changes = before.difference(&Scan::of(&self.workspace, &self.left_out())?);
         }
         if let Some(protected) = self.unprotected.take() {
             let (made, place) = (&changes.changes, &self.workspace);
@@ -368,9 +384,11 @@ impl Trail {
     fn take_from_stage(&self, mut stage: Stage, to: &mut ProcessChanges) -> Result<(), Lost> {
         masked_index::restore(stage.upper(), &self.indexes)?;
         let own = Layers { upper: stage.upper(), lower: &self.workspace };
-        let mut delta = delta_of(own, stage.created(), &self.names)?;
+        let build = BuildDirectories { names: &self.names, known: &self.build_directories };
+        let mut delta = delta_of(own, stage.created(), build)?;
         for StagedDirectory { upper, lower } in &self.staged {
-            let other = delta_of(Layers { upper, lower }, stage.created(), &[])?;
+            let other =
+                delta_of(Layers { upper, lower }, stage.created(), BuildDirectories::default())?;
             delta.changes.extend(other.changes);
             delta.notes.extend(other.notes);
             delta.conflicts.extend(other.conflicts);
@@ -380,8 +398,8 @@ impl Trail {
         }
         to.changes = delta.changes;
         to.notes.append(&mut delta.notes);
-        to.passed_through.extend(delta.passed.iter().cloned());
-        stage.carry(&self.workspace, delta.passed);
+        stage.keep_built(&self.workspace, &delta.built);
+        to.built = delta.built;
         to.stage = Some(Box::new(stage));
         Ok(())
     }

@@ -22,8 +22,9 @@ use super::session::SharedPlaces;
 use super::toolchains::ShownDirectory;
 use super::{LocalProcesses, system, toolchains};
 use crate::stage::masked_index::{self, ReplacedIndex};
+use crate::stage::tracked::tracked;
 use crate::stage::{self, Stage, mask_layer};
-use crate::survey::{MaskRule, Masking, Survey, survey};
+use crate::survey::{MaskRule, Masking, Survey, survey as survey_tree};
 
 /// A view, and what is needed besides to run a program in it.
 pub(super) struct ComposedView {
@@ -83,9 +84,12 @@ impl LocalProcesses {
     /// Looks through the workspace for everything that a view must know of it.
     pub(super) fn survey(&self, rights: &FileRights) -> io::Result<Survey> {
         let index = self.index(&self.workspace);
-        let mut survey = survey(&self.workspace, rights, &self.settings.pass_through, &index)?;
-        // A survey does not enter git directories. What a rule names in there is masked all the same.
-        for path in self.denied_in(rights, &survey.git) {
+        let mut survey = survey_tree(&self.workspace, rights, &self.settings.pass_through, &index)?;
+        self.enter_tracked(rights, &mut survey)?;
+        // A survey enters neither git directories nor build directories. What a rule names in there is masked all the same.
+        let not_entered: Vec<&PathBuf> =
+            survey.git.iter().chain(&survey.build_directories).collect();
+        for path in self.denied_in(rights, &not_entered) {
             let is_directory = self.workspace.join(&path).is_dir();
             let kind = if is_directory { FileKind::Directory } else { FileKind::File };
             survey.masked.push((path, kind));
@@ -93,12 +97,22 @@ impl LocalProcesses {
         Ok(survey)
     }
 
+    /// Surveys directories that look like build directories but hold tracked files, as any other directory.
+    fn enter_tracked(&self, rights: &FileRights, survey: &mut Survey) -> io::Result<()> {
+        for path in tracked(&self.workspace, &survey.git, &survey.build_directories) {
+            survey.build_directories.retain(|directory| *directory != path);
+            let directory = self.workspace.join(&path);
+            survey.add(&path, survey_tree(&directory, rights, &[], &self.index(&directory))?);
+        }
+        Ok(())
+    }
+
     /// Paths that a rule denies to be read in directories which a survey does not enter, relative to the workspace.
-    fn denied_in(&self, rights: &FileRights, directories: &[PathBuf]) -> Vec<PathBuf> {
+    fn denied_in(&self, rights: &FileRights, directories: &[&PathBuf]) -> Vec<PathBuf> {
         let denied = rights.denied();
         let inside = denied.iter().filter_map(|path| path.strip_prefix(&self.workspace).ok());
         let named = inside.filter(|path| {
-            directories.iter().any(|directory| path.starts_with(directory) && *path != directory)
+            directories.iter().any(|directory| path.starts_with(directory) && path != directory)
         });
         named
             .filter(|path| self.workspace.join(path).symlink_metadata().is_ok())
@@ -254,7 +268,8 @@ impl Composer<'_> {
     fn lay_configuration(&mut self) -> io::Result<()> {
         let etc = Path::new("/etc");
         let Ok(real) = Object::open(etc) else { return Ok(()) };
-        let masked = system::masked(&self.processes.index(etc));
+        let remembered = &self.processes.masked_in_etc;
+        let masked = remembered.get(|| system::masked(&self.processes.index(etc)));
         let inside = masked.iter().filter_map(|path| path.strip_prefix(etc).ok());
         let inside: Vec<PathBuf> = inside.map(Path::to_owned).collect();
         let layers = self.processes.uppers()?.join("etc");
@@ -268,7 +283,7 @@ impl Composer<'_> {
         let source = if let Some(layer) = layer {
             Source::Overlay { lower: vec![Object::open(&layer)?, real], upper: None }
         } else {
-            self.masked.extend(masked);
+            self.masked.extend(masked.iter().cloned());
             Source::ReadOnly(real)
         };
         self.lay(etc, source);
@@ -432,7 +447,7 @@ impl Composer<'_> {
 
     fn survey_of(&self, directory: &Path) -> io::Result<Survey> {
         let names = &self.processes.settings.pass_through;
-        survey(directory, self.setting.rights, names, &self.processes.index(directory))
+        survey_tree(directory, self.setting.rights, names, &self.processes.index(directory))
     }
 
     fn mask_layer(&self, root: &Path, masked: &[(PathBuf, FileKind)]) -> io::Result<PathBuf> {
@@ -482,13 +497,6 @@ impl Composer<'_> {
                 let lower = self.workspace_layers()?;
                 let upper = Some(self.upper(self.stage()?.upper())?);
                 self.lay(&workspace, Source::Overlay { lower, upper });
-                for path in &survey.build_directories {
-                    let path = workspace.join(path);
-                    self.lay(&path, Source::Writable(Object::open(&path)?));
-                }
-                let denied =
-                    self.processes.denied_in(self.setting.rights, &survey.build_directories);
-                self.masked.extend(denied.iter().map(|path| workspace.join(path)));
             }
         }
         Ok(())

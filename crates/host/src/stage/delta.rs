@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use windlass_core::{Attributes, ChangedTo, FileKind, ProcessChange, Stat, quote};
 
 use super::Stage;
-use super::build_directory::{is_named, is_never_source, is_tagged};
+use super::build_directory::Candidate;
 use super::file::{self, Difference};
 use super::found::{Change, Found};
 use super::gone::Gone;
@@ -38,15 +38,14 @@ pub struct Delta {
     pub notes: Vec<String>,
     /// What somebody else changed in the workspace while the program ran, by absolute path.
     pub conflicts: Vec<PathBuf>,
-    /// New directories that can be made again and are not on the record, by absolute path. See [`move_passed`](super::move_passed).
-    pub passed: Vec<PathBuf>,
+    /// Build directories that changed, new and removed ones included, by absolute path. What changed in them is not told.
+    pub built: Vec<PathBuf>,
 }
 
 /// Holds a stage against the workspace over which it was mounted, with the option `userxattr`, when nobody uses it any more.
 ///
 /// What has a stamp later than `since`, in nanoseconds since 1970, was changed by somebody else: see [`Stage::created`].
-/// `placeholders` are places at which something empty may have been put for something else to be mounted on; `names` are those of
-/// directories that can be made again.
+/// `names` are those of build directories.
 ///
 /// ```
 /// use windlass_host::{Stage, delta};
@@ -57,21 +56,15 @@ pub struct Delta {
 /// // A program on the stage does this:
 /// std::fs::write(stage.upper().join("new.txt"), "hello")?;
 ///
-/// let delta = delta(&stage, &workspace, stage.created(), &[], &[])?;
+/// let delta = delta(&stage, &workspace, stage.created(), &[])?;
 /// assert_eq!(delta.changes.len(), 1);
 /// assert_eq!(delta.changes[0].path, workspace.join("new.txt"));
 /// assert!(delta.changes[0].before.is_none());
 /// # Ok::<(), std::io::Error>(())
 /// ```
-pub fn delta(
-    stage: &Stage,
-    workspace: &Path,
-    since: i64,
-    placeholders: &[PathBuf],
-    names: &[String],
-) -> io::Result<Delta> {
+pub fn delta(stage: &Stage, workspace: &Path, since: i64, names: &[String]) -> io::Result<Delta> {
     let layers = Layers { upper: stage.upper(), lower: workspace };
-    read_layers(layers, since, placeholders, names)
+    delta_of(layers, since, BuildDirectories { names, known: &[] })
 }
 
 /// The two directories of an overlay that are held against each other.
@@ -83,28 +76,31 @@ pub(crate) struct Layers<'a> {
     pub(crate) lower: &'a Path,
 }
 
-/// The same for any two layers.
-pub(crate) fn delta_of(layers: Layers<'_>, since: i64, names: &[String]) -> io::Result<Delta> {
-    read_layers(layers, since, &[], names)
+/// The build directories of a workspace.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct BuildDirectories<'a> {
+    /// Names that a new directory must have to be one.
+    pub(crate) names: &'a [String],
+    /// Those that were there before, relative to the workspace.
+    pub(crate) known: &'a [PathBuf],
 }
 
-fn read_layers(
+/// The same for any two layers.
+pub(crate) fn delta_of(
     layers: Layers<'_>,
     since: i64,
-    placeholders: &[PathBuf],
-    names: &[String],
+    build: BuildDirectories<'_>,
 ) -> io::Result<Delta> {
     let workspace = layers.lower;
     let upper = Tree::open(layers.upper).map_err(io::Error::other)?;
     let lower = Tree::open(workspace).map_err(io::Error::other)?;
-    let inside = |path: &'_ PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
     let mut reader = Reader {
         upper: &upper,
         lower: &lower,
         since,
         own: file::own_ids(),
-        placeholders: placeholders.iter().map(inside).collect(),
-        names,
+        names: build.names,
+        known_build: build.known.iter().map(PathBuf::as_path).collect(),
         ignoring: Ignoring::new(&upper, &lower),
         waiting: vec![Place { path: PathBuf::new(), merged: true }],
         modes: HashMap::new(),
@@ -131,8 +127,9 @@ struct Reader<'a> {
     since: i64,
     /// The numbers of user and group that whatever we make has.
     own: (u32, u32),
-    placeholders: HashSet<PathBuf>,
     names: &'a [String],
+    /// Build directories that were there before.
+    known_build: HashSet<&'a Path>,
     ignoring: Ignoring<'a>,
     waiting: Vec<Place>,
     /// The modes of files that could not be read before they were given another.
@@ -206,7 +203,12 @@ impl Reader<'_> {
 
     fn read_entry(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let kind = stat_from(&entry.raw).kind;
-        if is_whiteout(&entry.raw) {
+        let is_gone = is_whiteout(&entry.raw);
+        if (is_gone || kind == FileKind::Directory) && self.is_known_build(entry) {
+            self.found.built.push(entry.path.clone());
+            return Ok(());
+        }
+        if is_gone {
             return self.remove_before(entry);
         }
         if matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory) {
@@ -338,16 +340,13 @@ impl Reader<'_> {
             return Ok(());
         }
         if entry.before.is_none() {
-            if self.is_passed(entry) {
-                self.found.passed.push(path);
+            if self.is_new_build(entry) {
+                self.found.built.push(path);
                 return Ok(());
             }
             if marks.copied && entry.merged {
                 // It was there when the program began, and somebody removed it meanwhile.
                 self.found.conflicts.push(path.clone());
-            }
-            if self.placeholders.contains(&path) {
-                self.found.hollow.insert(path.clone());
             }
         }
         self.make(entry, ChangedTo::Directory(file::as_new(attributes, self.own)));
@@ -388,12 +387,18 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Whether a new directory is one that can be made again.
-    fn is_passed(&mut self, entry: &Entry<'_>) -> bool {
-        is_named(entry.name, self.names)
-            && (is_never_source(entry.name)
-                || is_tagged(entry.upper, entry.name)
-                || self.ignoring.ignores(&entry.path))
+    /// Tells whether an entry was a build directory before. What becomes of one that is replaced by a file is recorded.
+    fn is_known_build(&self, entry: &Entry<'_>) -> bool {
+        let was_directory = entry.before.is_some_and(|before| before.kind == FileKind::Directory);
+        was_directory && self.known_build.contains(&*entry.path)
+    }
+
+    fn is_new_build(&mut self, entry: &Entry<'_>) -> bool {
+        let path = self.lower.path.join(&entry.path);
+        let standing = self.ignoring.around(&entry.path);
+        let (parent, name) = (entry.upper, entry.name);
+        Candidate { parent, name, path: &path, standing: &standing }
+            .is_build_directory(self.names, &mut Vec::new())
     }
 
     fn read_link(&mut self, entry: &Entry<'_>) -> io::Result<()> {
@@ -411,10 +416,6 @@ impl Reader<'_> {
 
     fn read_file(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let seen = stat_from(&entry.raw);
-        let is_empty = seen.len == 0;
-        if is_empty && entry.before.is_none() && self.placeholders.contains(&entry.path) {
-            return Ok(());
-        }
         let handle = file::open(entry.upper, entry.name, &entry.raw, FOR_READING)?;
         let (mut attributes, marks) = file::attributes(&handle, &entry.raw);
         understood(marks)?;
@@ -491,8 +492,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether it stands for something that is gone.
-fn is_whiteout(raw: &rustix::fs::Stat) -> bool {
+/// Tells whether an object of the upper layer stands for one that is gone.
+pub(super) fn is_whiteout(raw: &rustix::fs::Stat) -> bool {
     FileType::from_raw_mode(raw.st_mode) == FileType::CharacterDevice && raw.st_rdev == 0
 }
 

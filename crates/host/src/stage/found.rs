@@ -1,7 +1,7 @@
 //! What was found on a stage, and the order in which it is told: one in which it can be done again.
 
 use std::cmp::Ordering;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -20,9 +20,7 @@ pub(super) struct Found {
     pub(super) closed: Vec<Change>,
     pub(super) notes: Vec<String>,
     pub(super) conflicts: Vec<PathBuf>,
-    pub(super) passed: Vec<PathBuf>,
-    /// Directories that are told only if something is in them.
-    pub(super) hollow: HashSet<PathBuf>,
+    pub(super) built: Vec<PathBuf>,
     /// The names of each file that has several: its path, and whether something was there.
     pub(super) linked: HashMap<(u64, u64), Vec<(PathBuf, bool)>>,
 }
@@ -41,7 +39,6 @@ impl Found {
         }
         self.removed.reverse();
         self.closed.reverse();
-        self.leave_out_hollow();
         self.link_names(workspace);
         self.notes.sort_unstable();
         let absolute = |Change { path, before, to }| ProcessChange {
@@ -54,26 +51,8 @@ impl Found {
             changes: groups.into_iter().flatten().map(absolute).collect(),
             notes: self.notes,
             conflicts: all_absolute(workspace, self.conflicts),
-            passed: all_absolute(workspace, self.passed),
+            built: all_absolute(workspace, self.built),
         }
-    }
-
-    /// Directories that are there for something to be mounted on are told only if something is in them.
-    fn leave_out_hollow(&mut self) {
-        if self.hollow.is_empty() {
-            return;
-        }
-        let parent = |path: &PathBuf| path.parent().map(Path::to_owned);
-        let mut needed: HashSet<PathBuf> = self.passed.iter().filter_map(parent).collect();
-        let mut kept = Vec::with_capacity(self.made.len());
-        for change in std::mem::take(&mut self.made).into_iter().rev() {
-            if !self.hollow.contains(&change.path) || needed.contains(&change.path) {
-                needed.extend(parent(&change.path));
-                kept.push(change);
-            }
-        }
-        kept.reverse();
-        self.made = kept;
     }
 
     /// A file with several names, all of them new, is told as that: the first is the file, the others are more names for it.

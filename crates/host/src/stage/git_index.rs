@@ -56,6 +56,11 @@ pub(crate) fn hide(
     Ok(bytes.map(|bytes| Hidden { bytes, paths }))
 }
 
+/// Tells whether an index has an entry, merged or not, whose path passes a test.
+pub(crate) fn has_entry(index: &[u8], test: &dyn Fn(&[u8]) -> bool) -> Result<bool, IndexError> {
+    Index::parse(index)?.has_entry(test)
+}
+
 /// Clears the skip-worktree bit on the entries of these paths. Gives `None` if none of them has it.
 ///
 /// Git may have written the index since [`hide`]; paths that are no longer in it are ignored.

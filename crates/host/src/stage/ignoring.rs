@@ -46,10 +46,9 @@ impl<'a> Ignoring<'a> {
         Self { upper, lower, known: HashMap::new() }
     }
 
-    /// Whether a directory is ignored. Its path is relative to the workspace.
-    pub(super) fn ignores(&mut self, path: &Path) -> bool {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        self.standing(parent).ignores(&self.lower.path.join(path))
+    /// The rules around a directory. Its path is relative to the workspace.
+    pub(super) fn around(&mut self, path: &Path) -> Standing {
+        self.standing(path.parent().unwrap_or(Path::new("")))
     }
 
     fn standing(&mut self, path: &Path) -> Standing {

@@ -83,7 +83,8 @@ fn git_directory(workspace: &Path, entry: &Path) -> Option<PathBuf> {
     normal(&target).strip_prefix(workspace).ok().map(Path::to_owned)
 }
 
-fn normal(path: &Path) -> PathBuf {
+/// A path without `.` and `..`, by its words alone.
+pub(super) fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
         match part {

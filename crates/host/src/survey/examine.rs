@@ -10,9 +10,7 @@ use windlass_core::FileKind;
 use super::index::FindingKind;
 use super::{MaskRule, Masking, credential};
 use crate::inputs::Input;
-use crate::stage::build_directory::{
-    MAX_DEPTH, TAG_NAME, is_named, is_never_source, is_not_entered, read_tag,
-};
+use crate::stage::build_directory::{Candidate, MAX_DEPTH, is_not_entered};
 use crate::stage::lineage::LevelRules;
 
 /// The directory whose entries are examined, and the rules that hold in it.
@@ -103,15 +101,10 @@ impl Directory<'_> {
     }
 
     fn is_build_directory(&self, path: &Path, name: &OsStr, inputs: &mut Vec<Input>) -> bool {
-        if self.depth >= MAX_DEPTH || !is_named(name, self.build_names) {
-            return false;
-        }
-        if is_never_source(name) || self.rules.standing.ignores(path) {
-            return true;
-        }
-        let (found, state) = read_tag(self.handle, name);
-        inputs.push(Input::new(path.join(TAG_NAME), state));
-        found
+        let (parent, standing) = (self.handle, &self.rules.standing);
+        self.depth < MAX_DEPTH
+            && Candidate { parent, name, path, standing }
+                .is_build_directory(self.build_names, inputs)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::inputs::InputState;
 use crate::kernel::{FOR_READING, as_path};
 
 /// Changes with every change of the format, and of the meaning of a finding.
-pub(super) const MAGIC: &[u8] = b"windlass survey 1\n";
+pub(super) const MAGIC: &[u8] = b"windlass survey 2\n";
 pub(super) const CHECKSUM: usize = blake3::OUT_LEN;
 
 /// A larger file is not read. Ten million directories have a smaller one.

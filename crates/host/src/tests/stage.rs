@@ -127,7 +127,7 @@ fn stages_as_nobody() {
     staged::run(&stage, workspace, "rm d/file; mkdir new; echo x > new/y; chmod 0 new/y new d");
     make_a_mess(stage.upper());
     assert_eq!(mode(&stage.work().join("work")), 0);
-    let delta = crate::delta(&stage, workspace, stage.created(), &[], &[]).unwrap();
+    let delta = crate::delta(&stage, workspace, stage.created(), &[]).unwrap();
     let told: Vec<String> =
         delta.changes.iter().map(|change| staged::told(change, workspace)).collect();
     assert_eq!(

@@ -3,13 +3,13 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use windlass_core::FileKind;
 
 use super::Ground;
+use crate::PASS_THROUGH;
 use crate::survey::{Effort, MaskRule, Masking, Survey, survey_at};
-use crate::{PASS_THROUGH, pass_through};
 
 pub(crate) const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n";
 
@@ -242,21 +242,4 @@ fn rules_above_the_root() {
         assert_eq!(lines(&look(&root, &index).0), *expected, "{files:?}");
         assert_eq!(look(&root, &index).1.listed, 0, "{files:?}");
     }
-}
-
-#[test]
-fn build_directories_are_those_of_pass_through() {
-    let ground = Ground::with(&[
-        (".gitignore", "target\nout\n"),
-        ("a/target/", ""),
-        ("out/b/build/", ""),
-        ("build/", ""),
-        ("c/dist/CACHEDIR.TAG", TAG),
-        ("node_modules/node_modules/", ""),
-    ]);
-    let root = ground.path("work");
-    let found = cold(&ground).build_directories;
-    let absolute: Vec<PathBuf> = found.iter().map(|path| root.join(path)).collect();
-    assert_eq!(absolute, pass_through(&root, &names()));
-    assert_eq!(found.len(), 4);
 }

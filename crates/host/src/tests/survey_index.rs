@@ -47,7 +47,11 @@ fn only_what_changed_is_listed() {
         ("`.aiexclude` rewritten", 3, |ground| ground.put("work/a/.aiexclude", "y\n")),
         ("`.aiexclude` added", 2, |ground| ground.put("work/a/b/.aiexclude", "x\n")),
         ("`.npmrc` rewritten", 1, |ground| ground.put("work/a/b/c/.npmrc", "_auth=x")),
-        ("`CACHEDIR.TAG` rewritten", 1, |ground| ground.put("work/d/build/CACHEDIR.TAG", TAG)),
+        ("an ignore file in a possible build directory", 1, |ground| {
+            ground.put("work/d/build/.gitignore", "*\n");
+        }),
+        // It means nothing in a repository.
+        ("`CACHEDIR.TAG` rewritten", 0, |ground| ground.put("work/d/build/CACHEDIR.TAG", TAG)),
     ];
     for (name, listed, change) in cases {
         let ground = seven();

@@ -48,14 +48,14 @@ pub(crate) fn told(changed: &Changed, base: &Base) -> Vec<String> {
         }
         _ => told.push(format!("changed: {}", names())),
     }
-    if !changed.passed_through.is_empty() {
+    if !changed.built.is_empty() {
         let names: Vec<_> = changed
-            .passed_through
+            .built
             .iter()
             .take(NAMED)
             .map(|path| format!("{}/", quote::path(base.name(path))))
             .collect();
-        told.push(format!("written to directly, which cannot be undone: {}", names.join(", ")));
+        told.push(format!("kept without history, which cannot be undone: {}", names.join(", ")));
     }
     let notes = changed.notes.iter().take(NOTED);
     told.extend(notes.map(|note| shown::short(note, NOTE).into_owned()));

@@ -92,7 +92,7 @@ struct Script {
     heeds: bool,
     tracking: Tracking,
     changes: Mutex<Vec<ProcessChange>>,
-    passed_through: Vec<PathBuf>,
+    built: Vec<PathBuf>,
     notes: Vec<String>,
 }
 
@@ -104,7 +104,7 @@ impl Script {
             heeds: true,
             tracking: Tracking::Scanned,
             changes: Mutex::default(),
-            passed_through: Vec::new(),
+            built: Vec::new(),
             notes: Vec::new(),
         };
         for act in command.split(';').map(str::trim).filter(|act| !act.is_empty()) {
@@ -136,7 +136,7 @@ impl Script {
             "forks" => return self.end = ProcessEnd::TooManyProcesses(512),
             "staged" => return self.tracking = Tracking::Staged,
             "untracked" => return self.tracking = Tracking::Unknown,
-            "through" => return self.passed_through.push(workspace.join(rest)),
+            "through" => return self.built.push(workspace.join(rest)),
             "note" => return self.notes.push(rest.to_owned()),
             "create" | "change" | "remove" => {
                 let change = change(word, workspace.join(rest));
@@ -273,7 +273,7 @@ impl Process for Playing {
             notes: self.script.notes.clone(),
             tracking: self.script.tracking,
             changes: std::mem::take(&mut self.script.changes.lock().unwrap()),
-            passed_through: self.script.passed_through.clone(),
+            built: self.script.built.clone(),
             stage: None,
         })
     }

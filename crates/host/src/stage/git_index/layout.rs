@@ -97,6 +97,18 @@ impl<'a> Index<'a> {
         Ok(Some(self.write(has_checksum)))
     }
 
+    /// Tells whether the path of an entry passes a test.
+    pub(super) fn has_entry(&self, test: &dyn Fn(&[u8]) -> bool) -> Result<bool, IndexError> {
+        let mut path = Vec::new();
+        for entry in &self.entries {
+            entry.advance(&mut path)?;
+            if test(&path) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Gives false for a checksum of zeros, which git writes with `index.skipHash`.
     fn verify_checksum(&self) -> Result<bool, IndexError> {
         let end = self.bytes.len().saturating_sub(self.hash.length());

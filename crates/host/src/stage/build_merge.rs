@@ -1,0 +1,301 @@
+//! Brings what a program changed in build directories from a stage into the workspace, without history.
+//!
+//! What is new moves by rename: a tree of 30,000 files costs as much as one. Each step can be repeated, so the next process finishes
+//! a merge that was interrupted (see [`Stage::sweep`](super::Stage::sweep)).
+//!
+//! Both sides are reached by handle and through no link: a program that runs meanwhile could replace a directory of the workspace
+//! by a link.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use windlass_core::FileKind;
+
+use super::delta::is_whiteout;
+use super::gone::Gone;
+use crate::attributes;
+use crate::isolate::clear::remove_tree;
+use crate::isolate::copy::{Selection, copy};
+use crate::isolate::tree::{Tree, names};
+use crate::kernel::{FOR_LISTING, NAME_ONLY, descriptor_path, open_child, stat, stat_from};
+
+const OPAQUE: &str = "user.overlay.opaque";
+
+/// The attributes in which overlayfs keeps notes about an object of its upper layer.
+const MARKS: [&str; 3] = [OPAQUE, "user.overlay.origin", "user.overlay.impure"];
+
+/// The two sides of a merge.
+pub(super) struct BuildMerge {
+    upper: Tree,
+    workspace: Tree,
+    /// Holds old trees until they are removed.
+    trash: Holder,
+    /// Holds copies of new objects until they are complete; only if the layers are on two file systems.
+    copies: Option<Holder>,
+}
+
+/// A directory for objects on their way.
+struct Holder {
+    path: PathBuf,
+    handle: OwnedFd,
+}
+
+impl BuildMerge {
+    /// `holder` is a directory beside the upper layer, made if it is missing. `name` is a name that no directory of the workspace
+    /// has.
+    pub(super) fn new(
+        upper: &Path,
+        workspace: &Path,
+        holder: &Path,
+        name: &str,
+    ) -> io::Result<Self> {
+        let upper = Tree::open(upper).map_err(io::Error::other)?;
+        let workspace = Tree::open(workspace).map_err(io::Error::other)?;
+        let device = |tree: &Tree| stat(tree.root()).map(|stat| stat.fingerprint.device);
+        let is_one_device = device(&upper)? == device(&workspace)?;
+        // An object can only be renamed to where its file system goes.
+        let beside = workspace.path.join(name);
+        let trash = Holder::make(if is_one_device { holder } else { &beside })?;
+        let copies = (!is_one_device).then(|| Holder::make(&beside)).transpose()?;
+        Ok(Self { upper, workspace, trash, copies })
+    }
+
+    /// Brings over one build directory, by its path relative to the workspace.
+    pub(super) fn merge(&self, path: &Path) -> io::Result<()> {
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::Error::other("the workspace itself is no build directory"));
+        };
+        let failed = |path: &Path, errno| {
+            io::Error::other(self.workspace.failed("keep the changes of", path, errno))
+        };
+        let mut merging = Merging { merge: self, waiting: Vec::new(), attributes: Vec::new() };
+        merging.enter(parent, Some(name)).map_err(|errno| failed(path, errno))?;
+        while let Some(path) = merging.waiting.pop() {
+            merging.enter(&path, None).map_err(|errno| failed(&path, errno))?;
+        }
+        merging.give_attributes().map_err(|errno| failed(path, errno))
+    }
+
+    /// Adds every path that changed in a build directory, removed ones included. All paths are relative to the workspace.
+    pub(super) fn changed(&self, path: &Path, changed: &mut Vec<PathBuf>) -> io::Result<()> {
+        let mut waiting = vec![path.to_owned()];
+        while let Some(path) = waiting.pop() {
+            changed.push(path.clone());
+            let Ok(upper) = self.upper.directory(&path) else {
+                self.removed_below(&path, changed)?;
+                continue;
+            };
+            let here = names(&upper)?;
+            if is_opaque(upper.as_fd()) {
+                let kept: HashSet<&OsString> = here.iter().collect();
+                let lower = self.workspace.directory(&path).ok().map(names).transpose()?;
+                for name in lower.unwrap_or_default().iter().filter(|name| !kept.contains(name)) {
+                    changed.push(path.join(name));
+                    self.removed_below(&path.join(name), changed)?;
+                }
+            }
+            waiting.extend(here.iter().map(|name| path.join(name)));
+        }
+        Ok(())
+    }
+
+    fn removed_below(&self, path: &Path, changed: &mut Vec<PathBuf>) -> io::Result<()> {
+        match Gone::below(&self.workspace, path) {
+            Ok(gone) => changed.extend(gone.objects.into_iter().map(|(path, _)| path)),
+            Err((_, Errno::NOTDIR | Errno::NOENT | Errno::LOOP)) => {}
+            Err((path, errno)) => {
+                return Err(io::Error::other(self.workspace.failed("list", &path, errno)));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for BuildMerge {
+    fn drop(&mut self) {
+        // The trash goes with the stage unless it is in the workspace.
+        if let Some(copies) = &self.copies {
+            drop(remove_tree(&copies.path));
+        }
+    }
+}
+
+impl Holder {
+    fn make(path: &Path) -> io::Result<Self> {
+        match rustix::fs::mkdir(path, Mode::RWXU) {
+            Err(Errno::EXIST) => {}
+            made => made?,
+        }
+        let handle = rustix::fs::open(path, FOR_LISTING, Mode::empty())?;
+        Ok(Self { path: path.to_owned(), handle })
+    }
+
+    /// A name that nothing in it has.
+    fn name() -> io::Result<String> {
+        Ok(format!("{:016x}", crate::random::number()?))
+    }
+}
+
+/// The state of one merge.
+struct Merging<'a> {
+    merge: &'a BuildMerge,
+    /// Directories that are there on both sides, relative to the workspace.
+    waiting: Vec<PathBuf>,
+    /// Modes and times that directories get in the end.
+    attributes: Vec<(OwnedFd, rustix::fs::Stat)>,
+}
+
+impl Merging<'_> {
+    /// Merges the entries of a directory, or one of them.
+    fn enter(&mut self, path: &Path, only: Option<&OsStr>) -> Result<(), Errno> {
+        let upper = self.merge.upper.directory(path)?;
+        let lower = self.merge.workspace.directory(path)?;
+        let Some(only) = only else {
+            let wanted = rustix::fs::fstat(&upper)?;
+            make_writable(&lower)?;
+            for name in names(&upper)? {
+                self.merge_entry(&upper, &lower, &name, path)?;
+            }
+            self.attributes.push((lower, wanted));
+            return Ok(());
+        };
+        self.merge_entry(&upper, &lower, only, path)
+    }
+
+    fn merge_entry(
+        &mut self,
+        upper: &OwnedFd,
+        lower: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+    ) -> Result<(), Errno> {
+        let raw = match rustix::fs::statat(upper, name, AtFlags::SYMLINK_NOFOLLOW) {
+            // It was brought over before an interruption.
+            Err(Errno::NOENT) => return Ok(()),
+            found => found?,
+        };
+        let before = match rustix::fs::statat(lower, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => None,
+            found => Some(stat_from(&found?).kind),
+        };
+        let is_whiteout = is_whiteout(&raw);
+        let kind = stat_from(&raw).kind;
+        let is_merged = kind == FileKind::Directory
+            && before == Some(FileKind::Directory)
+            && !is_opaque(open_child(upper.as_fd(), name, FOR_LISTING)?.as_fd());
+        if is_merged {
+            self.waiting.push(path.join(name));
+            return Ok(());
+        }
+        let is_kept = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory);
+        // Sockets and the like belong to processes that have ended.
+        if !is_kept && !is_whiteout {
+            return Ok(());
+        }
+        match before {
+            Some(FileKind::Directory) => self.discard(lower, name)?,
+            Some(_) if is_whiteout || kind == FileKind::Directory => {
+                rustix::fs::unlinkat(lower, name, AtFlags::empty())?;
+            }
+            _ => {}
+        }
+        if is_kept { self.put(upper, lower, name) } else { Ok(()) }
+    }
+
+    /// Moves an object into the workspace, over a file of the same name.
+    fn put(&self, upper: &OwnedFd, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+        let copied = self.merge.copies.as_ref().map(|copies| copy_aside(copies, upper, name));
+        let copied = copied.transpose()?;
+        let from = copied.as_ref().unwrap_or(upper);
+        let mode = make_movable(from, name)?;
+        rustix::fs::renameat(from, name, lower, name)?;
+        forget_marks(lower, name);
+        match mode {
+            Some(mode) => rustix::fs::fchmod(open_child(lower.as_fd(), name, FOR_LISTING)?, mode),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a tree out of the workspace.
+    fn discard(&self, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+        make_movable(lower, name)?;
+        let own = Holder::name().map_err(|error| as_errno(&error))?;
+        rustix::fs::renameat(lower, name, &self.merge.trash.handle, &own)
+    }
+
+    /// From the bottom up: until now we had to be able to write to all of them.
+    fn give_attributes(&mut self) -> Result<(), Errno> {
+        for (directory, wanted) in self.attributes.iter().rev() {
+            let now = rustix::fs::fstat(directory)?;
+            let wanted = stat_from(wanted);
+            attributes::give_mode(directory, now.st_mode, wanted.mode)?;
+            attributes::give_time(directory, Some(wanted.fingerprint.modified))?;
+        }
+        Ok(())
+    }
+}
+
+/// Copies an object to the workspace's file system, under its name into a new directory; that directory.
+fn copy_aside(copies: &Holder, upper: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let own = Holder::name().map_err(|error| as_errno(&error))?;
+    rustix::fs::mkdirat(&copies.handle, &own, Mode::RWXU)?;
+    let open = |path: &Path| Tree::open(path).map_err(|_| Errno::IO);
+    let (from, to) =
+        (open(&Path::new(&descriptor_path(upper)).join("."))?, { open(&copies.path.join(&own))? });
+    let only = PathBuf::from(name);
+    let paths = HashSet::from([only.clone()]);
+    let selection = Selection::Only { paths, whole: vec![only] };
+    copy(&from, &to, &selection).map_err(|_| Errno::IO)?;
+    let holder = open_child(copies.handle.as_fd(), own.as_ref(), FOR_LISTING)?;
+    make_writable(&holder)?;
+    Ok(holder)
+}
+
+/// Lets us change the entries of a directory. An error tells that it belongs to another user; then the change itself fails.
+fn make_writable(directory: &OwnedFd) -> Result<(), Errno> {
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(directory)?.st_mode & 0o7777);
+    if !mode.contains(Mode::RWXU) {
+        let _: Result<(), Errno> = rustix::fs::fchmod(directory, mode | Mode::RWXU);
+    }
+    Ok(())
+}
+
+/// Lets us move a directory to another parent, which writes its entry `..`. The mode that it had, if it had to be changed.
+fn make_movable(parent: &OwnedFd, name: &OsStr) -> Result<Option<Mode>, Errno> {
+    let flags = NAME_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    let directory = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
+        Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+        opened => opened?,
+    };
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(&directory)?.st_mode & 0o7777);
+    if mode.contains(Mode::WUSR) {
+        return Ok(None);
+    }
+    let path = descriptor_path(&directory);
+    rustix::fs::chmodat(CWD, path, mode | Mode::RWXU, AtFlags::empty())?;
+    Ok(Some(mode))
+}
+
+/// Removes overlayfs's notes about an object of the upper layer.
+fn forget_marks(parent: &OwnedFd, name: &OsStr) {
+    let path = Path::new(&descriptor_path(parent)).join(name);
+    for mark in MARKS {
+        // Most objects have none, and one that stays means nothing in the workspace.
+        let _: Result<(), Errno> = rustix::fs::lremovexattr(&path, mark);
+    }
+}
+
+fn is_opaque(directory: BorrowedFd<'_>) -> bool {
+    let mut value = [0; 1];
+    rustix::fs::fgetxattr(directory, OPAQUE, &mut value).is_ok_and(|length| length > 0)
+        && value == *b"y"
+}
+
+fn as_errno(error: &io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

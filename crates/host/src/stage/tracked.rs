@@ -1,0 +1,141 @@
+//! Finds build directories that hold files which git tracks.
+//!
+//! An ignore file does not apply to tracked files, so such a directory is not ignored as a whole: its files are sources, and
+//! changes of them need a history. Without this check a program could add `build/` to `.gitignore` in one command and destroy
+//! the tracked files in `build` without a trace in the next.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem;
+use rustix::fs::Mode;
+use windlass_core::FileKind;
+
+use super::git_index;
+use super::masked_index::normal;
+use crate::kernel::{FOR_READING, stat};
+
+/// A larger index is not searched. One of a million files has about 100 MiB.
+const MAX_BYTES: u64 = 512 << 20;
+
+/// The candidates that hold tracked files. All paths are relative to the workspace; `git` are the entries of git directories and
+/// of the files that point to one.
+///
+/// Every repository around a candidate counts, not only the innermost: a program could plant an inner one.
+pub(crate) fn tracked(workspace: &Path, git: &[PathBuf], candidates: &[PathBuf]) -> Vec<PathBuf> {
+    if candidates.is_empty() {
+        return Vec::new();
+    }
+    let inside = git.iter().map(|entry| workspace.join(entry));
+    let above = workspace.ancestors().skip(1).map(|directory| directory.join(".git"));
+    let mut tracked = Vec::new();
+    for entry in inside.chain(above) {
+        let Some(tree) = entry.parent() else { continue };
+        let within: Vec<(&PathBuf, PathBuf)> = candidates
+            .iter()
+            .filter(|candidate| !tracked.contains(*candidate))
+            .filter_map(|candidate| {
+                let path = workspace.join(candidate);
+                Some((candidate, path.strip_prefix(tree).ok()?.to_owned()))
+            })
+            .collect();
+        if within.is_empty() {
+            continue;
+        }
+        let Some(index) = git_directory(&entry).map(|directory| directory.join("index")) else {
+            continue;
+        };
+        let Search::Read(index) = read(&index) else { continue };
+        let holds = within.into_iter().filter(|(_, path)| holds(index.as_deref(), path));
+        tracked.extend(holds.map(|(candidate, _)| candidate.clone()));
+    }
+    tracked
+}
+
+/// An attempt to read an index.
+enum Search {
+    /// There is none, so nothing is tracked.
+    Absent,
+    /// Its bytes; `None` if it cannot be read or is too large, so anything may be tracked.
+    Read(Option<Vec<u8>>),
+}
+
+/// Tells whether an index has an entry below a directory. One that cannot be understood may have.
+fn holds(index: Option<&[u8]>, directory: &Path) -> bool {
+    let Some(index) = index else { return true };
+    let mut prefix = directory.as_os_str().as_bytes().to_vec();
+    prefix.push(b'/');
+    // Names are whole in versions 2 and 3. In version 4 an entry shares the beginning of the one before it.
+    let is_compressed = index.get(4..8) == Some(&[0, 0, 0, 4]);
+    let may_hold = is_compressed || memmem::find(index, &prefix).is_some();
+    may_hold && git_index::has_entry(index, &|path| path.starts_with(&prefix)).unwrap_or(true)
+}
+
+fn read(path: &Path) -> Search {
+    let opened = match rustix::fs::open(path, FOR_READING, Mode::empty()) {
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Search::Absent,
+        opened => opened,
+    };
+    let file = opened.ok().filter(|file| {
+        stat(file).is_ok_and(|stat| stat.kind == FileKind::File && stat.len <= MAX_BYTES)
+    });
+    Search::Read(file.and_then(|file| {
+        let mut bytes = Vec::new();
+        File::from(file).take(MAX_BYTES).read_to_end(&mut bytes).ok().map(|_| bytes)
+    }))
+}
+
+/// The git directory behind an entry named `.git`, or the entry itself.
+fn git_directory(entry: &Path) -> Option<PathBuf> {
+    let found = entry.symlink_metadata().ok()?;
+    if !found.is_file() {
+        return Some(entry.to_owned());
+    }
+    let Search::Read(Some(text)) = read(entry) else { return None };
+    let target = text.strip_prefix(b"gitdir:")?.trim_ascii();
+    Some(normal(&entry.parent()?.join(Path::new(std::ffi::OsStr::from_bytes(target)))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(directory: &Path, arguments: &[&str]) {
+        let done = Command::new("git").arg("-C").arg(directory).args(arguments).output().unwrap();
+        assert!(done.status.success(), "{arguments:?}: {done:?}");
+    }
+
+    #[test]
+    fn a_directory_with_a_tracked_file_is_no_build_directory() {
+        for version in ["2", "3", "4"] {
+            let ground = tempfile::tempdir().unwrap();
+            let work = fs::canonicalize(ground.path()).unwrap();
+            git(&work, &["init", "-q"]);
+            git(&work, &["config", "index.version", version]);
+            for path in ["build/a.c", "buil", "dist/b", "app/build/c", "other/build/d"] {
+                fs::create_dir_all(work.join(path).parent().unwrap()).unwrap();
+                fs::write(work.join(path), path).unwrap();
+            }
+            git(&work, &["add", "buil", "build/a.c", "app/build/c"]);
+            let candidates = ["build", "dist", "app/build", "other/build"].map(PathBuf::from);
+            let found = tracked(&work, &[".git".into()], &candidates);
+            assert_eq!(found, [Path::new("build"), Path::new("app/build")], "version {version}");
+            // The workspace is a part of the repository.
+            let found = tracked(&work.join("app"), &[], &["build".into()]);
+            assert_eq!(found, [Path::new("build")], "version {version}");
+            // An inner repository that was planted changes nothing.
+            git(&work.join("app"), &["init", "-q"]);
+            let found = tracked(&work, &[".git".into(), "app/.git".into()], &candidates);
+            assert_eq!(found, [Path::new("build"), Path::new("app/build")], "version {version}");
+            fs::write(work.join(".git/index"), "DIRC no index").unwrap();
+            assert_eq!(tracked(&work, &[".git".into()], &["dist".into()]).len(), 0);
+            fs::write(work.join(".git/index"), "DIRC\0\0\0\x04no index, dist/").unwrap();
+            assert_eq!(tracked(&work, &[".git".into()], &["dist".into()]).len(), 1);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Build directories: recognized by more than their name, and merged into the workspace as the program left them.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use windlass_core::Stage as _;
+
+use super::Ground;
+use super::staged::{described, run};
+use super::survey::cold;
+use crate::stage::{BuildDirectories, Layers, delta_of};
+use crate::{PASS_THROUGH, Stage};
+
+const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n# more";
+
+type Files = &'static [(&'static str, &'static str)];
+
+fn found(files: Files) -> Vec<String> {
+    let found = cold(&Ground::with(files)).build_directories;
+    found.iter().map(|path| path.display().to_string()).collect()
+}
+
+#[test]
+fn outside_a_repository_more_than_a_name_is_needed() {
+    let cases: &[(Files, &[&str])] = &[
+        (&[], &[]),
+        (&[("target/x", ""), ("build/x", ""), ("src/dist/x", "")], &[]),
+        (&[("node_modules/", ""), ("a/b/__pycache__/", "")], &["a/b/__pycache__", "node_modules"]),
+        (&[("node_modules/a/node_modules/", "")], &["node_modules"]),
+        (&[("target/CACHEDIR.TAG", TAG)], &["target"]),
+        (&[("target/CACHEDIR.TAG", "Signature")], &[]),
+        (&[("sources/CACHEDIR.TAG", TAG)], &[]),
+        (&[(".gitignore", "/target\n"), ("target/", ""), ("a/target/", "")], &["target"]),
+        (
+            &[(".gitignore", "target\n"), ("target/", ""), ("a/target/", "")],
+            &["a/target", "target"],
+        ),
+        (&[(".gitignore", "target\n"), ("a/.gitignore", "!target\n"), ("a/target/", "")], &[]),
+        (&[(".ignore", "build/\n"), ("build/", "")], &["build"]),
+        (&[(".gitignore", "out\n"), ("out/a/build/", ""), ("out/src/", "")], &["out/a/build"]),
+        (&[(".aiexclude", "target\n"), ("target/", "")], &[]),
+        (&[("a/.gitignore", "target\n"), ("b/target/", ""), ("a/target/", "")], &["a/target"]),
+        (&[("1/2/3/4/5/6/7/.venv/", ""), ("1/2/3/4/5/6/7/8/.venv/", "")], &["1/2/3/4/5/6/7/.venv"]),
+        (&[("node_modules", "a file")], &[]),
+        (&[("build/.gitignore", "*\n")], &["build"]),
+        (&[("build/.gitignore", "# all\n*\n!keep\n")], &[]),
+    ];
+    for (files, expected) in cases {
+        assert_eq!(found(files), *expected, "{files:?}");
+    }
+}
+
+#[test]
+fn in_a_repository_git_must_ignore_it() {
+    let cases: &[(Files, &[&str])] = &[
+        (&[(".git/HEAD", ""), ("node_modules/", ""), ("a/__pycache__/", "")], &[]),
+        (&[(".git/HEAD", ""), ("target/CACHEDIR.TAG", TAG)], &[]),
+        (
+            &[(".git/HEAD", ""), (".gitignore", "node_modules\n"), ("node_modules/", "")],
+            &["node_modules"],
+        ),
+        (&[(".git/info/exclude", "dist\n"), ("dist/", ""), (".git/node_modules/", "")], &["dist"]),
+        (&[(".git/HEAD", ""), (".venv/.gitignore", "*\n")], &[".venv"]),
+        (
+            &[("a/.git/HEAD", ""), ("a/node_modules/", ""), ("b/node_modules/", "")],
+            &["b/node_modules"],
+        ),
+    ];
+    for (files, expected) in cases {
+        assert_eq!(found(files), *expected, "{files:?}");
+    }
+}
+
+#[test]
+fn a_link_is_no_build_directory() {
+    let ground = Ground::new();
+    ground.put("outside/x", "");
+    ground.link("../outside", "work/node_modules");
+    assert!(cold(&ground).build_directories.is_empty());
+}
+
+/// A workspace in which `target` and `app/node_modules` are build directories.
+fn base() -> Ground {
+    let ground = Ground::with(&[
+        (".gitignore", "target\nnode_modules\n"),
+        ("src/main.c", "main"),
+        ("target/debug/app", "old"),
+        ("target/debug/deps/a.o", "a"),
+        ("target/debug/deps/b.o", "b"),
+        ("target/stamp", "1"),
+        ("app/node_modules/left/index.js", "left"),
+        ("app/node_modules/right/index.js", "right"),
+    ]);
+    ground.link("debug/app", "work/target/link");
+    ground
+}
+
+fn names() -> Vec<String> {
+    PASS_THROUGH.map(str::to_owned).to_vec()
+}
+
+/// Runs a program on a stage and keeps what it did to build directories. What it did elsewhere must be nothing.
+fn keep(ground: &Ground, state: &Path, program: &str) -> Stage {
+    let work = ground.path("work");
+    let mut stage = Stage::create(state).unwrap();
+    run(&stage, &work, program);
+    let known = cold(ground).build_directories;
+    let build = BuildDirectories { names: &names(), known: &known };
+    let layers = Layers { upper: stage.upper(), lower: &work };
+    let delta = delta_of(layers, stage.created(), build).unwrap();
+    assert!(delta.changes.is_empty(), "{program}: {:?}", delta.changes);
+    stage.keep_built(&work, &delta.built);
+    stage
+}
+
+/// What programs do to build directories.
+const PROGRAMS: &[&str] = &[
+    "true",
+    "cat target/stamp app/node_modules/*/index.js",
+    "echo new > target/debug/app",
+    "echo 2 >> target/stamp; rm target/debug/deps/a.o; echo c > target/debug/deps/c.o",
+    "rm -rf target",
+    "rm -rf target && mkdir target && echo x > target/x",
+    "rm -rf app/node_modules && mkdir -p app/node_modules/left && echo 1 > app/node_modules/left/a",
+    "rm -rf target/debug/deps; echo file > target/debug/deps",
+    "rm target/debug/app; mkdir target/debug/app; echo x > target/debug/app/x",
+    "rm target/link; ln -s stamp target/link",
+    "ln target/stamp target/second; ln target/debug/deps/b.o target/third",
+    "cp -a target/debug target/release; rm -rf target/debug",
+    "mkdir src/target; echo x > src/target/x",
+    "chmod 555 target/debug/deps; chmod 600 target/stamp",
+    "mkdir -p target/ro/x; echo y > target/ro/x/y; chmod 555 target/ro/x target/ro",
+    "touch -d @1 target/debug/deps target/stamp",
+    "mkfifo target/pipe",
+];
+
+/// A merge leaves what the program would have left without a stage, but for FIFOs.
+fn check_merges(state: impl Fn(&Ground) -> PathBuf) {
+    for program in PROGRAMS {
+        let (plain, ground) = (base(), base());
+        let done =
+            Command::new("sh").args(["-c", program]).current_dir(plain.path("work")).status();
+        assert!(done.unwrap().success());
+        drop(fs::remove_file(plain.work("target/pipe")));
+        let stage = keep(&ground, &state(&ground), program);
+        assert_eq!(stage.settle().len(), 0, "{program}");
+        let kept = described(&ground.path("work"));
+        assert_eq!(kept, described(&plain.path("work")), "{program}");
+        assert_eq!(stage.settle().len(), 0, "{program}: repeated");
+        drop(stage);
+        assert_eq!(described(&ground.path("work")), kept, "{program}: repeated");
+    }
+}
+
+#[test]
+fn a_merge_leaves_what_the_program_left() {
+    check_merges(|ground| ground.path("stages"));
+}
+
+#[test]
+fn a_merge_from_another_file_system_leaves_the_same() {
+    let memory = tempfile::TempDir::new_in("/dev/shm")
+        .expect("a file system besides that of the temporary files");
+    let device = |path: &Path| fs::metadata(path).unwrap().dev();
+    let here = Ground::new();
+    assert_ne!(device(memory.path()), device(&here.path("work")), "/dev/shm is no other one");
+    check_merges(|_| memory.path().to_owned());
+}
+
+#[test]
+fn a_new_tree_moves_with_its_modes_times_and_hard_links() {
+    let ground = base();
+    let program = "rm -rf target; mkdir -p target/a; echo x > target/a/x; ln target/a/x target/y; \
+                   touch -d @7 target/a/x; chmod 755 target/a/x; chmod 555 target";
+    keep(&ground, &ground.path("stages"), program).settle();
+    let [one, other] = ["a/x", "y"].map(|path| fs::metadata(ground.work("target").join(path)));
+    let (one, other) = (one.unwrap(), other.unwrap());
+    assert_eq!((one.ino(), one.nlink(), one.mtime()), (other.ino(), 2, 7));
+    assert_eq!(one.permissions().mode() & 0o777, 0o755);
+    assert_eq!(fs::metadata(ground.work("target")).unwrap().mode() & 0o777, 0o555);
+}
+
+#[test]
+fn the_changed_paths_are_told() {
+    let cases: &[(&str, &[&str])] = &[
+        ("true", &[]),
+        ("echo 2 > target/stamp", &["target", "target/stamp"]),
+        (
+            "rm -rf target/debug",
+            &[
+                "target",
+                "target/debug",
+                "target/debug/app",
+                "target/debug/deps",
+                "target/debug/deps/a.o",
+                "target/debug/deps/b.o",
+            ],
+        ),
+        (
+            "rm -rf app/node_modules; mkdir app/node_modules; echo x > app/node_modules/left",
+            &[
+                "app/node_modules",
+                "app/node_modules/left",
+                "app/node_modules/left/index.js",
+                "app/node_modules/right",
+                "app/node_modules/right/index.js",
+            ],
+        ),
+    ];
+    for (program, expected) in cases {
+        let ground = base();
+        let stage = keep(&ground, &ground.path("stages"), program);
+        let mut changed = stage.changed_in_build_directories().unwrap();
+        changed.sort();
+        let expected: Vec<PathBuf> = expected.iter().map(|path| ground.work(path)).collect();
+        assert_eq!(changed, expected, "{program}");
+    }
+}
+
+#[test]
+fn a_merge_that_was_interrupted_is_finished_by_the_next_sweep() {
+    let ground = base();
+    let program =
+        "rm -rf target/debug; echo 2 > target/stamp; mkdir target/new; echo x > target/new/x";
+    let stage = keep(&ground, &ground.path("stages"), program);
+    // As if we had been killed after the record was written: the stage stays, and nobody holds its lock.
+    let copy = ground.path("copy");
+    let from = stage.upper().parent().unwrap();
+    fs::create_dir(&copy).unwrap();
+    stage.record_built().unwrap();
+    let done = Command::new("cp").arg("-a").arg(from).arg(&copy).status().unwrap();
+    assert!(done.success());
+    drop(stage);
+    assert!(ground.work("target/debug").exists(), "a stage that is dropped changes nothing");
+    assert_eq!(Stage::sweep(&copy).unwrap(), 1);
+    assert!(!ground.work("target/debug").exists());
+    assert_eq!(fs::read(ground.work("target/new/x")).unwrap(), b"x\n");
+    assert_eq!(fs::read(ground.work("target/stamp")).unwrap(), b"2\n");
+    assert_eq!(fs::read_dir(&copy).unwrap().count(), 0);
+}
+
+#[test]
+fn a_build_directory_that_became_a_link_meanwhile_is_not_followed() {
+    let ground = base();
+    let stage =
+        keep(&ground, &ground.path("stages"), "rm target/debug/app; echo x > target/debug/y");
+    fs::rename(ground.work("target"), ground.work("moved")).unwrap();
+    ground.put("outside/debug/app", "theirs");
+    ground.link("../outside", "work/target");
+    stage.settle();
+    assert_eq!(fs::read(ground.path("outside/debug/app")).unwrap(), b"theirs");
+    assert!(!ground.path("outside/debug/y").exists());
+}
