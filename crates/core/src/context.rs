@@ -2,6 +2,7 @@
 
 mod files;
 mod judge;
+mod planted;
 mod printed;
 mod processes;
 mod reversal;

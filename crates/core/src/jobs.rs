@@ -50,6 +50,7 @@ pub struct Job {
     pub(crate) command: String,
     pub(crate) terminal: Option<TerminalSize>,
     pub(crate) limit: Option<Duration>,
+    pub(crate) is_staged: bool,
     pub(crate) started: SystemTime,
     pub(crate) began: Instant,
     pub(crate) process: Box<dyn Process>,
@@ -209,6 +210,11 @@ impl Job {
     /// How long it may run, if that is limited.
     pub fn limit(&self) -> Option<Duration> {
         self.limit
+    }
+
+    /// Tells whether it works on a stage: it does not see what others change, and its own changes are decided on at its end.
+    pub fn is_staged(&self) -> bool {
+        self.is_staged
     }
 
     /// Since when.

@@ -80,15 +80,16 @@ pub use output::{Content, Metadata, Outcome, Output};
 pub use plain::{Plain, plain};
 pub use policy::{
     Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decision,
-    FileChange, FileRights, Grant, HardDenies, Layer, MemoryBook, Mode, OutsidePaths, PASS_THROUGH,
-    PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling, Scope, SecretName, Settled,
-    Situation, Verdict, holds_credential, system_directory,
+    DirectWrites, FileChange, FileRights, Grant, HardDenies, Layer, MemoryBook, Mode, OutsidePaths,
+    PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling, Scope,
+    SecretName, Settled, Situation, Verdict, holds_credential, system_directory,
 };
 pub use predicate::{Predicate, Role};
 pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
 pub use protected::{
-    GitPart, GitPlace, PROTECTED_PLACES, ProtectedPlace, ProtectedScope, git_place,
-    is_protected_when_absent, protected_entries, protected_reason,
+    GitPart, GitPlace, PROTECTED_PLACES, ProtectedPlace, ProtectedScope, begins_protected_place,
+    git_place, is_protected_when_absent, protected_beginning_with, protected_entries,
+    protected_reason,
 };
 pub use recover::{Recovered, recover};
 pub use scene::Scene;

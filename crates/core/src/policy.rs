@@ -33,7 +33,7 @@ pub use grant::Grant;
 pub use hard_denies::{HardDenies, system_directory};
 pub(crate) use hidden::Withheld;
 pub use mode::Mode;
-pub use rights::{FileRights, OutsidePaths};
+pub use rights::{DirectWrites, FileRights, OutsidePaths};
 pub use risk::RiskLevel;
 pub use rule::{PathGlob, Resource, Rule, RuleError};
 use ruling::InForce;

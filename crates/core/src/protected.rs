@@ -278,6 +278,37 @@ pub fn protected_entries(git_directories: &[PathBuf], is_home: bool) -> Vec<(Pat
     of_git.chain(rows).collect()
 }
 
+/// Tells whether an entry of a directory is a protected place, or has one in it, by its name alone.
+///
+/// ```
+/// use windlass_core::begins_protected_place;
+/// assert!(begins_protected_place(".envrc".as_ref()) && begins_protected_place(".vscode".as_ref()));
+/// assert!(!begins_protected_place(".bashrc".as_ref()), "outside a home directory it is a file like others");
+/// ```
+pub fn begins_protected_place(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(b".") && rows_of(name).next().is_some()
+}
+
+/// The protected places that begin with an entry of a directory, as paths below that directory's path.
+pub fn protected_beginning_with(entry: &Path) -> Vec<PathBuf> {
+    let (Some(directory), Some(name)) = (entry.parent(), entry.file_name()) else {
+        return Vec::new();
+    };
+    let path = |place: &ProtectedPlace| match place.pattern.split_once('/') {
+        Some((_, rest)) => directory.join(name).join(rest),
+        None => entry.to_owned(),
+    };
+    rows_of(name).map(path).collect()
+}
+
+fn rows_of(name: &OsStr) -> impl Iterator<Item = &'static ProtectedPlace> {
+    let begins = |place: &&ProtectedPlace| {
+        let first = place.pattern.split('/').next().unwrap_or_default();
+        place.scope == ProtectedScope::Anywhere && name.eq_ignore_ascii_case(first)
+    };
+    PROTECTED_PLACES.iter().filter(begins)
+}
+
 /// Tells whether an entry of [`protected_entries`] must not be created either. An empty `commondir` would break a repository.
 ///
 /// ```

@@ -118,8 +118,6 @@ pub struct LocalProcesses {
     memory_is_told: AtomicBool,
     /// What others left behind is looked for once.
     swept: Once,
-    /// Whether there was next to nothing in the workspace the last time that it was looked through.
-    is_small: AtomicBool,
 }
 
 /// Of so many files and directories one knows at once what became of them.
@@ -139,7 +137,6 @@ impl LocalProcesses {
             uppers: OnceLock::new(),
             memory_is_told: AtomicBool::new(false),
             swept: Once::new(),
-            is_small: AtomicBool::new(false),
         }
     }
 
@@ -192,12 +189,9 @@ impl LocalProcesses {
         let access = self.access(request);
         let places = self.sessions.get(request.session.as_ref(), &self.temporaries)?;
         let confinement = self.confine(request, access, &places)?;
-        let before = (access == Access::Direct)
+        let before = (confinement.trail.tracking == Tracking::Scanned)
             .then(|| Scan::of(&self.workspace, &confinement.trail.left_out()))
             .transpose()?;
-        if let Some(before) = &before {
-            self.is_small.store(before.len() <= FEW, Ordering::Relaxed);
-        }
         let mut channels = Channels::open(request)?;
         let (program, arguments) = program::find(&request.program, &self.workspace)?;
         let protected = confinement.view.as_ref().map(|view| &*view.protected);
@@ -238,12 +232,14 @@ impl LocalProcesses {
         access: Access,
         places: &SharedPlaces,
     ) -> Result<PlannedConfinement, Refusal> {
-        let mut trail = running::Trail::new(&self.workspace, &self.settings.pass_through);
+        let is_recorded = request.records_build_directories;
+        let names = if is_recorded { &[] } else { self.settings.pass_through.as_slice() };
+        let mut trail = running::Trail::new(&self.workspace, names);
         trail.tracking = match access {
-            Access::Read if self.is_confined() => Tracking::Nothing,
-            Access::Read => Tracking::Unknown,
+            Access::Read => Tracking::Nothing,
             Access::Staged => Tracking::Staged,
-            Access::Direct => Tracking::Scanned,
+            Access::Direct if self.is_confined() => Tracking::Scanned,
+            Access::Direct => Tracking::Unknown,
         };
         let mut planned = PlannedConfinement::none(trail);
         if !self.is_confined() {
@@ -289,7 +285,9 @@ impl LocalProcesses {
             planned.trail.notes = composed.notes;
             planned.trail.notes.extend(self.memory_note());
         }
-        planned.trail.build_directories = survey.build_directories;
+        if !request.records_build_directories {
+            planned.trail.build_directories = survey.build_directories;
+        }
         Ok(planned)
     }
 
@@ -395,11 +393,8 @@ impl Processes for LocalProcesses {
     }
 
     /// Where nothing is confined, nothing is copied and little is looked at before.
-    fn starts_at_once(&self, request: &ProcessRequest) -> bool {
-        self.access(request) == Access::Direct
-            && self.settings.confinement.level == Level::Off
-            && self.is_small.load(Ordering::Relaxed)
-            && windlass_sandbox::is_memory_hidden()
+    fn starts_at_once(&self, _: &ProcessRequest) -> bool {
+        self.settings.confinement.level == Level::Off && windlass_sandbox::is_memory_hidden()
     }
 
     fn scratch(&self) -> io::Result<File> {

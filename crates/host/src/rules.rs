@@ -5,6 +5,8 @@
 //! `.ignore` beats every `.gitignore` beats `.git/info/exclude`, and within one kind the deeper file beats the shallower. A
 //! repository's own rules end where the repository does. `.aiexclude` stands apart: it hides whatever the others say.
 
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 
 use ignore::gitignore::Gitignore;
@@ -68,6 +70,14 @@ impl Rules {
     /// Tells whether the directory is in a repository, or is the root of one.
     pub(crate) fn are_in_repository(&self) -> bool {
         self.nodes().any(|node| node.added.repository)
+    }
+
+    /// These rules for a workspace at a path below them, or none if they ignore the workspace itself: a repository does not govern
+    /// what it ignores.
+    pub(crate) fn around(self, workspace: &Path) -> Self {
+        let is_ignored =
+            |path: &Path| self.ignored(path.as_os_str().as_bytes(), FileKind::Directory);
+        if workspace.ancestors().any(is_ignored) { Self::default() } else { self }
     }
 
     /// Whether an object directly in this directory is hidden. `path` is absolute.

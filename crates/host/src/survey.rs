@@ -42,7 +42,7 @@ pub(crate) enum Masking {
     IfCredential,
 }
 
-/// Findings about a tree. All paths are relative to its root and sorted; a masked entry is in `masked` alone.
+/// Findings about a tree. All paths are relative to its root and sorted; a masked entry is in `masked`, and at most in `protected` besides.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Survey {
     /// Masked entries with their kind, none below another.
@@ -56,19 +56,22 @@ pub(crate) struct Survey {
     pub(crate) git: Vec<PathBuf>,
     /// Mount points. They are not entered: an overlay does not show them either.
     pub(crate) other_devices: Vec<PathBuf>,
+    /// Entries that are protected places by their name, or have one in them. They may be masked, too.
+    pub(crate) protected: Vec<PathBuf>,
 }
 
 impl Survey {
     /// Adds the findings about a directory of the tree, by its path.
     pub(crate) fn add(&mut self, directory: &Path, found: Survey) {
         let inside = |path: PathBuf| directory.join(path);
-        let Survey { masked, build_directories, sockets, git, other_devices } = found;
+        let Survey { masked, build_directories, sockets, git, other_devices, protected } = found;
         self.masked.extend(masked.into_iter().map(|(path, kind)| (inside(path), kind)));
         for (to, paths) in [
             (&mut self.build_directories, build_directories),
             (&mut self.sockets, sockets),
             (&mut self.git, git),
             (&mut self.other_devices, other_devices),
+            (&mut self.protected, protected),
         ] {
             to.extend(paths.into_iter().map(inside));
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Access, Context, Effect, Effects, FileKind, Kinds, Level, Output, PathPattern, ProcessRequest,
+    Access, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, ProcessRequest,
     Program, Scene, Stdin, TerminalSize, Tool, ToolError, quote,
 };
 
@@ -132,9 +132,7 @@ fn request(cx: &Context, args: &Args) -> Result<ProcessRequest, ToolError> {
     if understood.runs("git") && understood.line.only_reads() {
         environment.extend(environment::looking());
     }
-    let is_confined = cx.processes()?.confinement().level != Level::Off;
-    // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
-    let only_reads = understood.line.only_reads() && is_confined;
+    let only_reads = understood.line.only_reads();
     Ok(ProcessRequest {
         environment,
         stdin: stdin.unwrap_or_default(),

@@ -302,9 +302,11 @@ impl Judge<'_> {
 
     /// The old content of a file; an error if it is none, or too large.
     fn before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
-        if !self.was_there(path) {
-            return Ok(None);
-        }
+        if self.was_there(path) { self.found(path) } else { Ok(None) }
+    }
+
+    /// The content of the file that is in the workspace; an error if it is none, or too large.
+    fn found(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         let found = self.files.look(&commit::beside(self.files, path)).map_err(drop)?;
         match found.map(|found| found.body) {
             None => Ok(None),
@@ -318,6 +320,8 @@ impl Judge<'_> {
         match self.changes.get(path).map(|change| &change.to) {
             None | Some(ChangedTo::Attributes(_)) => self.before(path),
             Some(ChangedTo::Nothing) => Ok(None),
+            // Nothing is staged: the new content is in the workspace.
+            Some(ChangedTo::File(staged, _)) if staged.as_os_str().is_empty() => self.found(path),
             Some(ChangedTo::File(staged, _)) => {
                 bounded(&File::open(staged).map_err(drop)?).map(Some)
             }

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use super::Context;
 use super::judge::{Judgement, Unseen, judge};
+use super::planted::Removed;
 use crate::engine::{about_running, asker, situation, surroundings};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::plain::Plain;
@@ -18,9 +19,9 @@ use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    FileChange, FileRights, HookCall, JobId, Level, PathPattern, ProcessChange, ProcessChanges,
-    ProcessRequest, Processes, Resolved, Source, Stdin, Step, To, ToolError, Tracking, Verdict,
-    commit,
+    FileChange, FileRights, HookCall, JobId, Level, Mode, PathPattern, ProcessChange,
+    ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To, ToolError,
+    Tracking, Verdict, commit,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -107,13 +108,24 @@ impl ProcessDoor<'_> {
     /// Starts a program that goes on when the call has ended.
     pub async fn start_job(
         &self,
-        request: ProcessRequest,
+        mut request: ProcessRequest,
         limit: Option<Duration>,
     ) -> Result<Arc<Job>, ToolError> {
         self.cx.0.session.jobs().has_room()?;
+        if request.access == Access::Direct && self.stages_jobs() {
+            request.access = Access::Staged;
+        }
         let job = self.start(request, limit, false).await?;
         self.cx.0.session.jobs().add(job.clone());
         Ok(job)
+    }
+
+    /// Tells whether changes of jobs are decided on at their end, so that they cannot work on the real directory.
+    fn stages_jobs(self) -> bool {
+        let inner = &self.cx.0;
+        self.confinement().level == Level::Staged
+            || inner.policy.mode() == Mode::Plan
+            || inner.session.proposals().is_some()
     }
 
     async fn start(
@@ -125,6 +137,7 @@ impl ProcessDoor<'_> {
         self.check(&request)?;
         self.check_proposals(&request)?;
         request.is_job = !is_waited_for;
+        request.records_build_directories = self.cx.0.session.proposals().is_some();
         request.rights = Some(self.rights());
         request.session = Some(self.cx.0.session.tmp_session().clone());
         request.meter = Some(self.cx.0.session.ledger().clone());
@@ -206,6 +219,7 @@ fn begin(
         command: request.program.to_string(),
         terminal: request.terminal,
         limit,
+        is_staged: request.is_job && request.access == Access::Staged,
         started: cx.now(),
         began: Instant::now(),
         process,
@@ -239,6 +253,7 @@ async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>)
         }
     };
     let stopped = cx.0.session.cancel_token().clone();
+    let removed = Removed::default();
     let Drained { how, timed_out, waited_for_input } = {
         let typing = async {
             job.type_in(&typed).await;
@@ -248,6 +263,7 @@ async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>)
             tokio::select! {
                 ended = job.drain(told) => ended,
                 never = typing => never,
+                never = cx.watch_for_planted(&job, &removed), if !is_waited_for => never,
             }
         };
         let mut drained = std::pin::pin!(drained);
@@ -271,7 +287,7 @@ async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>)
         Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {
             Err(dropped(ToolError::cancelled("the call was stopped")))
         }
-        Ok(changes) => cx.take_over(changes).await,
+        Ok(changes) => cx.take_over(changes, &removed).await,
         Err(error) => Err(error),
     };
     let stopped_by = *job.stopped_by.lock();
@@ -288,7 +304,11 @@ impl Context {
     }
 
     /// Makes what a program changed on its stage real, if the rules let it and, where a person is to be asked, they say yes.
-    async fn take_over(&self, changes: ProcessChanges) -> Result<Changed, ToolError> {
+    async fn take_over(
+        &self,
+        changes: ProcessChanges,
+        removed: &Removed,
+    ) -> Result<Changed, ToolError> {
         let mut changed = Changed {
             tracking: Some(changes.tracking).filter(|tracking| *tracking != Tracking::Nothing),
             paths: changes.changes.iter().map(kind_of).collect(),
@@ -298,6 +318,10 @@ impl Context {
         if changes.tracking != Tracking::Staged {
             for change in &changes.changes {
                 self.0.session.forget(&change.path);
+            }
+            if changes.tracking == Tracking::Scanned {
+                self.remove_planted(changes.changes, removed).await;
+                changed.notes.append(&mut removed.lock());
             }
             return Ok(changed);
         }

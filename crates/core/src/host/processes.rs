@@ -266,6 +266,8 @@ pub struct ProcessRequest {
     pub access: Access,
     /// It goes on while others change the workspace, and must see what they change.
     pub is_job: bool,
+    /// Changes of build directories are recorded like all others, because all of them are only proposed.
+    pub records_build_directories: bool,
     /// The session that it belongs to: programs of one session share `/tmp` and the loopback interface.
     pub session: Option<SessionId>,
     /// The rights that its view of the files is computed from; those of the machine's settings if not given.
@@ -308,6 +310,7 @@ impl ProcessRequest {
             errors: Errors::WithOutput,
             access: Access::Staged,
             is_job: false,
+            records_build_directories: false,
             session: None,
             rights: None,
             meter: None,
@@ -461,6 +464,11 @@ pub trait Process: Send + Sync {
 
     /// What it changed, when it has ended. Blocking; asked once.
     fn changes(&self) -> Result<ProcessChanges, ToolError>;
+
+    /// The changes so far of a program that works on the real workspace; `None` for any other. Blocking.
+    fn changes_so_far(&self) -> Option<Vec<ProcessChange>> {
+        None
+    }
 
     /// Whether that is known in less time than another thread takes to wake up.
     fn are_changes_at_hand(&self) -> bool {
@@ -645,9 +653,9 @@ pub enum Tracking {
     Staged,
     /// The workspace was looked at before and after; the changes are made, and cannot be undone.
     Scanned,
-    /// It could change nothing.
+    /// It could change nothing, or is known to change nothing.
     Nothing,
-    /// It is not known.
+    /// It is not known: without a sandbox changes are not tracked.
     Unknown,
 }
 

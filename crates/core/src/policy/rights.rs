@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::rule::PathGlob;
-use super::{Decision, Grant, Policy, Resource, SecretName, remedy};
+use super::{Decision, Grant, Mode, Policy, Resource, SecretName, remedy};
 use crate::{Effect, Effects, FileKind, PathPattern};
 
 /// Directories that every view has of its own, whatever the machine's have in them.
@@ -73,6 +73,33 @@ impl OutsidePaths {
 
     fn all(root: &Path) -> Self {
         Self { root: root.to_owned(), pattern: None }
+    }
+}
+
+/// The parts of the workspace that a program may change where its changes are not staged, so that nothing decides on them
+/// afterwards. All paths are absolute.
+///
+/// ```
+/// use std::path::PathBuf;
+/// use windlass_core::{FileRights, Mode, Policy};
+/// let policy = Policy::new(Mode::Ask).allow("write logs/**".parse()?).deny("write docs/*.md".parse()?);
+/// let writes = FileRights::new(policy.into(), "/w".into(), std::time::SystemTime::now()).direct_writes();
+/// assert_eq!((writes.allowed, writes.denied), (vec![PathBuf::from("/w/logs")], vec![PathBuf::from("/w/docs")]));
+/// # Ok::<(), windlass_core::RuleError>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DirectWrites {
+    /// Files and directories that it may change: the whole workspace where the mode allows that.
+    pub allowed: Vec<PathBuf>,
+    /// Files and directories in these that stay as they are. A pattern denies the whole directory that it is about: no mount can
+    /// tell files apart by their names.
+    pub denied: Vec<PathBuf>,
+}
+
+impl DirectWrites {
+    /// Tells whether a path stays as it is.
+    pub fn denies(&self, path: &Path) -> bool {
+        self.denied.iter().any(|denied| path.starts_with(denied))
     }
 }
 
@@ -167,6 +194,36 @@ impl FileRights {
         self.outside(writable)
     }
 
+    /// The parts of the workspace that a program may change where nothing is staged.
+    pub fn direct_writes(&self) -> DirectWrites {
+        let is_inside = |path: &PathBuf| path.starts_with(&self.workspace);
+        let mut allowed = Vec::new();
+        if matches!(self.policy.mode(), Mode::Auto | Mode::Yolo) {
+            allowed.push(self.workspace.clone());
+        }
+        let ruled = self.allowed(|resource| match resource {
+            Resource::Write(glob) => Some(glob),
+            _ => None,
+        });
+        let ruled = ruled.into_iter().filter(OutsidePaths::is_whole).map(|paths| paths.root);
+        let granted = self.granted.iter().filter_map(|effect| match effect {
+            Effect::Write(at) => Some(at.path.clone()),
+            _ => None,
+        });
+        allowed.extend(ruled.chain(granted).filter(is_inside));
+        let rulings = self.policy.rules.iter();
+        let narrowing = rulings
+            .filter(|ruling| ruling.decision != Decision::Allow && ruling.holds(Some(self.now)));
+        let denied = narrowing.filter_map(|ruling| match ruling.rule.resource() {
+            Resource::Write(glob) => {
+                Some(glob.root(&self.workspace).map_or_else(|| "/".into(), |(root, _)| root))
+            }
+            _ => None,
+        });
+        let touches = |path: &PathBuf| is_inside(path) || self.workspace.starts_with(path);
+        DirectWrites { allowed, denied: denied.filter(touches).collect() }
+    }
+
     /// Returns whether no rule can let a program see a path: it is secret by name, ours, or denied by a rule.
     pub fn is_closed(&self, path: &Path) -> bool {
         self.policy.hard_denies().hidden(path, &self.workspace).is_some()
@@ -226,7 +283,6 @@ fn pattern(path: &Path, kind: FileKind) -> PathPattern {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Mode;
 
     fn rights(rules: &[(Decision, &str)]) -> FileRights {
         let policy = rules.iter().fold(Policy::new(Mode::Ask), |policy, (decision, rule)| {

@@ -8,7 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::OFlags;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use windlass_core::{
-    Absence, BoxFuture, PathUse, Process, ProcessChanges, ProcessEnd, Signal, ToolError, Tracking,
+    Absence, BoxFuture, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd, Signal,
+    ToolError, Tracking,
 };
 use windlass_sandbox::{Confined, Ending};
 
@@ -260,6 +261,13 @@ impl Process for Running {
 
     fn waits_for_input(&self) -> bool {
         self.input.is_some() && waiting::waits_for_input(self.warden, true)
+    }
+
+    fn changes_so_far(&self) -> Option<Vec<ProcessChange>> {
+        let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner);
+        let trail = trail.as_ref()?;
+        let now = Scan::of(&trail.workspace, &trail.left_out()).ok()?;
+        Some(trail.before.as_ref()?.difference(&now))
     }
 
     fn are_changes_at_hand(&self) -> bool {

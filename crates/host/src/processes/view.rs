@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use windlass_core::{
     Access, FileKind, FileRights, NetworkAccess, SESSION_TMP, SecretName, is_protected_when_absent,
-    protected_entries,
+    protected_beginning_with, protected_entries,
 };
 use windlass_sandbox::{Fence, Mount, Network, Object, Protected, Source, Upper, View};
 
@@ -133,6 +133,7 @@ impl LocalProcesses {
             mount_points: system::mount_points(),
             hidden: Vec::new(),
             alone: Vec::new(),
+            protected: Vec::new(),
         };
         if self.settings.confinement.network != NetworkAccess::None {
             composer.mounts.extend(system::name_resolution());
@@ -157,6 +158,7 @@ impl LocalProcesses {
                 mounts: composer.mounts,
                 workspace: self.workspace.clone(),
                 protected: match setting.access {
+                    Access::Direct if setting.is_job => composer.protected,
                     Access::Direct => self.protected(setting.survey),
                     // Nothing is changed, or the changes are judged before they are made.
                     Access::Read | Access::Staged => Vec::new(),
@@ -181,6 +183,25 @@ impl LocalProcesses {
             }
         }
         protected
+    }
+
+    /// Paths of the real workspace that stay as they are while a job runs in it: protected places that are there, whole git
+    /// directories, and what rules deny. What a job makes anew is removed when it is seen.
+    fn protected_from_job(&self, survey: &Survey, denied: &[PathBuf]) -> Vec<Protected> {
+        let mut paths: Vec<PathBuf> = survey.git.clone();
+        paths.extend(survey.protected.iter().flat_map(|path| protected_beginning_with(path)));
+        paths.extend(self.protected_places(survey).into_iter().map(|(path, _)| path));
+        let denied = denied.iter().filter_map(|path| path.strip_prefix(&self.workspace).ok());
+        paths.extend(denied.map(Path::to_owned));
+        // The workspace itself is read-only as a whole.
+        paths.retain(|path| {
+            !path.as_os_str().is_empty() && self.workspace.join(path).symlink_metadata().is_ok()
+        });
+        paths.sort();
+        paths.dedup_by(|next, kept| next.starts_with(kept));
+        let protected =
+            |path: PathBuf| Protected { is_directory: self.workspace.join(&path).is_dir(), path };
+        paths.into_iter().map(protected).collect()
     }
 
     /// The same by name, be they there or not, and whether they are directories.
@@ -248,6 +269,8 @@ struct Composer<'a> {
     mount_points: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     alone: Vec<PathBuf>,
+    /// Places of the real workspace that a job cannot change.
+    protected: Vec<Protected>,
 }
 
 impl Composer<'_> {
@@ -478,6 +501,7 @@ impl Composer<'_> {
         let workspace = self.processes.workspace.clone();
         let survey = self.setting.survey;
         match self.setting.access {
+            Access::Direct if self.setting.is_job => self.lay_workspace_of_job()?,
             Access::Direct => {
                 self.lay_real(&workspace, Source::Writable(Object::open(&workspace)?))?;
             }
@@ -498,6 +522,31 @@ impl Composer<'_> {
                 let upper = Some(self.upper(self.stage()?.upper())?);
                 self.lay(&workspace, Source::Overlay { lower, upper });
             }
+        }
+        Ok(())
+    }
+
+    /// The real workspace, so that later edits reach a running server. A job can change what a rule, the mode or an approval lets
+    /// it change, and build directories; nothing decides on its changes afterwards.
+    fn lay_workspace_of_job(&mut self) -> io::Result<()> {
+        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
+        let mut writes = self.setting.rights.direct_writes();
+        for denied in &mut writes.denied {
+            *denied = nearest_existing(denied);
+        }
+        let is_all = writes.allowed.contains(workspace) && !writes.denies(workspace);
+        let built = survey.build_directories.iter().map(|path| workspace.join(path));
+        let mut writable: Vec<PathBuf> = built.chain(writes.allowed.iter().cloned()).collect();
+        writable
+            .retain(|path| !is_all && !writes.denies(path) && path != workspace && is_real(path));
+        writable.sort();
+        writable.dedup_by(|next, kept| next.starts_with(kept));
+        let object = Object::open(workspace)?;
+        let source = if is_all { Source::Writable(object) } else { Source::ReadOnly(object) };
+        self.protected = self.processes.protected_from_job(survey, &writes.denied);
+        self.lay_real(&self.processes.workspace.clone(), source)?;
+        for path in writable {
+            self.lay(&path, Source::Writable(Object::open(&path)?));
         }
         Ok(())
     }
@@ -583,6 +632,17 @@ impl Composer<'_> {
         }));
         Fence { readable: vec!["/".into()], writable, internet: true, connect: true }
     }
+}
+
+/// A path, or the deepest directory above it that is there.
+fn nearest_existing(path: &Path) -> PathBuf {
+    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok());
+    there.unwrap_or(Path::new("/")).to_owned()
+}
+
+/// Tells whether a file or directory is there, not a link.
+fn is_real(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_dir())
 }
 
 fn is_empty(directory: &Path) -> bool {

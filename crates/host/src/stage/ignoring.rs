@@ -109,7 +109,8 @@ pub(super) fn above_workspace(workspace: &Path) -> Rules {
         return Rules::default();
     };
     let root = resolver.resolved(resolver.workspace().to_owned(), true);
-    ancestry::read(&resolver, &root, true).map(|found| found.rules).unwrap_or_default()
+    let found = ancestry::read(&resolver, &root, true);
+    found.map(|found| found.rules.around(&root.path)).unwrap_or_default()
 }
 
 /// What one directory adds. Rules that cannot be read hide nothing: then more is on the record than need be.

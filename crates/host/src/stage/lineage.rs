@@ -135,6 +135,6 @@ impl AboveRoot {
         let Ok(found) = ancestry::read(&resolver, &place, true) else { return unknown() };
         let excluding = || found.excluding(&place.path, FileKind::Directory);
         let hides_all = found.excluded_by.is_some() || excluding().is_some();
-        Self { rules: found.rules, hides_all, inputs: found.inputs }
+        Self { rules: found.rules.around(&place.path), hides_all, inputs: found.inputs }
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use windlass_core::FileKind;
+use windlass_core::{FileKind, begins_protected_place};
 
 use super::index::FindingKind;
 use super::{MaskRule, Masking, credential};
@@ -51,6 +51,9 @@ impl Directory<'_> {
             contents.findings.push((FindingKind::BareRepository, Vec::new()));
         }
         for (name, kind) in entries {
+            if begins_protected_place(&name) {
+                contents.findings.push((FindingKind::Protected, name.as_bytes().to_vec()));
+            }
             match self.judge(&name, kind, &mut contents.inputs) {
                 Verdict::Nothing => {}
                 Verdict::Find(finding) => contents.findings.push((finding, name.into_vec())),

@@ -29,7 +29,7 @@ const MAX_BYTES: u64 = 1 << 30;
 pub(super) const LIST_AGAIN: i64 = i64::MIN;
 
 /// All kinds of findings; the place in the list is the number in the file.
-pub(super) const KINDS: [FindingKind; 10] = [
+pub(super) const KINDS: [FindingKind; 11] = [
     FindingKind::Masked(FileKind::File),
     FindingKind::Masked(FileKind::Directory),
     FindingKind::Masked(FileKind::Symlink),
@@ -40,6 +40,7 @@ pub(super) const KINDS: [FindingKind; 10] = [
     FindingKind::Socket,
     FindingKind::Git,
     FindingKind::BareRepository,
+    FindingKind::Protected,
 ];
 
 /// Kind of an entry that a survey reports.
@@ -51,6 +52,7 @@ pub(super) enum FindingKind {
     Git,
     /// The directory itself; the finding has no name.
     BareRepository,
+    Protected,
 }
 
 /// The tree, rule and names that an index is valid for.

@@ -329,9 +329,10 @@ impl<'a> Walker<'a> {
     }
 
     fn sort(&mut self) {
-        let Survey { masked, build_directories, sockets, git, other_devices } = &mut self.survey;
+        let Survey { masked, build_directories, sockets, git, other_devices, protected } =
+            &mut self.survey;
         masked.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for paths in [build_directories, sockets, git, other_devices] {
+        for paths in [build_directories, sockets, git, other_devices, protected] {
             paths.sort_unstable();
         }
     }
@@ -346,6 +347,7 @@ fn report(survey: &mut Survey, path: &[u8], kind: FindingKind, name: &[u8]) {
         FindingKind::BuildDirectory => &mut survey.build_directories,
         FindingKind::Socket => &mut survey.sockets,
         FindingKind::Git | FindingKind::BareRepository => &mut survey.git,
+        FindingKind::Protected => &mut survey.protected,
     };
     paths.push(path);
 }

@@ -74,6 +74,17 @@ fn in_a_repository_git_must_ignore_it() {
 }
 
 #[test]
+fn a_repository_around_the_workspace_counts_unless_it_ignores_the_workspace() {
+    for (ignored, tagged, expected) in [("build\n", "", 1), ("", TAG, 0), ("/work\n", TAG, 1)] {
+        let ground = Ground::with(&[("build/CACHEDIR.TAG", tagged)]);
+        ground.put(".git/HEAD", "");
+        ground.put(".gitignore", ignored);
+        let found = cold(&ground).build_directories;
+        assert_eq!(found.len(), expected, "{ignored:?}: {found:?}");
+    }
+}
+
+#[test]
 fn a_link_is_no_build_directory() {
     let ground = Ground::new();
     ground.put("outside/x", "");

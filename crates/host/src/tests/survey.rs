@@ -69,7 +69,7 @@ pub(crate) fn cold(ground: &Ground) -> Survey {
 }
 
 fn lines(survey: &Survey) -> Vec<String> {
-    let Survey { masked, build_directories, sockets, git, other_devices } = survey;
+    let Survey { masked, build_directories, sockets, git, other_devices, protected: _ } = survey;
     let masked = masked.iter().map(|(path, kind)| format!("masked {} {kind:?}", path.display()));
     let lists =
         [("build", build_directories), ("socket", sockets), ("git", git), ("mount", other_devices)];
@@ -242,4 +242,20 @@ fn rules_above_the_root() {
         assert_eq!(lines(&look(&root, &index).0), *expected, "{files:?}");
         assert_eq!(look(&root, &index).1.listed, 0, "{files:?}");
     }
+}
+
+#[test]
+fn protected_places_are_found_wherever_they_are() {
+    let ground = Ground::with(&[
+        (".envrc", ""),
+        ("a/.ENVRC", ""),
+        ("a/b/.vscode/tasks.json", ""),
+        ("a/.husky/x/.envrc", ""),
+        ("node_modules/.envrc", ""),
+        (".bashrc", ""),
+        ("envrc", ""),
+    ]);
+    let found = cold(&ground).protected;
+    let expected = [".envrc", "a/.ENVRC", "a/.husky", "a/.husky/x/.envrc", "a/b/.vscode"];
+    assert_eq!(found, expected.map(std::path::PathBuf::from));
 }

@@ -1,6 +1,7 @@
 //! What is asked of the door to programs and what is said of them, with programs that are scripts; and real shells in `shell`.
 
 mod missing;
+mod places;
 mod search;
 mod shell;
 
@@ -79,10 +80,10 @@ fn what_it_changed_is_said() {
             "print x; create a; change b",
             "x\n[changed while it ran: A a, M b; this cannot be undone]",
         ),
-        ("print x; untracked", "x\n[what it changed is not known, and cannot be undone]"),
+        ("print x; untracked", "x\n[what it changed is not tracked, and cannot be undone]"),
         (
             "print x; through target; through node_modules",
-            "x\n[written to directly, which cannot be undone: target/, node_modules/]",
+            "x\n[kept without history, which cannot be undone: target/, node_modules/]",
         ),
         ("print x; note a pipe was not kept", "x\n[a pipe was not kept]"),
         (

@@ -85,6 +85,12 @@ pub(crate) fn goes_on(cx: &Context, job: &Arc<Job>) -> Output {
     if job.waits_for_input() {
         said.push("it waits for input".to_owned());
     }
+    if job.is_staged() {
+        said.push(
+            "it runs on a copy: later edits do not reach it, and its changes are decided on when it ends"
+                .to_owned(),
+        );
+    }
     let closing = closing::line(&said);
     let up_to = cx.settled(job, 0);
     let printed = shown(cx, job, 0..up_to, &mut Filter::default(), closing.len());

@@ -39,7 +39,7 @@ pub(crate) fn told(changed: &Changed, base: &Base) -> Vec<String> {
     let names = || names(&changed.paths, base);
     match changed.tracking {
         Some(Tracking::Unknown) => {
-            told.push("what it changed is not known, and cannot be undone".to_owned());
+            told.push("what it changed is not tracked, and cannot be undone".to_owned());
         }
         _ if changed.paths.is_empty() => {}
         // The files were looked at before and after: others may have changed them too.

@@ -1,0 +1,149 @@
+//! Removes protected places that a program makes in the real workspace.
+//!
+//! A job that works on the real directory can make what other programs act on later: a git directory with hooks, `.envrc`, `.husky`.
+//! What was there when it began is read-only for it. What it makes anew is removed as soon as it is seen, at the end of the job at
+//! the latest, like any change with a checkpoint: an undo of the call brings it back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Context;
+use super::judge::{Unseen, judge};
+use crate::jobs::Job;
+use crate::sync::Lock;
+use crate::{
+    ChangedTo, Expect, FileState, Files, FoundBody, ProcessChange, Query, Step, To, ToolError,
+    commit, quote,
+};
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A look takes at most this part of the time.
+const SHARE: u32 = 50;
+
+/// The most objects that one protected place may hold to be removed.
+const MOST_OBJECTS: usize = 100_000;
+
+/// Sentences about places that were removed.
+pub(super) type Removed = Arc<Lock<Vec<String>>>;
+
+impl Context {
+    /// Looks again and again at what a job that works on the real workspace has made, for as long as it runs.
+    pub(super) async fn watch_for_planted<T>(&self, job: &Arc<Job>, removed: &Removed) -> T {
+        let mut pause = PAUSE;
+        loop {
+            tokio::time::sleep(pause).await;
+            let (began, watched) = (Instant::now(), job.clone());
+            let changes = self.blocking(move |_| watched.process.changes_so_far()).await;
+            let Ok(Some(changes)) = changes else { return std::future::pending().await };
+            self.remove_planted(changes, removed).await;
+            pause = PAUSE.max(began.elapsed() * SHARE);
+        }
+    }
+
+    /// Removes the protected places among these changes of the real workspace, and adds what is to be told of them.
+    pub(super) async fn remove_planted(&self, changes: Vec<ProcessChange>, removed: &Removed) {
+        let removed = removed.clone();
+        let done = self.blocking(move |cx| {
+            // Held meanwhile: a job can end because it sees that a file is gone, before that is noted here.
+            let mut removed = removed.lock();
+            removed.extend(cx.remove_planted_now(&changes));
+        });
+        // A failure to start a thread leaves it to the next look.
+        drop(done.await);
+    }
+
+    fn remove_planted_now(&self, changes: &[ProcessChange]) -> Vec<String> {
+        let files = self.0.session_files.get();
+        let homes = self.0.policy.hard_denies().homes();
+        let judgement = judge(changes, files, Unseen { homes, masked: &[] });
+        let planted = changes.iter().filter(|change| {
+            let is_made = change.before.is_none() && !matches!(change.to, ChangedTo::Nothing);
+            is_made && judgement.reason(&change.path).is_some()
+        });
+        let mut outermost: Vec<&Path> = Vec::new();
+        for change in planted {
+            if !outermost.iter().any(|above| change.path.starts_with(above)) {
+                outermost.push(&change.path);
+            }
+        }
+        let told = |path: &Path| {
+            let name = quote::path(path.strip_prefix(files.workspace()).unwrap_or(path));
+            let reason = judgement.reason(path).unwrap_or_default();
+            match self.remove_tree(path) {
+                Ok(true) => Some(format!(
+                    "removed {name}, which the job made: {reason} are not for a job to make; `windlass undo --call {}` brings it back",
+                    self.0.call
+                )),
+                Ok(false) => None,
+                Err(error) => Some(format!(
+                    "{name} was made by the job ({reason}) and could not be removed: {}; look at it before you use it",
+                    error.message().text
+                )),
+            }
+        };
+        outermost.into_iter().filter_map(told).collect()
+    }
+
+    /// Removes a file or directory with all that is in it. Returns false if nothing is in it, or if it was not the job that made
+    /// it: the call was allowed to, or another call made it meanwhile.
+    fn remove_tree(&self, path: &Path) -> Result<bool, ToolError> {
+        let files = self.0.session_files.get();
+        let mut found = Vec::new();
+        collect(files, path, &mut found)?;
+        let is_empty = found.iter().all(|object| object.is_empty);
+        if is_empty || self.0.grant.may_write(path) || self.was_made_by_a_call(path)? {
+            return Ok(false);
+        }
+        let steps: Vec<Step<'_>> = found
+            .iter()
+            .rev()
+            .map(|object| {
+                Step::new(commit::beside(files, &object.path), object.expect, To::Nothing)
+            })
+            .collect();
+        let origin = self.files().origin(Vec::new());
+        let made = commit::commit(files, self.0.history(), &origin, &steps, &|| false);
+        made.map_err(|refused| refused.into_error(files.workspace()))?;
+        Ok(true)
+    }
+
+    /// Tells whether the history says that a call made what is at a path.
+    fn was_made_by_a_call(&self, path: &Path) -> Result<bool, ToolError> {
+        let workspace = self.0.session_files.get().workspace().to_owned();
+        let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
+        Ok(checkpoints.iter().filter(|checkpoint| checkpoint.can_be_undone()).any(|checkpoint| {
+            let mut changes = checkpoint.changes.iter();
+            changes.any(|change| change.path == path && change.after != FileState::Absent)
+        }))
+    }
+}
+
+/// An object that is to be removed.
+struct Object {
+    path: PathBuf,
+    expect: Expect,
+    is_empty: bool,
+}
+
+/// Adds an object and all that is in it, directories before what they hold.
+fn collect(files: &dyn Files, path: &Path, to: &mut Vec<Object>) -> Result<(), ToolError> {
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let Some(found) = files.look(&commit::beside(files, &path))? else { continue };
+        let is_empty = match &found.body {
+            FoundBody::Directory(names) => {
+                waiting.extend(names.iter().map(|name| path.join(name)));
+                true
+            }
+            _ => found.stat.len == 0,
+        };
+        to.push(Object { path, expect: Expect::Same(found.stat.fingerprint), is_empty });
+        if to.len() > MOST_OBJECTS {
+            return Err(ToolError::failed(format!("it holds more than {MOST_OBJECTS} objects")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! The parts of a workspace that a command or a job can change, on the real machine: build directories, the workspace of a job,
+//! trees that hold what a rule denies.
+#![expect(clippy::disallowed_methods, reason = "tests look at what programs did to the machine")]
+
+use std::fs;
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass_core::{CallResult, Confinement, Host, Level, Mode, Outcome, Policy};
+use windlass_host::{LocalHost, ProcessSettings};
+
+use crate::testing::Workspace;
+
+const PROJECT: &[(&str, &str)] = &[
+    (".gitignore", "target\nnode_modules\n"),
+    ("src/main.c", "main\n"),
+    ("docs/infra/key.md", "key\n"),
+    ("docs/a.md", "a\n"),
+    ("target/debug/app", "old\n"),
+    ("target/keep/x", "kept\n"),
+    ("node_modules/left/index.js", "left\n"),
+    ("sub/.envrc", "export A=1\n"),
+    ("sub/x", "x\n"),
+];
+
+fn workspace(level: Level, policy: Policy) -> Workspace {
+    let host = move |local: LocalHost| {
+        let confinement = Confinement { level, ..Confinement::default() };
+        let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
+        Arc::new(local.with_processes(settings)) as Arc<dyn Host>
+    };
+    Workspace::with_policy(PROJECT, host, policy)
+}
+
+fn auto() -> Policy {
+    Policy::new(Mode::Auto)
+}
+
+fn run(workspace: &Workspace, command: &str) -> CallResult {
+    workspace.call("bash", json!({"command": command}))
+}
+
+/// Runs a script as a job to its end; what it printed and what is told of it. A script, because a command that spells out what it
+/// writes is judged by that before it runs.
+fn run_job(workspace: &Workspace, script: &str) -> String {
+    workspace.write("script", script);
+    let result = workspace.call("bash", json!({"command": "sh script", "background": true}));
+    assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
+    let job = workspace.session().all_jobs().pop().expect("a job");
+    let end = workspace.block_on(job.wait());
+    let notes =
+        end.changed.as_ref().map_or_else(ToString::to_string, |changed| changed.notes.join("\n"));
+    let printed = String::from_utf8_lossy(&job.since(0, 10_000).bytes).into_owned();
+    format!("{printed}\n{notes}\n{}", result.output.to_text())
+}
+
+#[test]
+fn build_directories_are_removed_renamed_and_made_anew() {
+    for (command, there, gone) in [
+        (
+            "rm -rf node_modules && mkdir node_modules && echo x > node_modules/new",
+            "node_modules/new",
+            "node_modules/left",
+        ),
+        ("rm -rf target", "src/main.c", "target"),
+        ("mv target/debug target/release", "target/release/app", "target/debug"),
+        (
+            "mkdir -p app/node_modules/x && echo y > app/node_modules/x/y",
+            "app/node_modules/x/y",
+            "none",
+        ),
+    ] {
+        let workspace = workspace(Level::Workspace, auto());
+        let result = run(&workspace, command);
+        assert_eq!(result.outcome, Outcome::Ok, "{command}: {}", result.output.to_text());
+        assert!(workspace.path(there).exists() && !workspace.path(gone).exists(), "{command}");
+    }
+}
+
+#[test]
+fn only_a_command_that_wrote_to_a_build_directory_is_told() {
+    let workspace = workspace(Level::Workspace, auto());
+    let text = run(&workspace, "cat target/debug/app node_modules/left/index.js; echo x > new");
+    assert!(!text.output.to_text().contains("history"), "{}", text.output.to_text());
+    let text = run(&workspace, "echo new > target/debug/app").output.to_text();
+    assert!(text.contains("kept without history, which cannot be undone: target/"), "{text}");
+    assert_eq!(workspace.read("target/debug/app"), b"new\n");
+}
+
+#[test]
+fn rules_hold_in_build_directories() {
+    let deny = |rule: &str| auto().deny(rule.parse().unwrap());
+    for (rule, command, is_denied) in [
+        ("write target/**", "echo x > target/debug/app", true),
+        ("write target/keep/**", "echo x > target/keep/x", true),
+        ("write target/keep/**", "rm -rf target", true),
+        ("write target/keep/**", "rm -rf target; mkdir target", true),
+        ("write target/keep/**", "echo x > target/debug/app", false),
+        ("write target/new/*.o", "mkdir target/new; echo x > target/new/a.o", true),
+        ("write **", "echo x > target/new", true),
+        ("write **", "cat target/debug/app", false),
+    ] {
+        let workspace = workspace(Level::Workspace, deny(rule));
+        let result = run(&workspace, command);
+        let expected = if is_denied { Outcome::Denied } else { Outcome::Ok };
+        assert_eq!(result.outcome, expected, "{rule}: {command}: {}", result.output.to_text());
+        if is_denied {
+            assert_eq!(workspace.read("target/keep/x"), b"kept\n", "{rule}: {command}");
+            assert_eq!(workspace.read("target/debug/app"), b"old\n", "{rule}: {command}");
+            assert!(!workspace.path("target/new").exists(), "{rule}: {command}");
+        }
+    }
+}
+
+#[test]
+fn a_staged_build_directory_is_asked_about_and_dropped() {
+    let workspace = workspace(Level::Staged, auto());
+    let result = run(&workspace, "echo x > target/debug/app; rm -rf node_modules");
+    let text = result.output.to_text();
+    assert_eq!(result.outcome, Outcome::Denied, "{text}");
+    assert!(text.contains("changed the build directory target/"), "{text}");
+    assert!(text.contains("changed the build directory node_modules/"), "{text}");
+    assert_eq!(workspace.read("target/debug/app"), b"old\n");
+    assert!(workspace.path("node_modules/left/index.js").exists());
+}
+
+#[test]
+fn a_rule_binds_every_tree_that_holds_what_it_denies() {
+    for command in [
+        "rm -rf docs",
+        "rm -r docs/infra",
+        "mv docs papers",
+        "find docs -delete",
+        "python3 -c 'import shutil; shutil.rmtree(\"docs\")'",
+        "cp -r docs papers && rm -rf docs",
+    ] {
+        let policy = auto().deny("write docs/infra/**".parse().unwrap());
+        let workspace = workspace(Level::Workspace, policy);
+        let result = run(&workspace, command);
+        assert_eq!(result.outcome, Outcome::Denied, "{command}: {}", result.output.to_text());
+        assert_eq!(workspace.read("docs/infra/key.md"), b"key\n", "{command}");
+        assert_eq!(workspace.read("docs/a.md"), b"a\n", "{command}: all or nothing");
+        assert!(!workspace.path("papers").exists(), "{command}: all or nothing");
+    }
+}
+
+#[test]
+fn a_job_changes_what_it_may_and_nothing_else() {
+    let allow = |rule: &str| {
+        let policy = Policy::new(Mode::Ask).allow("exec sh script".parse().unwrap());
+        policy.allow(rule.parse().unwrap())
+    };
+    let deny = |rule: &str| auto().deny(rule.parse().unwrap());
+    for (policy, path, is_changed) in [
+        (auto(), "src/main.c", true),
+        (auto(), "new", true),
+        (auto(), "target/debug/app", true),
+        (auto(), "sub/.envrc", false),
+        (deny("write **"), "src/main.c", false),
+        (deny("write **"), "target/debug/app", false),
+        (deny("write docs/**"), "docs/a.md", false),
+        (deny("write docs/**"), "src/main.c", true),
+        (deny("write docs/infra/*.md"), "docs/infra/key.md", false),
+        (deny("write absent/**"), "absent", false),
+        (deny("write **/*.c"), "src/main.c", false),
+        (allow("write src/**"), "src/main.c", true),
+        (allow("write src/**"), "docs/a.md", false),
+        (allow("write src/**"), "target/debug/app", true),
+    ] {
+        let workspace = workspace(Level::Workspace, policy);
+        let before = fs::read(workspace.path(path)).ok();
+        workspace.write("script", format!("echo changed > {path}"));
+        let result = workspace.call("bash", json!({"command": "sh script", "background": true}));
+        if result.outcome == Outcome::Ok {
+            let job = workspace.session().all_jobs().pop().expect("a job");
+            workspace.block_on(job.wait());
+        }
+        let after = fs::read(workspace.path(path)).ok();
+        let expected = if is_changed { Some(b"changed\n".to_vec()) } else { before };
+        assert_eq!(after, expected, "{path}: {}", result.output.to_text());
+    }
+}
+
+#[test]
+fn protected_places_that_a_job_makes_are_removed() {
+    for (command, planted) in [
+        ("mkdir .husky; echo evil > .husky/pre-commit", ".husky"),
+        ("echo evil > .envrc", ".envrc"),
+        ("mkdir -p sub/.claude; echo evil > sub/.claude/settings.json", "sub/.claude"),
+        ("mkdir n; cd n; git init -q .; git config core.fsmonitor ./evil", "n/.git/config"),
+        ("mkdir .windlass; echo x > .windlass/config.toml", ".windlass"),
+    ] {
+        let workspace = workspace(Level::Workspace, auto());
+        let said = run_job(&workspace, command);
+        assert!(!workspace.path(planted).exists(), "{command}: {said}");
+        assert!(said.contains(&format!("removed {planted}")), "{command}: {said}");
+        // It is in the history, and a person is asked before it comes back.
+        let undo = workspace.text("undo", json!({"dry_run": true}));
+        assert!(undo.contains(planted), "{command}: {undo}");
+    }
+}
+
+#[test]
+fn a_protected_place_is_removed_while_the_job_runs() {
+    let workspace = workspace(Level::Workspace, auto());
+    let command =
+        "sh -c 'echo evil > .envrc; while test -e .envrc; do sleep 0.05; done; echo gone'";
+    let said = run_job(&workspace, command);
+    assert!(said.starts_with("gone\n"), "{said}");
+    assert!(said.contains("removed .envrc"), "{said}");
+}
+
+#[test]
+fn what_another_call_makes_meanwhile_stays() {
+    let workspace = workspace(Level::Workspace, Policy::new(Mode::Yolo));
+    let input =
+        json!({"command": "sh -c 'while ! test -e stop; do sleep 0.05; done'", "background": true});
+    workspace.call("bash", input);
+    let made = workspace.call("write", json!({"path": "inert", "content": "x"}));
+    assert_eq!(made.outcome, Outcome::Ok);
+    run(&workspace, "git init -q made");
+    fs::write(workspace.path("stop"), "").unwrap();
+    let job = workspace.session().all_jobs().pop().expect("a job");
+    workspace.block_on(job.wait());
+    assert!(workspace.path("made/.git/config").exists() && workspace.path("inert").exists());
+}
+
+#[test]
+fn a_staged_job_does_not_touch_the_workspace_and_says_so() {
+    let workspace = workspace(Level::Staged, auto());
+    let input = json!({"command": "sh -c 'echo x > src/main.c; sleep 0.5'", "background": true});
+    let text = workspace.text("bash", input);
+    assert!(text.contains("later edits do not reach it"), "{text}");
+    let job = workspace.session().all_jobs().pop().expect("a job");
+    let end = workspace.block_on(job.wait());
+    assert!(end.changed.is_err(), "nobody was there to say yes");
+    assert_eq!(workspace.read("src/main.c"), b"main\n");
+}
+
+#[test]
+fn git_directories_are_read_only_for_jobs() {
+    let workspace = workspace(Level::Workspace, auto());
+    run(
+        &workspace,
+        "git init -q . && git add src && git -c user.name=x -c user.email=x@x commit -q -m x",
+    );
+    let said = run_job(
+        &workspace,
+        "echo ../evil > .git/commondir; echo x > .git/hooks/x; git status --short",
+    );
+    assert!(!workspace.path(".git/commondir").exists(), "{said}");
+    assert!(!workspace.path(".git/hooks/x").exists(), "{said}");
+    assert!(said.contains("docs/"), "git can be read: {said}");
+}
