@@ -181,7 +181,7 @@ pub(crate) const KEYS: &[Key] = &[
         name: "pass_through",
         takes: Takes::Names,
         default: "[]",
-        about: "Names of directories, besides the usual, in which programs change what is really there; it cannot be undone.",
+        about: "Names of build directories, besides the usual: if git ignores one, its changes are kept without history.",
         in_workspace: InWorkspace::Never,
     },
     Key {
