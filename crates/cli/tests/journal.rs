@@ -34,6 +34,33 @@ fn a_changed_byte_is_found_and_named() {
 }
 
 #[test]
+fn rows_beside_the_journal_that_were_changed_are_named() {
+    for (sql, named) in [
+        ("DELETE FROM sessions", "session one in `sessions` was removed"),
+        (
+            "UPDATE calls SET outcome = 'denied' WHERE finished = 3",
+            "(session one) in `calls` was changed: outcome",
+        ),
+        (
+            "INSERT INTO open_calls VALUES ('c', 'one', 't', 'write', 2, 4000, 1)",
+            "call c (session one) in `calls` was changed: started",
+        ),
+    ] {
+        let home = home_with_calls(3);
+        assert_eq!(home.run(&["log", "verify"]).code, 0);
+        let connection =
+            rusqlite::Connection::open(home.state().join("journal.db")).expect("the journal");
+        connection.execute(sql, []).expect("a change");
+        drop(connection);
+        let ran = home.run(&["log", "verify"]);
+        assert_eq!(ran.code, 1, "{sql}: {ran:?}");
+        assert!(ran.stdout.starts_with("not whole: ") && ran.stdout.contains(named), "{ran:?}");
+        let told = home.run(&["log", "verify", "--json"]).lines().remove(0);
+        assert_eq!((&told["ok"], &told["count"]), (&json!(false), &json!(1)), "{told}");
+    }
+}
+
+#[test]
 fn a_cut_off_end_is_found() {
     let home = home_with_calls(3);
     let connection =

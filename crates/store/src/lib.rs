@@ -53,4 +53,4 @@ pub use salvage::{Salvaged, salvage};
 pub use shelf::ProposalShelf;
 pub use store::{DrainAtClose, Settings, Store};
 pub use timestamp::utc;
-pub use verify::{Broken, Fault, Verified, VerifyError};
+pub use verify::{Broken, Fault, RowFault, Verified, VerifyError, WrongRow, WrongRows};

@@ -1,6 +1,9 @@
-//! Proving that the journal is whole: every record follows from the one before it, and the last one is where the anchor says.
+//! Proving that the journal is whole: every record follows from the one before it, and the last one is where the anchor says. The tables
+//! derived from the journal are compared with it in the same pass.
 //!
 //! All records are read once, in order, on raw bytes: a record that no longer is valid text can still be named.
+
+mod rows;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,6 +15,9 @@ use crate::chain::{COLUMNS, Head, Kind, Stored};
 use crate::database::Database;
 use crate::head::{self, Anchored};
 use crate::{Store, StoreError};
+
+use rows::Derived;
+pub use rows::{RowFault, WrongRow, WrongRows};
 
 /// A journal that is whole.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -67,6 +73,9 @@ pub enum VerifyError {
     /// It is not whole.
     #[error("{0}")]
     Broken(Broken),
+    /// It is whole, but tables beside it do not say what it says.
+    #[error("{0}")]
+    Rows(WrongRows),
     /// It could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -121,8 +130,7 @@ struct Verifier<'a> {
     database: &'a Database,
     connection: &'a Connection,
     anchored: Anchored,
-    /// The sessions that were deleted, and in which record last.
-    deleted: HashMap<Vec<u8>, i64>,
+    derived: Derived<'a>,
     head: Head,
 }
 
@@ -134,7 +142,8 @@ impl<'a> Verifier<'a> {
     ) -> Result<Self, StoreError> {
         let failed = |error: rusqlite::Error| database.error("read", &error);
         let deleted = database.patiently(|| deleted_sessions(connection)).map_err(failed)?;
-        Ok(Self { database, connection, anchored, deleted, head: Head::START })
+        let derived = Derived::new(connection, deleted).map_err(failed)?;
+        Ok(Self { database, connection, anchored, derived, head: Head::START })
     }
 
     fn run(mut self) -> Result<Verified, VerifyError> {
@@ -147,6 +156,7 @@ impl<'a> Verifier<'a> {
                 Ok(Some(row)) => {
                     let stored = Stored::read(row).map_err(|error| self.unreadable(&error))?;
                     self.check(&stored)?;
+                    self.derived.learn(&stored).map_err(|error| self.unreadable(&error))?;
                 }
                 Ok(None) => return self.check_end(),
                 Err(error) => return Err(self.unreadable(&error)),
@@ -193,22 +203,29 @@ impl<'a> Verifier<'a> {
     }
 
     fn was_deleted(&self, stored: &Stored<'_>) -> bool {
-        self.deleted.get(stored.fields.session).is_some_and(|last| *last > stored.fields.seq)
+        self.derived.was_deleted(stored.fields.session, stored.fields.seq)
     }
 
-    fn check_end(&self) -> Result<Verified, VerifyError> {
+    fn check_end(self) -> Result<Verified, VerifyError> {
         match self.anchored {
             Anchored::At(anchor) if anchor.seq > self.head.seq => {
                 Err(self.missing(self.head.seq + 1, Fault::CutOff(anchor.seq)))
             }
-            Anchored::At(_) => Ok(Verified {
-                records: self.head.seq,
-                head: blake3::Hash::from_bytes(self.head.hash).to_hex().to_string(),
-            }),
+            Anchored::At(_) => self.check_rows(),
             Anchored::Missing | Anchored::Unreadable => {
                 Err(self.missing(self.head.seq, Fault::NoAnchor))
             }
         }
+    }
+
+    fn check_rows(self) -> Result<Verified, VerifyError> {
+        let Self { database, derived, head, .. } = self;
+        let wrong = derived.finish().map_err(|error| database.error("read", &error))?;
+        if wrong.count > 0 {
+            return Err(VerifyError::Rows(wrong));
+        }
+        let hash = blake3::Hash::from_bytes(head.hash).to_hex().to_string();
+        Ok(Verified { records: head.seq, head: hash })
     }
 
     /// A record that is not there; the table of calls may still know whose it was.

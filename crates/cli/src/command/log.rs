@@ -159,6 +159,19 @@ fn verify(global: &Global, store: &Store) -> Result<ExitCode> {
             }
             Ok(ExitCode::from(1))
         }
+        Err(VerifyError::Rows(wrong)) => {
+            let why = format!(
+                "the journal is whole, but rows beside it do not say what its records say:\n{wrong}"
+            );
+            if global.json {
+                terminal::print_json(&json!({
+                    "ok": false, "first": wrong.rows.first(), "rows": wrong.rows, "count": wrong.count, "why": why,
+                }))?;
+            } else {
+                terminal::print(&format!("not whole: {why}"))?;
+            }
+            Ok(ExitCode::from(1))
+        }
         Err(VerifyError::Store(error)) => Err(error.into()),
     }
 }
