@@ -37,6 +37,10 @@ pub(crate) fn read(
         for file in files.iter().filter(|file| file.author == author) {
             let (mut read, warnings) = file.read();
             config.warnings.extend(warnings);
+            if author == Author::Workspace && config.only_gates {
+                // Where every call is denied, there is nothing to ask a gate.
+                read.retain(|hook| hook.can_refuse() && config.closed.is_none());
+            }
             hooks.append(&mut read);
         }
     }

@@ -2,12 +2,16 @@
 //!
 //! Until a workspace is trusted, nothing in it is even parsed: which files count is decided by their places alone, and whether they
 //! are trusted by their hashes. What acts later acts with the content that was hashed here, never with what a second look would find.
-//! A change of one byte, a file more or a file less asks for trust again, and says which.
+//! A change of one byte, a file more or a file less asks for trust again, and says which. Until then, what the trusted files narrowed
+//! goes on to hold, from copies in the state.
 
+mod contents;
+mod holding;
 mod known;
 mod places;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -17,6 +21,8 @@ use windlass::{
 };
 use windlass_core::{ContentHash, quote};
 
+pub(crate) use contents::Contents;
+pub(crate) use holding::ClosedGate;
 pub(crate) use known::Known;
 
 /// What a file that could act is.
@@ -65,6 +71,10 @@ pub(crate) struct Acting {
 }
 
 impl Acting {
+    fn hash(&self) -> ContentHash {
+        ContentHash::of(&self.bytes)
+    }
+
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -90,6 +100,8 @@ impl Acting {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) files: Vec<Acting>,
+    /// The files that gates are written in, and those that gates reach: known once the scripts are added.
+    gates: BTreeSet<PathBuf>,
     /// What is to be said of what could not be read.
     pub(crate) warnings: Vec<String>,
 }
@@ -114,6 +126,10 @@ impl Found {
         let files = LocalHost::open(workspace)?;
         let own = self.files.iter().filter_map(Acting::to_hook_file);
         let own: Vec<HookDefinition> = own.flat_map(|file| file.read().0).collect();
+        for gate in own.iter().filter(|hook| hook.can_refuse()) {
+            self.gates.insert(gate.path.clone());
+            self.gates.extend(named(gate, workspace));
+        }
         let mut absent = Vec::new();
         for path in own.iter().chain(persons).flat_map(|hook| named(hook, workspace)) {
             if absent.contains(&path) || self.files.iter().any(|file| file.path == path) {
@@ -134,7 +150,7 @@ impl Found {
     }
 
     pub(crate) fn hashes(&self) -> BTreeMap<String, ContentHash> {
-        let hash = |file: &Acting| (name(&file.path), ContentHash::of(&file.bytes));
+        let hash = |file: &Acting| (name(&file.path), file.hash());
         self.files.iter().map(hash).collect()
     }
 }
@@ -174,6 +190,28 @@ pub(crate) struct Trusted {
     pub(crate) files: BTreeMap<String, ContentHash>,
     /// The hashes of those that hooks name and that are not trusted for their place.
     pub(crate) scripts: BTreeMap<String, ContentHash>,
+    /// Those of all of them that gates are written in or reach.
+    pub(crate) gates: BTreeSet<String>,
+}
+
+/// A file that is not as it was trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) path: String,
+    /// `added`, `changed` or `removed`.
+    how: &'static str,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.path, self.how)
+    }
+}
+
+/// Changes in one line.
+pub(crate) fn listed<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
+    let changes: Vec<String> = changes.into_iter().map(Change::to_string).collect();
+    changes.join(", ")
 }
 
 impl Trusted {
@@ -182,7 +220,8 @@ impl Trusted {
             found.files.iter().any(|file| file.role == Role::Script && name(&file.path) == *path)
         };
         let (scripts, files) = found.hashes().into_iter().partition(|(path, _)| is_script(path));
-        Self { files, scripts }
+        let gates = found.gates.iter().map(|path| name(path)).collect();
+        Self { files, scripts, gates }
     }
 
     fn hash(&self, path: &Path) -> Option<ContentHash> {
@@ -190,8 +229,8 @@ impl Trusted {
         self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()
     }
 
-    /// What is not as it was, one line each; nothing if all of it is.
-    pub(crate) fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<String>> {
+    /// What is not as it was, in the order of paths; nothing if all of it is.
+    pub(crate) fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>> {
         let mut now = found.hashes();
         if !self.scripts.is_empty() {
             let host = LocalHost::open(workspace)?;
@@ -204,17 +243,18 @@ impl Trusted {
             }
         }
         let before = |path: &String| self.files.get(path).or_else(|| self.scripts.get(path));
-        let mut changes: Vec<String> = now
+        let change = |path: &String, how| Change { path: path.clone(), how };
+        let mut changes: Vec<Change> = now
             .iter()
             .filter_map(|(path, hash)| match before(path) {
-                None => Some(format!("{path} (added)")),
-                Some(before) => (before != hash).then(|| format!("{path} (changed)")),
+                None => Some(change(path, "added")),
+                Some(before) => (before != hash).then(|| change(path, "changed")),
             })
             .collect();
         let all = self.files.keys().chain(self.scripts.keys());
         let gone = all.filter(|path| !now.contains_key(*path));
-        changes.extend(gone.map(|path| format!("{path} (removed)")));
-        changes.sort();
+        changes.extend(gone.map(|path| change(path, "removed")));
+        changes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(changes)
     }
 }

@@ -10,7 +10,7 @@ use windlass_core::quote;
 use crate::options::{Global, Trust};
 use crate::person::{self, Person};
 use crate::terminal::{Paint, add};
-use crate::trust::{Acting, Found, Known, Role, Trusted, name};
+use crate::trust::{Acting, Change, Found, Known, Role, listed, name};
 use crate::{hook_files, setup, terminal};
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
@@ -40,14 +40,15 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
             terminal::print("not trusted\n")?;
             return Ok(ExitCode::from(1));
         }
-        Known::trust(&state, &workspace, &Trusted::of(&found))?;
+        Known::trust(&state, &workspace, &found)?;
         terminal::print(&line)?;
         return Ok(ExitCode::SUCCESS);
     }
-    Known::trust(&state, &workspace, &Trusted::of(&found))?;
+    Known::trust(&state, &workspace, &found)?;
     if global.json {
         let file = |file: &Acting| json!({"path": workspace.join(&file.path), "text": file.text()});
         let files: Vec<Value> = found.files.iter().map(file).collect();
+        let changes: Vec<String> = changes.iter().map(Change::to_string).collect();
         let answer = json!({"trusted": workspace, "files": files, "changes": changes});
         terminal::print_json(&answer)?;
     } else {
@@ -69,10 +70,10 @@ fn asks(global: &Global) -> bool {
 }
 
 /// Everything that would take effect, in groups, every character visible.
-fn shown(found: &Found, absent: &[PathBuf], changes: &[String]) -> String {
+fn shown(found: &Found, absent: &[PathBuf], changes: &[Change]) -> String {
     let mut text = String::new();
     if !changes.is_empty() {
-        add(&mut text, format_args!("\nsince it was trusted: {}\n", changes.join(", ")));
+        add(&mut text, format_args!("\nsince it was trusted: {}\n", listed(changes)));
     }
     if found.files.is_empty() {
         text.push_str("nothing in it takes effect; a file that appears later asks again\n");
@@ -129,7 +130,7 @@ fn list(global: &Global, state: &Path) -> Result<ExitCode> {
             Some(_) if !path.is_dir() => "gone".to_owned(),
             Some(trusted) => match &trusted.changes(&path, &Found::in_workspace(&path)?)?[..] {
                 [] => "as it was trusted".to_owned(),
-                changes => format!("not in force: {}", changes.join(", ")),
+                changes => format!("not in force: {}", listed(changes)),
             },
         };
         lines.push((workspace.to_owned(), is));
