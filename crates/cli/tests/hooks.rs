@@ -143,9 +143,10 @@ fn a_change_asks_again_and_says_what_changed() {
 fn a_changed_gate_denies_every_call_until_it_is_trusted_again() {
     let path = |home: &Home, name: &str| home.workspace().join(name);
     let settings = ".claude/settings.json";
-    let changes: [(&str, &dyn Fn(&Home)); 5] = [
+    type Step<'a> = (&'a str, &'a dyn Fn(&Home));
+    let changes: [Step<'_>; 5] = [
         (".claude/check.sh (changed)", &|home| {
-            script(&path(home, ".claude/check.sh"), "exit 0 # x")
+            script(&path(home, ".claude/check.sh"), "exit 0 # x");
         }),
         (".claude/check.sh (removed)", &|home| {
             std::fs::remove_file(path(home, ".claude/check.sh")).expect("removed");
@@ -174,6 +175,70 @@ fn a_changed_gate_denies_every_call_until_it_is_trusted_again() {
         let ran = home.run(&["call", "list", "{}"]);
         assert_eq!(ran.code, 0, "{said}: {ran:?}");
     }
+}
+
+/// However a gate's command line reaches its script, a change of it is a changed gate.
+#[test]
+fn a_gate_is_found_changed_however_its_command_reaches_the_script() {
+    for (command, changed) in [
+        ("cd scripts && ./gate.sh", "scripts/gate.sh"),
+        ("sh -c 'scripts/gate.sh'", "scripts/gate.sh"),
+        ("python3 -I gate.py", "gate.py"),
+        ("./sources.sh", "scripts/gate.sh"),
+    ] {
+        let home = Home::with(&[
+            ("a", "alpha\n"),
+            (".claude/settings.json", &claude(command)),
+            ("gate.py", "raise SystemExit(0)\n"),
+        ]);
+        script(&home.workspace().join("scripts/gate.sh"), "exit 0");
+        script(&home.workspace().join("sources.sh"), ". \"$(dirname \"$0\")\"/scripts/gate.sh");
+        let ran = home.run(&["trust"]);
+        assert_eq!(ran.code, 0, "{command}: {ran:?}");
+        let ran = read(&home);
+        assert_eq!(ran.code, 0, "{command}: {ran:?}");
+        put(&home.workspace().join(changed), "#!/bin/sh\n# changed\n");
+        let ran = home.run(&["call", "list", "{}"]);
+        assert_eq!(ran.code, 3, "{command}: {ran:?}");
+        assert!(ran.stdout.contains(&format!("{changed} (changed)")), "{command}: {ran:?}");
+    }
+}
+
+/// A gate whose files cannot be told beforehand is not accepted: `trust` says so, and it refuses.
+#[test]
+fn a_gate_that_cannot_be_pinned_is_not_accepted() {
+    for (command, why) in [
+        ("make gate", "`make` runs what files of the workspace say"),
+        ("npm run gate", "`npm` runs what files of the workspace say"),
+        ("python3 -m gate", "unless its first argument is `-I`"),
+        ("sh -c \"$GATE\"", "known only then"),
+        ("./sources.sh", "sources.sh: what `.` runs is known only then"),
+    ] {
+        let home = Home::with(&[("a", "alpha\n"), (".claude/settings.json", &claude(command))]);
+        script(&home.workspace().join("sources.sh"), ". \"$LIB\"");
+        let ran = home.run(&["trust"]);
+        assert_eq!(ran.code, 1, "{command}: {ran:?}");
+        for part in ["the gate ", "is not accepted", why, "a plain path to a script"] {
+            assert!(ran.stdout.contains(part), "{command}: {part}: {ran:?}");
+        }
+        let told = home.run(&["trust", "--json"]).lines().remove(0);
+        assert_eq!(told["not_accepted"][0]["gate"], json!(true), "{told}");
+        let ran = read(&home);
+        assert_eq!(ran.code, 3, "{command}: {ran:?}");
+        assert!(ran.stdout.contains("it cannot be pinned") && ran.stdout.contains(why), "{ran:?}");
+        assert_eq!(
+            home.run(&["call", "list", "{}"]).code,
+            0,
+            "{command}: it hears of nothing else"
+        );
+    }
+    let home = Home::with(&[(
+        ".windlass/hooks.json",
+        r#"{"hooks": [{"event": "session_start", "command": "make greeting"}]}"#,
+    )]);
+    assert_eq!(home.run(&["trust"]).code, 1);
+    let ran = home.run(&["call", "list", "{}"]);
+    assert!(ran.code == 0 && ran.stderr.contains("does not run, it cannot be pinned"), "{ran:?}");
 }
 
 /// What narrows holds from the trusted copy, whatever became of the file; what adds does not act.

@@ -45,7 +45,8 @@ pub use crate::command_tools::{CommandFile, command_files};
 use crate::command_tools::{CommandTools, Source as CommandSource};
 use crate::hooks::{CommandHook, Runner};
 pub use crate::hooks::{
-    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, Pin, named_files,
+    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, PINNABLE, Pin, named_files,
+    reached_files,
 };
 use crate::reversible::Reversible;
 pub use crate::reversible::Undo;

@@ -1,7 +1,7 @@
 //! The workspaces that a person has trusted, in the state directory: private, written whole, one writer at a time. The contents of the
 //! trusted files are kept beside.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -40,7 +40,10 @@ impl Known {
             hashes.iter().map(|(path, hash)| (path.clone(), hash.to_string().into())).collect()
         };
         let (files, scripts) = (hashes(&trusted.files), hashes(&trusted.scripts));
-        let entry = json!({"files": files, "scripts": scripts, "gates": trusted.gates});
+        let entry = json!({
+            "files": files, "scripts": scripts, "gates": trusted.gates,
+            "reached": trusted.reached, "unaccepted": trusted.unaccepted,
+        });
         change(state, |known| {
             let contents = Contents::in_state(state);
             for file in found.files.iter().filter(|file| file.role.acts()) {
@@ -70,9 +73,17 @@ fn trusted(entry: &Value) -> Option<Trusted> {
             .map(|(path, hash)| Some((path.clone(), hash.as_str()?.parse().ok()?)))
             .collect()
     };
-    let gates = entry.get("gates")?.as_array()?.iter();
-    let gates = gates.map(|path| Some(path.as_str()?.to_owned())).collect::<Option<_>>()?;
-    Some(Trusted { files: hashes("files")?, scripts: hashes("scripts")?, gates })
+    let names = |key: &str| -> Option<BTreeSet<String>> {
+        let names = entry.get(key)?.as_array()?.iter();
+        names.map(|path| Some(path.as_str()?.to_owned())).collect()
+    };
+    Some(Trusted {
+        files: hashes("files")?,
+        scripts: hashes("scripts")?,
+        gates: names("gates")?,
+        reached: names("reached")?,
+        unaccepted: serde_json::from_value(entry.get("unaccepted")?.clone()).ok()?,
+    })
 }
 
 /// The names of all contents that an entry of any version speaks of.

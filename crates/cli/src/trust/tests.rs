@@ -103,13 +103,16 @@ fn scripts_that_hooks_name_are_part_of_it() {
         {"type": "command", "command": "bash \"$CLAUDE_PROJECT_DIR\"/ci/check.sh && ./late.sh"}]}]}}"#;
     let ground = Ground::with(&[(".claude/settings.json", hooks), ("ci/check.sh", "exit 0\n")]);
     let mut found = ground.found();
-    let absent = found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
-    assert_eq!(absent, [Path::new("late.sh")]);
+    found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
+    assert_eq!(found.absent, [Path::new("late.sh")]);
     assert_eq!(found.files.iter().filter(|file| file.role == Role::Script).count(), 1);
     ground.trust();
     assert_eq!(ground.changes(), Some(vec![]));
     ground.put("ci/check.sh", "exit 1\n");
     assert_eq!(ground.changes(), Some(vec!["ci/check.sh (changed)".to_owned()]));
+    ground.put("ci/check.sh", "exit 0\n");
+    ground.put("late.sh", "exit 0\n");
+    assert_eq!(ground.changes(), Some(vec!["late.sh (added)".to_owned()]));
 }
 
 #[test]

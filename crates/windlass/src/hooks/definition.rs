@@ -49,6 +49,8 @@ pub struct HookDefinition {
     pub sandbox: Level,
     /// Files of the workspace that it names, as they were when a person trusted them.
     pub pins: Vec<Pin>,
+    /// Why it cannot run; a gate then refuses, and says so.
+    pub unusable: Option<String>,
 }
 
 impl HookDefinition {
