@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, Ran};
 
+/// A change, and what is said of it.
+type Step<'a> = (&'a str, &'a dyn Fn(&Home));
+
 fn put(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).expect("a file");
@@ -143,7 +146,6 @@ fn a_change_asks_again_and_says_what_changed() {
 fn a_changed_gate_denies_every_call_until_it_is_trusted_again() {
     let path = |home: &Home, name: &str| home.workspace().join(name);
     let settings = ".claude/settings.json";
-    type Step<'a> = (&'a str, &'a dyn Fn(&Home));
     let changes: [Step<'_>; 5] = [
         (".claude/check.sh (changed)", &|home| {
             script(&path(home, ".claude/check.sh"), "exit 0 # x");

@@ -346,3 +346,61 @@ fn what_is_secret_is_neither_shown_nor_put_on_record() {
         assert!(!ran.stdout.contains(secret) && !exported.contains(secret), "{secret}");
     }
 }
+
+/// A secret in the name of a file leaves the machine no more than one in a text.
+#[test]
+fn a_known_secret_in_a_name_is_in_no_export() {
+    const SECRET: &str = "s3cr3tv4lueXYZ987";
+    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let run = |arguments: &[&str]| {
+        let output = home.command(arguments).env("MY_API_TOKEN", SECRET).output().expect("runs");
+        crate::support::Ran::of(output)
+    };
+    let rule = format!("read file-{SECRET}.txt");
+    let options = ["--session", "one", "--mode", "auto", "--allow", &rule];
+    for (tool, input) in [
+        ("read", json!({"path": format!("file-{SECRET}.txt")})),
+        ("write", json!({"path": format!("new-{SECRET}"), "content": "x"})),
+        ("bash", json!({"command": format!("touch made-{SECRET}")})),
+        ("list", json!({})),
+        ("read", json!({"path": format!("missing-{SECRET}")})),
+    ] {
+        let ran = run(&[&["call", tool, &input.to_string(), "--json"], &options[..]].concat());
+        assert!(!ran.stdout.contains(SECRET), "{tool}: {ran:?}");
+    }
+    for command in [
+        &["log", "export", "--format", "jsonl"][..],
+        &["log", "export", "--format", "otlp"],
+        &["sessions", "export", "one"],
+        &["log", "--json"],
+        &["log"],
+    ] {
+        let ran = run(command);
+        assert!(ran.code == 0 && ran.stdout.contains("one"), "{command:?}: {ran:?}");
+        assert!(!ran.stdout.contains(SECRET), "{command:?}: {}", ran.stdout);
+    }
+    let recorded = std::fs::read(home.state().join("journal.db-wal")).expect("records");
+    let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+    assert!(!holds(&recorded), "it is not on the record either");
+}
+
+/// What became known as a secret after it was recorded is taken out when it is exported.
+#[test]
+fn a_secret_that_is_known_only_later_is_in_no_export() {
+    const SECRET: &str = "s3cr3tv4lueXYZ987";
+    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let input = json!({"path": format!("file-{SECRET}.txt")}).to_string();
+    let ran = home.run(&["call", "read", &input, "--session", "one"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for command in [
+        &["log", "export", "--format", "jsonl"][..],
+        &["log", "export", "--format", "otlp"],
+        &["sessions", "export", "one"],
+    ] {
+        assert!(home.run(command).stdout.contains(SECRET), "{command:?}: nobody knows it");
+        let known = home.command(command).env("MY_API_TOKEN", SECRET).output().expect("runs");
+        let known = String::from_utf8_lossy(&known.stdout).into_owned();
+        assert!(known.contains("[secret MY_API_TOKEN]"), "{command:?}: {known}");
+        assert!(!known.contains(SECRET), "{command:?}: {known}");
+    }
+}

@@ -11,8 +11,8 @@ use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
 use super::export;
 use crate::options::{Global, Log, LogCommand};
-use crate::setup;
 use crate::terminal::{self, Paint};
+use crate::{secrets, setup};
 
 /// How many records are fetched at a time.
 const PORTION: usize = 1_000;
@@ -29,7 +29,7 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
         store.session(session)?;
     }
     if let Some(LogCommand::Export { format }) = log.what {
-        return export::run(&store, session, format);
+        return export::run(global, &store, session, format);
     }
     let mut after = show(global, &store, session, 0)?;
     if !log.follow {
@@ -49,11 +49,12 @@ pub(super) fn show(
     session: Option<&SessionId>,
     mut after: u64,
 ) -> Result<u64> {
-    let paint = Paint::of(global);
+    let (paint, secrets) = (Paint::of(global), secrets::of(global)?);
     loop {
-        let rows = store.records(session, after, PORTION)?;
+        let mut rows = store.records(session, after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(after) };
         after = last.seq;
+        rows.iter_mut().for_each(|row| export::clean(row, &secrets));
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         for row in &rows {
             if global.json {
