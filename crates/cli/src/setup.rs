@@ -9,6 +9,7 @@ use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Win
 use windlass_core::{
     Approvals, Asker, Budget, Heard, Layer, Overrides, PathGlob, Predicate, Session, SessionId,
 };
+use windlass_store::Settings;
 
 use crate::config::Config;
 use crate::options::Global;
@@ -95,6 +96,8 @@ impl Setup {
         builder = builder.provenance(config.number("provenance") != 0);
         builder = builder
             .protect(places::config().ok())
+            .protect(places::data().ok())
+            .outside_anchor(places::outside_anchor(&state))
             .not_secret(config.names("not_secret").iter().flat_map(|text| not_secret(text)));
         if let Some(home) = places::home() {
             builder = builder.home(home);
@@ -243,7 +246,9 @@ fn recall(store: &Store, session: &Session) -> Result<()> {
 
 /// The store alone, for commands that look back.
 pub(crate) fn store(global: &Global) -> Result<Store> {
-    Ok(Store::open(&state(global)?)?)
+    let state = state(global)?;
+    let outside_anchor = places::outside_anchor(&state);
+    Ok(Store::open_with(&state, Settings { outside_anchor, ..Settings::default() })?)
 }
 
 pub(crate) fn workspace(global: &Global) -> Result<PathBuf> {

@@ -404,3 +404,33 @@ fn a_secret_that_is_known_only_later_is_in_no_export() {
         assert!(!known.contains(SECRET), "{command:?}: {known}");
     }
 }
+
+/// The journal knows of a state that was put back whole, because it is anchored outside of it.
+#[test]
+fn a_state_put_back_from_an_older_copy_is_found() {
+    for front_door in ["call", "run"] {
+        let home = home_with_calls(2);
+        let state = home.state();
+        let older = state.with_file_name("older");
+        let shell = |script: &str| {
+            let done = std::process::Command::new("sh")
+                .args(["-ec", script, "sh"])
+                .args([&state, &older])
+                .status();
+            assert!(done.expect("sh runs").success(), "{script}");
+        };
+        shell("cp -a \"$1\" \"$2\"");
+        let input = json!({"path": "a"}).to_string();
+        match front_door {
+            "call" => drop(home.run(&["call", "read", &input, "--session", "two"])),
+            _ => {
+                let line = json!({"tool": "read", "input": {"path": "a"}}).to_string();
+                drop(home.run_with_input(&["run", "--session", "two"], line.as_bytes()));
+            }
+        }
+        shell("rm -r \"$1\"; cp -a \"$2\" \"$1\"");
+        let ran = home.run(&["log", "verify"]);
+        assert_eq!(ran.code, 1, "{front_door}: {ran:?}");
+        assert!(ran.stdout.contains("put back from an older copy"), "{front_door}: {ran:?}");
+    }
+}
