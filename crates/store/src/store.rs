@@ -123,7 +123,7 @@ impl Store {
     /// Opens the store with other settings than the default.
     pub fn open_with(state_dir: &Path, settings: Settings) -> Result<Self, StoreError> {
         let mut database = Database::in_state(state_dir, settings.patience)?;
-        database.outside = settings.outside_anchor.clone();
+        database.outside.clone_from(&settings.outside_anchor);
         database.prepare()?;
         Ok(Self::new(database, settings, Access::ReadWrite))
     }

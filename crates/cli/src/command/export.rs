@@ -67,7 +67,9 @@ fn each_portion(
         let mut rows = store.records(session, after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.seq;
-        rows.iter_mut().for_each(|row| clean(row, secrets));
+        for row in &mut rows {
+            clean(row, secrets);
+        }
         tell(rows)?;
     }
 }

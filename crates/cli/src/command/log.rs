@@ -54,7 +54,9 @@ pub(super) fn show(
         let mut rows = store.records(session, after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(after) };
         after = last.seq;
-        rows.iter_mut().for_each(|row| export::clean(row, &secrets));
+        for row in &mut rows {
+            export::clean(row, &secrets);
+        }
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         for row in &rows {
             if global.json {
