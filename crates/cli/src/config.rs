@@ -16,7 +16,7 @@ use windlass_core::{
 
 use crate::rules;
 
-use crate::trust::Trusted;
+use crate::trust::{ClosedGate, Trusted};
 
 use crate::secrets::Place;
 
@@ -324,6 +324,10 @@ pub(crate) struct Config {
     pub(crate) hook_files: Vec<HookFile>,
     /// What a person has trusted of the workspace.
     pub(crate) trusted: Option<Trusted>,
+    /// Whether the workspace is not as it was trusted: of its hooks, only those that can refuse act.
+    pub(crate) only_gates: bool,
+    /// Denies every call, because a gate of the workspace changed.
+    pub(crate) closed: Option<ClosedGate>,
     /// What was left out and why, for a person to read.
     pub(crate) warnings: Vec<String>,
     /// What the files say about themselves, for `windlass policy test`: nobody else looks into these.

@@ -37,6 +37,13 @@ pub(crate) fn read(
         for file in files.iter().filter(|file| file.author == author) {
             let (mut read, warnings) = file.read();
             config.warnings.extend(warnings);
+            if let (Author::Workspace, Some(trusted)) = (author, trusted) {
+                leave_out_unaccepted(config, trusted, file, &mut read);
+            }
+            if author == Author::Workspace && config.only_gates {
+                // Where every call is denied, there is nothing to ask a gate.
+                read.retain(|hook| hook.can_refuse() && config.closed.is_none());
+            }
             hooks.append(&mut read);
         }
     }
@@ -44,4 +51,24 @@ pub(crate) fn read(
         trust::pin(hook, workspace, trusted);
     }
     hooks
+}
+
+/// A gate that cannot be pinned stays a gate, and refuses; any other hook that cannot be pinned is left out.
+fn leave_out_unaccepted(
+    config: &mut Config,
+    trusted: &Trusted,
+    file: &HookFile,
+    hooks: &mut Vec<HookDefinition>,
+) {
+    let all = std::mem::take(hooks).into_iter().enumerate();
+    hooks.extend(all.filter_map(|(at, mut hook)| {
+        let Some(refusal) = trusted.refusal(&file.path, at) else { return Some(hook) };
+        if hook.can_refuse() {
+            hook.unusable = Some(refusal.to_string());
+            return Some(hook);
+        }
+        let (name, why) = (&hook.name, &refusal.why);
+        config.warnings.push(format!("the hook {name} does not run, it cannot be pinned: {why}"));
+        None
+    }));
 }

@@ -47,8 +47,13 @@ impl JobSocket {
         let directory = directory(state);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
         let path = directory.join(format!("{}.sock", std::process::id()));
-        drop(std::fs::remove_file(&path));
-        let listener = tokio::net::UnixListener::bind(&path).ok()?;
+        let listener = {
+            // Between its making and the first listening, a socket looks like one that was left behind.
+            let _alone = lock(&directory).ok()?;
+            sweep(&directory);
+            drop(std::fs::remove_file(&path));
+            tokio::net::UnixListener::bind(&path).ok()?
+        };
         let (engine, session) = (engine.clone(), Arc::downgrade(session));
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -77,6 +82,28 @@ impl Drop for JobSocket {
 
 fn directory(state: &Path) -> PathBuf {
     state.join("jobs")
+}
+
+/// Keeps others from making and removing sockets until the file is closed.
+fn lock(directory: &Path) -> std::io::Result<std::fs::File> {
+    let file = std::fs::File::open(directory)?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// Removes the sockets of processes that were killed; with the lock held.
+fn sweep(directory: &Path) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        remove_if_dead(&entry.path());
+    }
+}
+
+fn remove_if_dead(socket: &Path) {
+    let refused = UnixStream::connect(socket)
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+    if refused {
+        drop(std::fs::remove_file(socket));
+    }
 }
 
 async fn serve(
@@ -155,7 +182,10 @@ pub(crate) fn ask_all(state: &Path, question: &Question) -> Result<Vec<Value>> {
             Ok(Value::Null) => {}
             Ok(one) => answers.push(one),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                drop(std::fs::remove_file(path));
+                // It may just have been made: then it is asked in vain once, and stays.
+                if let Ok(_alone) = lock(&directory(state)) {
+                    remove_if_dead(&path);
+                }
             }
             Err(_) => {}
         }

@@ -12,9 +12,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use anyhow::Result;
 use windlass_core::Secrets;
 
-use crate::places;
+use crate::options::Global;
+use crate::{places, setup};
 
 /// More are not looked for at a time: each has some dozens of forms.
 const MOST: usize = 256;
@@ -62,6 +64,13 @@ impl Place {
             }
         }
     }
+}
+
+/// All secrets that can be found in the workspace of a command, for what it shows of earlier sessions.
+pub(crate) fn of(global: &Global) -> Result<Secrets> {
+    let workspace = setup::workspace(global)?;
+    let config = setup::config(global, &workspace, &setup::state(global)?)?;
+    Ok(known(&workspace, config.places("secrets")))
 }
 
 /// All secrets that can be found here.

@@ -9,12 +9,13 @@ use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Win
 use windlass_core::{
     Approvals, Asker, Budget, Heard, Layer, Overrides, PathGlob, Predicate, Session, SessionId,
 };
+use windlass_store::Settings;
 
 use crate::config::Config;
 use crate::options::Global;
 use crate::person::Person;
 use crate::terminal::{self, Paint};
-use crate::trust::{Found, Known, Role};
+use crate::trust::{Acting, Change, Contents, Found, Known, Role, listed};
 use crate::{hook_files, places, secrets};
 
 /// An engine, and the session that this command's calls belong to.
@@ -95,6 +96,8 @@ impl Setup {
         builder = builder.provenance(config.number("provenance") != 0);
         builder = builder
             .protect(places::config().ok())
+            .protect(places::data().ok())
+            .outside_anchor(places::outside_anchor(&state))
             .not_secret(config.names("not_secret").iter().flat_map(|text| not_secret(text)));
         if let Some(home) = places::home() {
             builder = builder.home(home);
@@ -122,6 +125,9 @@ impl Setup {
             let trusted = config.trusted.take();
             let hooks = hook_files::read(&mut config, &workspace, trusted.as_ref());
             builder = builder.hooks(hooks);
+            if let Some(closed) = config.closed.take() {
+                builder = builder.configure(|engine| engine.hook(Arc::new(closed)));
+            }
         }
         if !global.quiet {
             builder = builder.configure(|engine| engine.on_warning(terminal::tell));
@@ -240,7 +246,9 @@ fn recall(store: &Store, session: &Session) -> Result<()> {
 
 /// The store alone, for commands that look back.
 pub(crate) fn store(global: &Global) -> Result<Store> {
-    Ok(Store::open(&state(global)?)?)
+    let state = state(global)?;
+    let outside_anchor = places::outside_anchor(&state);
+    Ok(Store::open_with(&state, Settings { outside_anchor, ..Settings::default() })?)
 }
 
 pub(crate) fn workspace(global: &Global) -> Result<PathBuf> {
@@ -323,25 +331,34 @@ fn add_workspace(config: &mut Config, workspace: &Path, state: &Path) -> Result<
     let changes = trusted.changes(workspace, &found)?;
     if !changes.is_empty() {
         config.warnings.push(not_in_force(&found, &changes));
-        // The person's own hooks may still name what is as it was.
+        let holding = trusted.holding(&found, &Contents::in_state(state), &changes);
+        config.only_gates = true;
+        config.closed = holding.closed;
+        add_narrowing(config, workspace, &holding.files)?;
         config.trusted = Some(trusted);
         return Ok(());
     }
+    let tools = found.files.iter().filter(|file| file.role == Role::CommandTool);
+    config.command_tools.extend(tools.map(|file| file.to_command_file(workspace)));
+    add_narrowing(config, workspace, &found.files)?;
     config.warnings.extend(found.warnings);
-    for file in &found.files {
-        match file.role {
-            Role::Config => config.add_workspace(&file.text(), &workspace.join(&file.path))?,
-            Role::CommandTool => config.command_tools.push(file.to_command_file(workspace)),
-            _ => {}
-        }
-        config.hook_files.extend(file.to_hook_file());
-    }
     config.trusted = Some(trusted);
     Ok(())
 }
 
+/// Adds the settings and the hooks of trusted files.
+fn add_narrowing(config: &mut Config, workspace: &Path, files: &[Acting]) -> Result<()> {
+    for file in files {
+        if file.role == Role::Config {
+            config.add_workspace(&file.text(), &workspace.join(&file.path))?;
+        }
+        config.hook_files.extend(file.to_hook_file());
+    }
+    Ok(())
+}
+
 /// What a person is told of a workspace that they have not trusted, or not as it is now.
-fn not_in_force(found: &Found, changes: &[String]) -> String {
+fn not_in_force(found: &Found, changes: &[Change]) -> String {
     let any = |is: fn(Role) -> bool| found.files.iter().any(|file| is(file.role));
     let kinds = [
         ("the configuration", any(|role| role == Role::Config)),
@@ -358,7 +375,8 @@ fn not_in_force(found: &Found, changes: &[String]) -> String {
     let since = if changes.is_empty() {
         String::new()
     } else {
-        format!("; since it was trusted: {}", changes.join(", "))
+        let changes = listed(changes);
+        format!(", and what was trusted and refuses still holds; since it was trusted: {changes}")
     };
     format!("{what} not in force: `windlass trust` shows and allows what is there{since}")
 }

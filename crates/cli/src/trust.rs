@@ -2,21 +2,27 @@
 //!
 //! Until a workspace is trusted, nothing in it is even parsed: which files count is decided by their places alone, and whether they
 //! are trusted by their hashes. What acts later acts with the content that was hashed here, never with what a second look would find.
-//! A change of one byte, a file more or a file less asks for trust again, and says which.
+//! A change of one byte, a file more or a file less asks for trust again, and says which. Until then, what the trusted files narrowed
+//! goes on to hold, from copies in the state.
 
+mod contents;
+mod holding;
 mod known;
 mod places;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use windlass::{
-    Author, CommandFile, HookDefinition, HookFile, HookShape, Host as _, LocalHost, Pin,
-    named_files,
+    Author, CommandFile, HookDefinition, HookFile, HookShape, Host as _, LocalHost, PINNABLE, Pin,
+    named_files, reached_files,
 };
-use windlass_core::{ContentHash, quote};
+use windlass_core::{ContentHash, Files, quote};
 
+pub(crate) use contents::Contents;
+pub(crate) use holding::ClosedGate;
 pub(crate) use known::Known;
 
 /// What a file that could act is.
@@ -65,6 +71,10 @@ pub(crate) struct Acting {
 }
 
 impl Acting {
+    fn hash(&self) -> ContentHash {
+        ContentHash::of(&self.bytes)
+    }
+
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -90,6 +100,14 @@ impl Acting {
 #[derive(Default)]
 pub(crate) struct Found {
     pub(crate) files: Vec<Acting>,
+    /// The files that gates are written in, and those that gates reach: known once the scripts are added.
+    gates: BTreeSet<PathBuf>,
+    /// The files that the workspace's own hooks reach, and the places where one could appear.
+    reached: BTreeSet<PathBuf>,
+    /// The places that hooks name and where nothing is.
+    pub(crate) absent: Vec<PathBuf>,
+    /// The workspace's own hooks that cannot be pinned.
+    pub(crate) unaccepted: Vec<Unaccepted>,
     /// What is to be said of what could not be read.
     pub(crate) warnings: Vec<String>,
 }
@@ -104,28 +122,57 @@ impl Found {
         Ok(places::look(host.files()))
     }
 
-    /// Adds the files of the workspace that hooks name: of its own, and of the person's. Only once a person looks at all of it, since
-    /// this takes the hooks to be read.
+    /// Adds the files of the workspace that hooks reach: those of the workspace, and those of the person. Only once a person looks at all of
+    /// it, since this takes the hooks to be read.
     pub(crate) fn add_scripts(
         &mut self,
         workspace: &Path,
         persons: &[HookDefinition],
-    ) -> Result<Vec<PathBuf>> {
-        let files = LocalHost::open(workspace)?;
-        let own = self.files.iter().filter_map(Acting::to_hook_file);
-        let own: Vec<HookDefinition> = own.flat_map(|file| file.read().0).collect();
-        let mut absent = Vec::new();
-        for path in own.iter().chain(persons).flat_map(|hook| named(hook, workspace)) {
-            if absent.contains(&path) || self.files.iter().any(|file| file.path == path) {
+    ) -> Result<()> {
+        let host = LocalHost::open(workspace)?;
+        let own: Vec<HookFile> = self.files.iter().filter_map(Acting::to_hook_file).collect();
+        for file in own {
+            for (at, hook) in file.read().0.iter().enumerate() {
+                self.add_reached(host.files(), at, hook);
+            }
+        }
+        let of_persons = persons.iter().flat_map(|hook| named_by_person(hook, workspace));
+        for path in self.reached.iter().cloned().chain(of_persons).collect::<Vec<_>>() {
+            if self.absent.contains(&path) || self.files.iter().any(|file| file.path == path) {
                 continue;
             }
-            match Pin::take(files.files(), &path) {
-                Ok((Pin { hash: None, .. }, _)) => absent.push(path),
+            match Pin::take(host.files(), &path) {
+                Ok((Pin { hash: None, .. }, _)) => self.absent.push(path),
                 Ok((_, bytes)) => self.files.push(Acting { role: Role::Script, path, bytes }),
                 Err(why) => self.warnings.push(format!("not covered: {why}")),
             }
         }
-        Ok(absent)
+        Ok(())
+    }
+
+    /// Adds what one hook of the workspace reaches, or why it cannot be accepted.
+    fn add_reached(&mut self, files: &dyn Files, at: usize, hook: &HookDefinition) {
+        if hook.can_refuse() {
+            self.gates.insert(hook.path.clone());
+        }
+        match reached_files(hook, files) {
+            Ok(pins) => {
+                let paths = pins.into_iter().map(|pin| pin.path);
+                for path in paths {
+                    if hook.can_refuse() {
+                        self.gates.insert(path.clone());
+                    }
+                    self.reached.insert(path);
+                }
+            }
+            Err(why) => self.unaccepted.push(Unaccepted {
+                file: name(&hook.path),
+                at,
+                hook: hook.name.clone(),
+                is_gate: hook.can_refuse(),
+                why,
+            }),
+        }
     }
 
     /// Whether there is anything that this version would use.
@@ -134,7 +181,7 @@ impl Found {
     }
 
     pub(crate) fn hashes(&self) -> BTreeMap<String, ContentHash> {
-        let hash = |file: &Acting| (name(&file.path), ContentHash::of(&file.bytes));
+        let hash = |file: &Acting| (name(&file.path), file.hash());
         self.files.iter().map(hash).collect()
     }
 }
@@ -144,27 +191,49 @@ pub(crate) fn name(path: &Path) -> String {
     quote::path(path).into_owned()
 }
 
-/// The files of the workspace that a hook names. A person means one only by a path; whoever wrote the workspace may mean one by any
-/// word.
-fn named(hook: &HookDefinition, workspace: &Path) -> Vec<PathBuf> {
-    let mut named = named_files(&hook.command, workspace);
-    if hook.author == Author::Person {
-        let text = hook.command.to_string();
-        named.retain(|path| {
-            let path = path.to_string_lossy();
-            path.contains('/') || text.contains(&format!("/{path}"))
-        });
+/// A hook of the workspace that cannot be pinned.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(crate) struct Unaccepted {
+    /// The file that it is written in.
+    file: String,
+    /// Its place among the hooks of the file.
+    at: usize,
+    /// Its name.
+    pub(crate) hook: String,
+    pub(crate) is_gate: bool,
+    pub(crate) why: String,
+}
+
+impl fmt::Display for Unaccepted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "it cannot be pinned: {}; {PINNABLE}", self.why)
     }
+}
+
+/// The files of the workspace that a hook of the person names. The person means one only by a path.
+fn named_by_person(hook: &HookDefinition, workspace: &Path) -> Vec<PathBuf> {
+    let mut named = named_files(&hook.command, workspace);
+    let text = hook.command.to_string();
+    named.retain(|path| {
+        let path = path.to_string_lossy();
+        path.contains('/') || text.contains(&format!("/{path}"))
+    });
     named
 }
 
-/// Lets a hook run only with the files that were trusted.
+/// Lets a hook run only with the files that were trusted. One of the workspace is held to all that its hooks reach.
 pub(crate) fn pin(hook: &mut HookDefinition, workspace: &Path, trusted: Option<&Trusted>) {
+    let paths: Vec<PathBuf> = match (hook.author, trusted) {
+        (Author::Workspace, Some(trusted)) => {
+            trusted.reached.iter().map(|path| quote::unpath(path)).collect()
+        }
+        _ => named_by_person(hook, workspace),
+    };
     let pin = |path: PathBuf| {
         let hash = trusted.and_then(|trusted| trusted.hash(&path));
         Pin { path, hash }
     };
-    hook.pins = named(hook, workspace).into_iter().map(pin).collect();
+    hook.pins = paths.into_iter().map(pin).collect();
 }
 
 /// What a person has trusted of one workspace.
@@ -174,6 +243,32 @@ pub(crate) struct Trusted {
     pub(crate) files: BTreeMap<String, ContentHash>,
     /// The hashes of those that hooks name and that are not trusted for their place.
     pub(crate) scripts: BTreeMap<String, ContentHash>,
+    /// Those of all of them that gates are written in or reach.
+    pub(crate) gates: BTreeSet<String>,
+    /// What the workspace's own hooks reach: files, and places where nothing was.
+    pub(crate) reached: BTreeSet<String>,
+    /// The hooks of the workspace that cannot be pinned.
+    pub(crate) unaccepted: Vec<Unaccepted>,
+}
+
+/// A file that is not as it was trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) path: String,
+    /// `added`, `changed` or `removed`.
+    how: &'static str,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.path, self.how)
+    }
+}
+
+/// Changes in one line.
+pub(crate) fn listed<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
+    let changes: Vec<String> = changes.into_iter().map(Change::to_string).collect();
+    changes.join(", ")
 }
 
 impl Trusted {
@@ -182,7 +277,15 @@ impl Trusted {
             found.files.iter().any(|file| file.role == Role::Script && name(&file.path) == *path)
         };
         let (scripts, files) = found.hashes().into_iter().partition(|(path, _)| is_script(path));
-        Self { files, scripts }
+        let names = |paths: &BTreeSet<PathBuf>| paths.iter().map(|path| name(path)).collect();
+        let (gates, reached) = (names(&found.gates), names(&found.reached));
+        Self { files, scripts, gates, reached, unaccepted: found.unaccepted.clone() }
+    }
+
+    /// Why a hook of the workspace cannot be used, by its file and its place in it.
+    pub(crate) fn refusal(&self, file: &Path, at: usize) -> Option<&Unaccepted> {
+        let file = name(file);
+        self.unaccepted.iter().find(|hook| hook.at == at && hook.file == file)
     }
 
     fn hash(&self, path: &Path) -> Option<ContentHash> {
@@ -190,12 +293,12 @@ impl Trusted {
         self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()
     }
 
-    /// What is not as it was, one line each; nothing if all of it is.
-    pub(crate) fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<String>> {
+    /// What is not as it was, in the order of paths; nothing if all of it is.
+    pub(crate) fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>> {
         let mut now = found.hashes();
-        if !self.scripts.is_empty() {
+        if !self.scripts.is_empty() || !self.reached.is_empty() {
             let host = LocalHost::open(workspace)?;
-            for path in self.scripts.keys() {
+            for path in self.scripts.keys().chain(&self.reached) {
                 if let Ok((Pin { hash: Some(hash), .. }, _)) =
                     Pin::take(host.files(), &quote::unpath(path))
                 {
@@ -204,17 +307,18 @@ impl Trusted {
             }
         }
         let before = |path: &String| self.files.get(path).or_else(|| self.scripts.get(path));
-        let mut changes: Vec<String> = now
+        let change = |path: &String, how| Change { path: path.clone(), how };
+        let mut changes: Vec<Change> = now
             .iter()
             .filter_map(|(path, hash)| match before(path) {
-                None => Some(format!("{path} (added)")),
-                Some(before) => (before != hash).then(|| format!("{path} (changed)")),
+                None => Some(change(path, "added")),
+                Some(before) => (before != hash).then(|| change(path, "changed")),
             })
             .collect();
         let all = self.files.keys().chain(self.scripts.keys());
         let gone = all.filter(|path| !now.contains_key(*path));
-        changes.extend(gone.map(|path| format!("{path} (removed)")));
-        changes.sort();
+        changes.extend(gone.map(|path| change(path, "removed")));
+        changes.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(changes)
     }
 }

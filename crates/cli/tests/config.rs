@@ -35,7 +35,7 @@ fn a_workspace_is_not_obeyed_before_it_is_trusted_and_then_only_narrows() {
     );
     std::fs::write(home.workspace().join(".windlass/config.toml"), "# changed\n").expect("a file");
     let ran = home.run(&["call", "read", r#"{"path":"a"}"#]);
-    assert_eq!(ran.code, 0);
+    assert_eq!(ran.code, 3, "what was trusted goes on to deny: {ran:?}");
     assert!(ran.stderr.contains("windlass trust"), "{ran:?}");
 }
 

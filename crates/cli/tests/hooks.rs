@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::{Home, Ran};
 
+/// A change, and what is said of it.
+type Step<'a> = (&'a str, &'a dyn Fn(&Home));
+
 fn put(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).expect("a file");
@@ -124,7 +127,7 @@ fn a_change_asks_again_and_says_what_changed() {
     put(&home.workspace().join(".mcp.json"), "{}");
     let ran = read(&home);
     let since = "since it was trusted: .claude/check.sh (changed), .mcp.json (added)";
-    assert!(ran.code == 0 && ran.stderr.contains(since), "{ran:?}");
+    assert!(ran.code == 3 && ran.stderr.contains(since), "{ran:?}");
     let ran = home.run(&["trust", "--list"]);
     assert!(ran.stdout.contains("not in force: .claude/check.sh (changed)"), "{ran:?}");
     let ran = home.run(&["trust"]);
@@ -136,6 +139,177 @@ fn a_change_asks_again_and_says_what_changed() {
     assert_eq!(home.run(&["trust", "--revoke"]).code, 1);
     assert_eq!(read(&home).code, 0);
     assert_eq!(home.run(&["trust", "--list"]).stdout, "");
+}
+
+/// A gate that is not what was trusted could let pass what it refused, so nothing passes, also not what it never heard of.
+#[test]
+fn a_changed_gate_denies_every_call_until_it_is_trusted_again() {
+    let path = |home: &Home, name: &str| home.workspace().join(name);
+    let settings = ".claude/settings.json";
+    let changes: [Step<'_>; 5] = [
+        (".claude/check.sh (changed)", &|home| {
+            script(&path(home, ".claude/check.sh"), "exit 0 # x");
+        }),
+        (".claude/check.sh (removed)", &|home| {
+            std::fs::remove_file(path(home, ".claude/check.sh")).expect("removed");
+        }),
+        (".claude/settings.json (changed)", &|home| put(&path(home, settings), "{}")),
+        (".claude/settings.json (removed)", &|home| {
+            std::fs::remove_file(path(home, settings)).expect("removed");
+        }),
+        (".claude/check.sh (removed), .claude/settings.json (removed)", &|home| {
+            std::fs::remove_dir_all(path(home, ".claude")).expect("removed");
+        }),
+    ];
+    for (said, change) in changes {
+        let home = workspace("exit 0");
+        home.run(&["trust"]);
+        assert_eq!(read(&home).code, 0, "{said}");
+        change(&home);
+        for (tool, input) in [("read", r#"{"path":"a"}"#), ("list", "{}")] {
+            let ran = home.run(&["call", tool, input]);
+            assert_eq!(ran.code, 3, "{said}: {ran:?}");
+            for part in [&format!("not what was trusted: {said}"), "`windlass trust`"] {
+                assert!(ran.stdout.contains(part), "{part}: {ran:?}");
+            }
+        }
+        home.run(&["trust"]);
+        let ran = home.run(&["call", "list", "{}"]);
+        assert_eq!(ran.code, 0, "{said}: {ran:?}");
+    }
+}
+
+/// However a gate's command line reaches its script, a change of it is a changed gate.
+#[test]
+fn a_gate_is_found_changed_however_its_command_reaches_the_script() {
+    for (command, changed) in [
+        ("cd scripts && ./gate.sh", "scripts/gate.sh"),
+        ("sh -c 'scripts/gate.sh'", "scripts/gate.sh"),
+        ("python3 -I gate.py", "gate.py"),
+        ("./sources.sh", "scripts/gate.sh"),
+    ] {
+        let home = Home::with(&[
+            ("a", "alpha\n"),
+            (".claude/settings.json", &claude(command)),
+            ("gate.py", "raise SystemExit(0)\n"),
+        ]);
+        script(&home.workspace().join("scripts/gate.sh"), "exit 0");
+        script(&home.workspace().join("sources.sh"), ". \"$(dirname \"$0\")\"/scripts/gate.sh");
+        let ran = home.run(&["trust"]);
+        assert_eq!(ran.code, 0, "{command}: {ran:?}");
+        let ran = read(&home);
+        assert_eq!(ran.code, 0, "{command}: {ran:?}");
+        put(&home.workspace().join(changed), "#!/bin/sh\n# changed\n");
+        let ran = home.run(&["call", "list", "{}"]);
+        assert_eq!(ran.code, 3, "{command}: {ran:?}");
+        assert!(ran.stdout.contains(&format!("{changed} (changed)")), "{command}: {ran:?}");
+    }
+}
+
+/// A gate whose files cannot be told beforehand is not accepted: `trust` says so, and it refuses.
+#[test]
+fn a_gate_that_cannot_be_pinned_is_not_accepted() {
+    for (command, why) in [
+        ("make gate", "`make` runs what files of the workspace say"),
+        ("npm run gate", "`npm` runs what files of the workspace say"),
+        ("python3 -m gate", "unless its first argument is `-I`"),
+        ("sh -c \"$GATE\"", "known only then"),
+        ("./sources.sh", "sources.sh: what `.` runs is known only then"),
+    ] {
+        let home = Home::with(&[("a", "alpha\n"), (".claude/settings.json", &claude(command))]);
+        script(&home.workspace().join("sources.sh"), ". \"$LIB\"");
+        let ran = home.run(&["trust"]);
+        assert_eq!(ran.code, 1, "{command}: {ran:?}");
+        for part in ["the gate ", "is not accepted", why, "a plain path to a script"] {
+            assert!(ran.stdout.contains(part), "{command}: {part}: {ran:?}");
+        }
+        let told = home.run(&["trust", "--json"]).lines().remove(0);
+        assert_eq!(told["not_accepted"][0]["gate"], json!(true), "{told}");
+        let ran = read(&home);
+        assert_eq!(ran.code, 3, "{command}: {ran:?}");
+        assert!(ran.stdout.contains("it cannot be pinned") && ran.stdout.contains(why), "{ran:?}");
+        assert_eq!(
+            home.run(&["call", "list", "{}"]).code,
+            0,
+            "{command}: it hears of nothing else"
+        );
+    }
+    let home = Home::with(&[(
+        ".windlass/hooks.json",
+        r#"{"hooks": [{"event": "session_start", "command": "make greeting"}]}"#,
+    )]);
+    assert_eq!(home.run(&["trust"]).code, 1);
+    let ran = home.run(&["call", "list", "{}"]);
+    assert!(ran.code == 0 && ran.stderr.contains("does not run, it cannot be pinned"), "{ran:?}");
+}
+
+/// What narrows holds from the trusted copy, whatever became of the file; what adds does not act.
+#[test]
+fn what_narrows_holds_from_the_trusted_copy() {
+    let tool = "---\nname: greet\ncommand: echo hello\n---\nGreets.\n";
+    for (change, said) in [
+        (Some("deny = []\n"), ".windlass/config.toml (changed)"),
+        (Some("= not even TOML"), ".windlass/config.toml (changed)"),
+        (None, ".windlass/config.toml (removed)"),
+    ] {
+        let home = Home::with(&[
+            ("a", "alpha\n"),
+            ("b", "beta\n"),
+            (".windlass/config.toml", "deny = [\"read a\"]\nmode = \"plan\"\n"),
+            (".windlass/tools/greet.md", tool),
+        ]);
+        home.run(&["trust"]);
+        assert_eq!(read(&home).code, 3);
+        assert!(home.run(&["tools"]).stdout.contains("greet"));
+        let path = home.workspace().join(".windlass/config.toml");
+        match change {
+            Some(content) => put(&path, content),
+            None => std::fs::remove_file(path).expect("removed"),
+        }
+        let ran = read(&home);
+        assert_eq!(ran.code, 3, "{said}: {ran:?}");
+        assert!(ran.stderr.contains(&format!("since it was trusted: {said}")), "{ran:?}");
+        assert_eq!(home.run(&["call", "read", r#"{"path":"b"}"#]).code, 0, "{said}: others go on");
+        let (code, answer) = home.call(&["--yes"], "write", &json!({"path": "c", "content": "x"}));
+        assert_eq!(code, 3, "{said}: the mode holds as well: {answer}");
+        assert!(!home.run(&["tools"]).stdout.contains("greet"), "{said}: a tool adds");
+        home.run(&["trust"]);
+        let expected = if change == Some("= not even TOML") { 2 } else { 0 };
+        assert_eq!(read(&home).code, expected, "{said}: trusted as it is now");
+    }
+}
+
+/// A gate whose own files are as they were holds when another file changes; a hook that can refuse nothing does not act.
+#[test]
+fn gates_that_did_not_change_hold_when_another_file_changes() {
+    let home = workspace("echo from the gate >&2; exit 2");
+    put(
+        &home.workspace().join(".windlass/hooks.json"),
+        r#"{"hooks": [{"event": "session_start", "command": "echo '{\"context\": \"added words\"}'"}]}"#,
+    );
+    home.run(&["trust"]);
+    let ran = read(&home);
+    assert!(ran.code == 3 && ran.stderr.contains("added words"), "{ran:?}");
+    put(&home.workspace().join(".mcp.json"), "{}");
+    let ran = read(&home);
+    assert!(ran.code == 3 && ran.stdout.contains("says no: from the gate"), "{ran:?}");
+    assert!(!ran.stderr.contains("added words"), "{ran:?}");
+    assert_eq!(home.run(&["call", "list", "{}"]).code, 0, "it hears of nothing else");
+}
+
+/// What a person does themselves is no call that a gate of the workspace is asked about.
+#[test]
+fn a_changed_gate_does_not_stop_an_undo() {
+    let home = workspace("exit 0");
+    home.run(&["trust"]);
+    let (code, answer) =
+        home.call(&["--mode", "auto"], "write", &json!({"path": "b", "content": "x"}));
+    assert_eq!(code, 0, "{answer}");
+    script(&home.workspace().join(".claude/check.sh"), "exit 0 # changed");
+    assert_eq!(read(&home).code, 3);
+    let ran = home.run(&["undo"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!home.workspace().join("b").exists());
 }
 
 /// PL-2: a workspace only narrows; its hook cannot say yes for a person, nor leave its sandbox.

@@ -34,6 +34,33 @@ fn a_changed_byte_is_found_and_named() {
 }
 
 #[test]
+fn rows_beside_the_journal_that_were_changed_are_named() {
+    for (sql, named) in [
+        ("DELETE FROM sessions", "session one in `sessions` was removed"),
+        (
+            "UPDATE calls SET outcome = 'denied' WHERE finished = 3",
+            "(session one) in `calls` was changed: outcome",
+        ),
+        (
+            "INSERT INTO open_calls VALUES ('c', 'one', 't', 'write', 2, 4000, 1)",
+            "call c (session one) in `calls` was changed: started",
+        ),
+    ] {
+        let home = home_with_calls(3);
+        assert_eq!(home.run(&["log", "verify"]).code, 0);
+        let connection =
+            rusqlite::Connection::open(home.state().join("journal.db")).expect("the journal");
+        connection.execute(sql, []).expect("a change");
+        drop(connection);
+        let ran = home.run(&["log", "verify"]);
+        assert_eq!(ran.code, 1, "{sql}: {ran:?}");
+        assert!(ran.stdout.starts_with("not whole: ") && ran.stdout.contains(named), "{ran:?}");
+        let told = home.run(&["log", "verify", "--json"]).lines().remove(0);
+        assert_eq!((&told["ok"], &told["count"]), (&json!(false), &json!(1)), "{told}");
+    }
+}
+
+#[test]
 fn a_cut_off_end_is_found() {
     let home = home_with_calls(3);
     let connection =
@@ -317,5 +344,93 @@ fn what_is_secret_is_neither_shown_nor_put_on_record() {
     assert!(exported.contains(expected), "{exported}");
     for secret in ["open-sesame", "b3Blbi1z", "other-word", "ghp_"] {
         assert!(!ran.stdout.contains(secret) && !exported.contains(secret), "{secret}");
+    }
+}
+
+/// A secret in the name of a file leaves the machine no more than one in a text.
+#[test]
+fn a_known_secret_in_a_name_is_in_no_export() {
+    const SECRET: &str = "s3cr3tv4lueXYZ987";
+    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let run = |arguments: &[&str]| {
+        let output = home.command(arguments).env("MY_API_TOKEN", SECRET).output().expect("runs");
+        crate::support::Ran::of(output)
+    };
+    let rule = format!("read file-{SECRET}.txt");
+    let options = ["--session", "one", "--mode", "auto", "--allow", &rule];
+    for (tool, input) in [
+        ("read", json!({"path": format!("file-{SECRET}.txt")})),
+        ("write", json!({"path": format!("new-{SECRET}"), "content": "x"})),
+        ("bash", json!({"command": format!("touch made-{SECRET}")})),
+        ("list", json!({})),
+        ("read", json!({"path": format!("missing-{SECRET}")})),
+    ] {
+        let ran = run(&[&["call", tool, &input.to_string(), "--json"], &options[..]].concat());
+        assert!(!ran.stdout.contains(SECRET), "{tool}: {ran:?}");
+    }
+    for command in [
+        &["log", "export", "--format", "jsonl"][..],
+        &["log", "export", "--format", "otlp"],
+        &["sessions", "export", "one"],
+        &["log", "--json"],
+        &["log"],
+    ] {
+        let ran = run(command);
+        assert!(ran.code == 0 && ran.stdout.contains("one"), "{command:?}: {ran:?}");
+        assert!(!ran.stdout.contains(SECRET), "{command:?}: {}", ran.stdout);
+    }
+    let recorded = std::fs::read(home.state().join("journal.db-wal")).expect("records");
+    let holds = |bytes: &[u8]| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+    assert!(!holds(&recorded), "it is not on the record either");
+}
+
+/// What became known as a secret after it was recorded is taken out when it is exported.
+#[test]
+fn a_secret_that_is_known_only_later_is_in_no_export() {
+    const SECRET: &str = "s3cr3tv4lueXYZ987";
+    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let input = json!({"path": format!("file-{SECRET}.txt")}).to_string();
+    let ran = home.run(&["call", "read", &input, "--session", "one"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for command in [
+        &["log", "export", "--format", "jsonl"][..],
+        &["log", "export", "--format", "otlp"],
+        &["sessions", "export", "one"],
+    ] {
+        assert!(home.run(command).stdout.contains(SECRET), "{command:?}: nobody knows it");
+        let known = home.command(command).env("MY_API_TOKEN", SECRET).output().expect("runs");
+        let known = String::from_utf8_lossy(&known.stdout).into_owned();
+        assert!(known.contains("[secret MY_API_TOKEN]"), "{command:?}: {known}");
+        assert!(!known.contains(SECRET), "{command:?}: {known}");
+    }
+}
+
+/// The journal knows of a state that was put back whole, because it is anchored outside of it.
+#[test]
+fn a_state_put_back_from_an_older_copy_is_found() {
+    for front_door in ["call", "run"] {
+        let home = home_with_calls(2);
+        let state = home.state();
+        let older = state.with_file_name("older");
+        let shell = |script: &str| {
+            let done = std::process::Command::new("sh")
+                .args(["-ec", script, "sh"])
+                .args([&state, &older])
+                .status();
+            assert!(done.expect("sh runs").success(), "{script}");
+        };
+        shell("cp -a \"$1\" \"$2\"");
+        let input = json!({"path": "a"}).to_string();
+        match front_door {
+            "call" => drop(home.run(&["call", "read", &input, "--session", "two"])),
+            _ => {
+                let line = json!({"tool": "read", "input": {"path": "a"}}).to_string();
+                drop(home.run_with_input(&["run", "--session", "two"], line.as_bytes()));
+            }
+        }
+        shell("rm -r \"$1\"; cp -a \"$2\" \"$1\"");
+        let ran = home.run(&["log", "verify"]);
+        assert_eq!(ran.code, 1, "{front_door}: {ran:?}");
+        assert!(ran.stdout.contains("put back from an older copy"), "{front_door}: {ran:?}");
     }
 }

@@ -75,3 +75,44 @@ fn run_and_kill(home: &Home, round: u64) -> Vec<String> {
         .filter_map(|answer| answer["call"].as_str().map(str::to_owned))
         .collect()
 }
+
+/// What is in the state that only a process which is alive needs.
+fn left_behind(home: &Home) -> Vec<String> {
+    let script = "cd \"$0\" && find tmp jobs outputs/unfinished stages stand-ins -mindepth 1 2>/dev/null; find . -name '*.tmp'";
+    let found = std::process::Command::new("sh")
+        .args(["-c", script])
+        .arg(home.state())
+        .output()
+        .expect("find runs");
+    String::from_utf8_lossy(&found.stdout).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn nothing_of_a_killed_server_is_left_after_the_next_one() {
+    // In a `/tmp` with a workspace in it, the directories above the workspace stay.
+    let home = Home::in_sight().having(&[("a", "hello\n")]);
+    let mut child =
+        home.command(&["run", "--mode", "auto"]).stdin(Stdio::piped()).spawn().expect("runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let line = json!({"tool": "bash", "input": {"command": "echo x > b; exec sleep 1000"}});
+    writeln!(stdin, "{line}").expect("it reads");
+    while !left_behind(&home).iter().any(|path| path.ends_with("/b")) {
+        assert!(child.try_wait().expect("a process").is_none(), "it ended before the command ran");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    child.kill().expect("a process to kill");
+    child.wait().expect("the process ends");
+    drop(stdin);
+    std::fs::create_dir_all(home.state().join("outputs/unfinished")).expect("a directory");
+    for name in ["outputs/unfinished/c1.1", "index/0.tmp"] {
+        std::fs::write(home.state().join(name), "half").expect("a file");
+    }
+    let before = left_behind(&home);
+    for part in ["tmp/", "jobs/", "stages/", "index/0.tmp"] {
+        assert!(before.iter().any(|path| path.contains(part)), "{part}: {before:?}");
+    }
+    let line = json!({"tool": "bash", "input": {"command": "seq 100000"}}).to_string() + "\n";
+    let ran = home.run_with_input(&["run", "--mode", "auto"], line.as_bytes());
+    assert_eq!(ran.lines()[0]["outcome"], "ok", "{ran:?}");
+    assert_eq!(left_behind(&home), Vec::<String>::new());
+}

@@ -173,6 +173,7 @@ impl LocalProcesses {
         }
         StandIns::sweep(&state.join("stand-ins"));
         temporary::sweep(&state);
+        temporary::sweep_unfinished(&state.join("index"));
     }
 
     /// What the request gets of the workspace, as far as the confinement lets it.

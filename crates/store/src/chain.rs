@@ -207,7 +207,11 @@ impl<'row> Stored<'row> {
     }
 }
 
-fn bytes<'row>(row: &'row Row<'_>, column: usize) -> rusqlite::Result<Option<&'row [u8]>> {
+/// A text or a blob as it lies in the database.
+pub(crate) fn bytes<'row>(
+    row: &'row Row<'_>,
+    column: usize,
+) -> rusqlite::Result<Option<&'row [u8]>> {
     Ok(match row.get_ref(column)? {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes),
         _ => None,

@@ -73,6 +73,8 @@ pub(crate) struct Database {
     pub(crate) dir: PathBuf,
     pub(crate) path: PathBuf,
     pub(crate) head: PathBuf,
+    /// A second anchor, outside of the directory.
+    pub(crate) outside: Option<PathBuf>,
     pub(crate) patience: Duration,
 }
 
@@ -100,15 +102,12 @@ impl Database {
     ) -> Result<Self, StoreError> {
         let dir = std::path::absolute(dir).map_err(|why| StoreError::file("find", dir, why))?;
         let (path, head) = (dir.join(layout.file), dir.join(layout.head));
-        Ok(Self { layout, dir, path, head, patience })
+        Ok(Self { layout, dir, path, head, outside: None, patience })
     }
 
     /// Makes the directory, and sees whether there can be a database in it, without opening one.
     pub(crate) fn prepare(&self) -> Result<(), StoreError> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir)
+        create_private_directory(&self.dir)
             .map_err(|why| StoreError::file("create the directory", &self.dir, why))?;
         filesystem::refuse_network(&self.dir)?;
         match fs::metadata(&self.path) {
@@ -231,6 +230,13 @@ impl Database {
         Anchor::open(&self.head).map_err(|why| StoreError::file("open", &self.head, why))
     }
 
+    /// Opens the anchor outside of the directory. That there can be none is no reason not to work.
+    pub(crate) fn open_outside_anchor(&self) -> Option<Anchor> {
+        let path = self.outside.as_deref()?;
+        create_private_directory(path.parent()?).ok()?;
+        Anchor::open(path).ok()
+    }
+
     fn is_read_only(&self, connection: &Connection) -> Result<bool, StoreError> {
         connection.is_readonly("main").map_err(|error| self.error("open", &error))
     }
@@ -350,6 +356,11 @@ fn escape(path: &Path) -> String {
         }
         text
     })
+}
+
+/// Makes a directory that is the person's alone, with those above it.
+pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -1,4 +1,5 @@
-//! The anchor: the number and the hash of the last record, in a file of its own beside the database.
+//! The anchor: the number and the hash of the last record, in a file of its own beside the database, and in another one outside of the
+//! state directory if there is a place for it.
 //!
 //! Without it, cutting records off at the end would leave a shorter chain that is valid in itself. It is written after the commit
 //! and before anything is acknowledged, so it may be behind the journal (a process was killed in between) but never ahead of it.
@@ -29,6 +30,18 @@ pub(crate) enum Anchored {
     Missing,
     /// There is one, but it is not ours.
     Unreadable,
+}
+
+impl Anchored {
+    /// The same of an anchor that may not have been written yet: it says nothing.
+    pub(crate) fn unless_empty(self, path: &Path) -> Self {
+        match self {
+            Self::Unreadable if std::fs::metadata(path).is_ok_and(|found| found.len() == 0) => {
+                Self::Missing
+            }
+            other => other,
+        }
+    }
 }
 
 impl Anchor {

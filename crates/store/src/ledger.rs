@@ -21,6 +21,8 @@ pub(crate) struct Ledger {
     pub(crate) connection: Counted,
     database: Database,
     anchor: Anchor,
+    /// The anchor outside of the state directory, if there is one.
+    outside: Option<Anchor>,
     /// Where this ledger left the chain.
     left_at: Option<Head>,
 }
@@ -29,7 +31,8 @@ impl Ledger {
     pub(crate) fn open(database: &Database) -> Result<Self, StoreError> {
         let connection = database.open_or_create()?;
         let anchor = database.open_anchor()?;
-        Ok(Self { connection, database: database.clone(), anchor, left_at: None })
+        let outside = database.open_outside_anchor();
+        Ok(Self { connection, database: database.clone(), anchor, outside, left_at: None })
     }
 
     /// Writes all that `write` appends, or nothing.
@@ -58,32 +61,73 @@ impl Ledger {
         Ok(result)
     }
 
-    /// Compares the chain with its anchor; whether something is missing, which is then on the record.
+    /// Compares the chain with its anchors; whether something is missing, which is then on the record.
     fn note_loss(&self, chain: &mut Chain<'_>, now: SystemTime) -> Result<bool, StoreError> {
+        let failed = |error: rusqlite::Error| self.database.error("write to", &error);
         let guard = self.anchor.lock().map_err(|why| self.anchor_error("lock", why))?;
         let anchored = guard.read().map_err(|why| self.anchor_error("read", why))?;
         drop(guard);
-        let failed = |error: rusqlite::Error| self.database.error("write to", &error);
-        let body = match anchored {
-            Anchored::At(Head::START) => return Ok(false),
-            Anchored::At(head) => match chain.hash_of(head.seq).map_err(failed)? {
-                Some(hash) if hash == head.hash => return Ok(false),
-                _ => serde_json::json!({ "anchored": head.seq, "found": chain.head.seq }),
-            },
-            Anchored::Missing | Anchored::Unreadable => {
-                serde_json::json!({ "anchored": null, "found": chain.head.seq })
-            }
+        let found = chain.head.seq;
+        let body = if let Some(reached) = passed_by(chain, anchored).map_err(failed)? {
+            serde_json::json!({ "anchored": reached.seq(), "found": found })
+        } else if let Some(reached) = passed_by(chain, self.outside_anchored()).map_err(failed)? {
+            serde_json::json!({ "anchored": reached.seq(), "found": found, "outside": true })
+        } else {
+            return Ok(false);
         };
         tables::note_loss(chain, to_nanos(now), &body.to_string()).map_err(failed)?;
         Ok(true)
     }
 
+    /// What the anchor outside says. One that is not there, was never written or cannot be read says that nothing was recorded.
+    fn outside_anchored(&self) -> Anchored {
+        let read = self.outside.as_ref().and_then(|anchor| anchor.lock().ok()?.read().ok());
+        match (read, &self.database.outside) {
+            (Some(anchored), Some(path)) => match anchored.unless_empty(path) {
+                Anchored::Missing => Anchored::At(Head::START),
+                other => other,
+            },
+            _ => Anchored::At(Head::START),
+        }
+    }
+
     fn move_anchor(&self, head: Head, lost: bool) -> Result<(), StoreError> {
-        let moved = if lost { self.anchor.reset(head) } else { self.anchor.advance(head) };
-        moved.map_err(|why| self.anchor_error("write", why))
+        let set = |anchor: &Anchor| if lost { anchor.reset(head) } else { anchor.advance(head) };
+        if let Some(outside) = &self.outside {
+            // Where it cannot be written, it stays behind, which is no fault.
+            drop(set(outside));
+        }
+        set(&self.anchor).map_err(|why| self.anchor_error("write", why))
     }
 
     fn anchor_error(&self, doing: &'static str, why: std::io::Error) -> StoreError {
         StoreError::file(doing, &self.database.head, why)
     }
+}
+
+/// How far an anchor has seen a journal come that is not this chain.
+enum Reached {
+    At(u64),
+    Unknown,
+}
+
+impl Reached {
+    fn seq(&self) -> Option<u64> {
+        match self {
+            Self::At(seq) => Some(*seq),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Compares a chain with an anchor; `None` if it reached the anchored record.
+fn passed_by(chain: &Chain<'_>, anchored: Anchored) -> rusqlite::Result<Option<Reached>> {
+    Ok(match anchored {
+        Anchored::At(Head::START) => None,
+        Anchored::At(head) => match chain.hash_of(head.seq)? {
+            Some(hash) if hash == head.hash => None,
+            _ => Some(Reached::At(head.seq)),
+        },
+        Anchored::Missing | Anchored::Unreadable => Some(Reached::Unknown),
+    })
 }

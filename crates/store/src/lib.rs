@@ -13,6 +13,7 @@
 //! STATE/undo/                     what was changed and what was there before, see [`UndoHistory`]
 //! STATE/approvals.json            open questions and remembered answers, see [`ApprovalFile`]
 //! STATE/outputs/CALL.txt          the whole output of a call whose text was too long for the model
+//! ANCHOR, ANCHOR.last             outside of the state, see [`Settings::outside_anchor`]: the last record of the journal, and of a writer
 //! ```
 //!
 //! It is not a cache, and it knows nothing about what the bodies of records mean.
@@ -42,6 +43,7 @@ mod timestamp;
 mod transaction;
 mod verify;
 mod wal;
+mod witness;
 mod writer;
 
 pub use approvals::ApprovalFile;
@@ -53,4 +55,4 @@ pub use salvage::{Salvaged, salvage};
 pub use shelf::ProposalShelf;
 pub use store::{DrainAtClose, Settings, Store};
 pub use timestamp::utc;
-pub use verify::{Broken, Fault, Verified, VerifyError};
+pub use verify::{Broken, Fault, RowFault, Verified, VerifyError, WrongRow, WrongRows};

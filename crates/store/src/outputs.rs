@@ -1,13 +1,17 @@
 //! Whole outputs, one file for each call: apart from the journal, because they are long and may be dropped.
 //!
+//! An output is written in `unfinished/` and moved into place when it is whole. Its writer holds a lock on it, so that the next one
+//! can tell what was left by a process that was killed, and remove it.
+//!
 //! How much there is in all is kept in a small file, so that keeping one more does not list the directory; it may be too high after
 //! a kill or a deletion, never too low, and is put right whenever the oldest are dropped.
 
 use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 use std::time::SystemTime;
 
 use windlass_core::CallId;
@@ -16,17 +20,21 @@ use crate::StoreError;
 
 const TALLY_DIGITS: usize = 20;
 
+/// The directory of outputs that are being written.
+const UNFINISHED: &str = "unfinished";
+
 /// The directory of kept outputs.
 #[derive(Debug)]
 pub(crate) struct KeptOutputs {
     dir: PathBuf,
     limit_of_one: usize,
     limit_of_all: u64,
+    swept: Once,
 }
 
 impl KeptOutputs {
     pub(crate) fn in_state(dir: &Path, limit_of_one: usize, limit_of_all: u64) -> Self {
-        Self { dir: dir.join("outputs"), limit_of_one, limit_of_all }
+        Self { dir: dir.join("outputs"), limit_of_one, limit_of_all, swept: Once::new() }
     }
 
     /// Keeps the text of a call, cut with a note if it is too long.
@@ -49,7 +57,7 @@ impl KeptOutputs {
 
     fn write_pieces(
         &self,
-        mut file: File,
+        mut file: &File,
         next: &mut dyn FnMut() -> Option<String>,
     ) -> io::Result<()> {
         let (mut room, mut left_out) = (self.limit_of_one, 0);
@@ -101,13 +109,15 @@ impl KeptOutputs {
     }
 
     /// Written aside and moved into place, so that a kill leaves no half of an output.
-    fn aside(&self, path: &Path, write: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        let aside = path.with_extension(format!("{}.tmp", std::process::id()));
-        let written =
-            create_private(&aside).and_then(write).and_then(|()| fs::rename(&aside, path));
+    fn aside(&self, path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+        let unfinished = self.dir.join(UNFINISHED);
+        DirBuilder::new().recursive(true).mode(0o700).create(&unfinished)?;
+        self.swept.call_once(|| sweep(&unfinished));
+        let name = path.file_name().unwrap_or_default();
+        let aside = unfinished.join(name).with_extension(std::process::id().to_string());
+        let file = create_locked(&aside)?;
+        let written = write(&file).and_then(|()| fs::rename(&aside, path));
         if written.is_err() {
-            // It may not have been made at all.
             drop(fs::remove_file(&aside));
         }
         written
@@ -148,9 +158,12 @@ impl KeptOutputs {
         let mut kept = self.list()?;
         kept.sort();
         let mut total = sizes(&kept);
-        for Kept { path, bytes, .. } in kept {
+        for Kept { path, bytes, is_unfinished, .. } in kept {
             if total <= room {
                 break;
+            }
+            if is_unfinished && !is_left_behind(&path) {
+                continue;
             }
             fs::remove_file(path)?;
             total -= bytes;
@@ -158,22 +171,22 @@ impl KeptOutputs {
         Ok(total)
     }
 
+    /// All files with outputs. Earlier versions wrote unfinished ones as `*.tmp` beside the others.
     fn list(&self) -> io::Result<Vec<Kept>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             let path = entry.path();
-            if !path.extension().is_some_and(|ending| ending == "txt" || ending == "tmp") {
-                continue;
+            if path.extension().is_some_and(|ending| ending == "txt" || ending == "tmp") {
+                kept.extend(Kept::look(&entry, false)?);
             }
-            match entry.metadata() {
-                Ok(found) => {
-                    kept.push(Kept { modified: found.modified()?, path, bytes: found.len() });
-                }
-                // Another process dropped it.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+        }
+        let unfinished = match fs::read_dir(self.dir.join(UNFINISHED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(kept),
+            entries => entries?,
+        };
+        for entry in unfinished {
+            kept.extend(Kept::look(&entry?, true)?);
         }
         Ok(kept)
     }
@@ -185,6 +198,49 @@ struct Kept {
     modified: SystemTime,
     path: PathBuf,
     bytes: u64,
+    is_unfinished: bool,
+}
+
+impl Kept {
+    /// `None` if another process dropped it.
+    fn look(entry: &fs::DirEntry, is_unfinished: bool) -> io::Result<Option<Self>> {
+        match entry.metadata() {
+            Ok(found) => Ok(Some(Self {
+                modified: found.modified()?,
+                path: entry.path(),
+                bytes: found.len(),
+                is_unfinished,
+            })),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Removes what processes left behind which were killed while they wrote. What cannot be removed is tried again by the next one.
+fn sweep(unfinished: &Path) {
+    for entry in fs::read_dir(unfinished).into_iter().flatten().flatten() {
+        if is_left_behind(&entry.path()) {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+/// Tells whether the writer of an unfinished output is gone: it holds a lock for as long as it lives.
+fn is_left_behind(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+/// Makes a file that no sweep takes for one that was left behind. A sweep may come between the making and the lock: then it is made
+/// again.
+fn create_locked(path: &Path) -> io::Result<File> {
+    loop {
+        let file = create_private(path)?;
+        file.lock()?;
+        if file.metadata()?.nlink() > 0 {
+            return Ok(file);
+        }
+    }
 }
 
 fn sizes(kept: &[Kept]) -> u64 {
@@ -279,7 +335,41 @@ mod tests {
             }
         }
         let names = fs::read_dir(dir.path().join("outputs")).unwrap();
-        assert_eq!(names.count(), 3, "two outputs and the tally");
+        assert_eq!(names.count(), 4, "two outputs, the tally and a directory");
+        let unfinished = fs::read_dir(dir.path().join("outputs/unfinished")).unwrap();
+        assert_eq!(unfinished.count(), 0);
+    }
+
+    #[test]
+    fn what_the_dead_left_unfinished_is_removed_and_what_the_living_write_is_not() {
+        let (dir, of_dead) = outputs(100, 1000);
+        let unfinished = dir.path().join("outputs/unfinished");
+        of_dead.keep(&call("whole"), "x").unwrap();
+        fs::write(unfinished.join("dead.1"), "half of").unwrap();
+        let living = create_locked(&unfinished.join("living.2")).unwrap();
+        let next = KeptOutputs::in_state(dir.path(), 100, 1000);
+        next.keep(&call("next"), "y").unwrap();
+        let left = || -> Vec<_> {
+            fs::read_dir(&unfinished).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+        };
+        assert_eq!(left(), ["living.2"]);
+        drop(living);
+        KeptOutputs::in_state(dir.path(), 100, 1000).keep(&call("third"), "z").unwrap();
+        assert!(left().is_empty(), "{:?}", left());
+    }
+
+    #[test]
+    fn what_is_being_written_makes_no_room() {
+        let (dir, outputs) = outputs(100, 100);
+        outputs.keep(&call("old"), &"x".repeat(40)).unwrap();
+        let writing = dir.path().join("outputs/unfinished/living.2");
+        let living = create_locked(&writing).unwrap();
+        (&living).write_all(&[b'x'; 40]).unwrap();
+        living.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        outputs.reserve(40).unwrap();
+        outputs.keep(&call("new"), &"x".repeat(60)).unwrap();
+        assert!(writing.exists());
+        assert_eq!(outputs.get(&call("old")).unwrap(), None);
     }
 
     #[test]

@@ -262,7 +262,9 @@ impl Held {
 
     /// Puts the pen away for good; how much is in the spool, if anything was written.
     fn put_away(mut self) -> Option<u64> {
-        self.writer.take()?.spooled()
+        let writer = self.writer.take()?;
+        writer.testify(self.queue.database.outside.as_deref());
+        writer.spooled()
     }
 }
 

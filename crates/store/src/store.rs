@@ -2,7 +2,7 @@
 //! before anybody looks back.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -34,6 +34,9 @@ pub struct Settings {
     pub spool_limit: u64,
     /// When closing brings what was recorded into the database.
     pub drain_at_close: DrainAtClose,
+    /// A file outside of the state directory that says how far the journal came. With it, a state directory that is put back from an
+    /// older copy is noticed. It is written whenever records come into the database; where that fails, the journal goes on without it.
+    pub outside_anchor: Option<PathBuf>,
 }
 
 /// When closing a store brings what was recorded into the database. What was acknowledged is safe and seen by all who look back
@@ -70,6 +73,7 @@ impl Default for Settings {
             outputs_limit: 1 << 30,
             spool_limit: 2 << 20,
             drain_at_close: DrainAtClose::Always,
+            outside_anchor: None,
         }
     }
 }
@@ -118,7 +122,8 @@ impl Store {
 
     /// Opens the store with other settings than the default.
     pub fn open_with(state_dir: &Path, settings: Settings) -> Result<Self, StoreError> {
-        let database = Database::in_state(state_dir, settings.patience)?;
+        let mut database = Database::in_state(state_dir, settings.patience)?;
+        database.outside.clone_from(&settings.outside_anchor);
         database.prepare()?;
         Ok(Self::new(database, settings, Access::ReadWrite))
     }

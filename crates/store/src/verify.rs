@@ -1,6 +1,9 @@
-//! Proving that the journal is whole: every record follows from the one before it, and the last one is where the anchor says.
+//! Proving that the journal is whole: every record follows from the one before it, and the last one is where the anchor says. The tables
+//! derived from the journal are compared with it in the same pass.
 //!
 //! All records are read once, in order, on raw bytes: a record that no longer is valid text can still be named.
+
+mod rows;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -11,7 +14,11 @@ use windlass_core::{CallId, SessionId};
 use crate::chain::{COLUMNS, Head, Kind, Stored};
 use crate::database::Database;
 use crate::head::{self, Anchored};
+use crate::witness::Witness;
 use crate::{Store, StoreError};
+
+use rows::Derived;
+pub use rows::{RowFault, WrongRow, WrongRows};
 
 /// A journal that is whole.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -53,6 +60,11 @@ pub enum Fault {
     CutOff(u64),
     /// The records up to here were written anew: this one is another than the anchor saw.
     Rewritten,
+    /// The anchor outside of the state directory has seen another record here, or all up to this number: the state was put back from an
+    /// older copy.
+    OlderCopy(u64),
+    /// A record that was safe when its writer closed, as a file outside of the state directory says, is nowhere in the journal.
+    LastMissing,
     /// There is no anchor, so nobody can tell whether records after this one were cut off.
     NoAnchor,
     /// When this record was written, earlier ones were found cut off, or the anchor gone.
@@ -67,6 +79,9 @@ pub enum VerifyError {
     /// It is not whole.
     #[error("{0}")]
     Broken(Broken),
+    /// It is whole, but tables beside it do not say what it says.
+    #[error("{0}")]
+    Rows(WrongRows),
     /// It could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -89,6 +104,15 @@ impl fmt::Display for Broken {
             Fault::CutOff(last) if *last == self.seq => f.write_str(" was cut off at the end"),
             Fault::CutOff(last) => write!(f, " was cut off at the end, with all up to {last}"),
             Fault::Rewritten => f.write_str(" is not the one that journal.head was written for"),
+            Fault::OlderCopy(last) => write!(
+                f,
+                " is missing or another one, though the anchor outside of the state directory has seen all up to {last}: \
+                 the state was put back from an older copy, or cut off together with journal.head",
+            ),
+            Fault::LastMissing => f.write_str(
+                " would be the next, and a record is missing that a writer left: \
+                 the state was put back from an older copy, or cut off together with journal.head",
+            ),
             Fault::NoAnchor => f.write_str(
                 " is the last, but journal.head is missing or unreadable: what followed may have been cut off",
             ),
@@ -103,6 +127,9 @@ impl fmt::Display for Broken {
 impl Store {
     /// Reads the whole journal and says whether it is as it was written, or which record is the first that is not.
     pub fn verify(&self) -> Result<Verified, VerifyError> {
+        // The witness before all spools are drained: what it speaks of is in one of them by then.
+        let witness =
+            self.database.outside.as_deref().and_then(|path| Witness::read(&Witness::path(path)));
         self.look(|connection| {
             // One view of the journal for all that follows.
             let view = self
@@ -112,7 +139,12 @@ impl Store {
             // The anchor first: what is written meanwhile can only be ahead of it.
             let anchored = head::look(&self.database.head)
                 .map_err(|why| StoreError::file("read", &self.database.head, why))?;
-            Verifier::new(&self.database, &view, anchored)?.run()
+            let outside = match &self.database.outside {
+                // One that cannot be read says nothing.
+                Some(path) => head::look(path).unwrap_or(Anchored::Missing).unless_empty(path),
+                None => Anchored::Missing,
+            };
+            Verifier::new(&self.database, &view, anchored, outside, witness)?.run()
         })
     }
 }
@@ -121,8 +153,10 @@ struct Verifier<'a> {
     database: &'a Database,
     connection: &'a Connection,
     anchored: Anchored,
-    /// The sessions that were deleted, and in which record last.
-    deleted: HashMap<Vec<u8>, i64>,
+    outside: Anchored,
+    /// A record that must be there and was not found yet.
+    witness: Option<Witness>,
+    derived: Derived<'a>,
     head: Head,
 }
 
@@ -131,10 +165,14 @@ impl<'a> Verifier<'a> {
         database: &'a Database,
         connection: &'a Connection,
         anchored: Anchored,
+        outside: Anchored,
+        witness: Option<Witness>,
     ) -> Result<Self, StoreError> {
         let failed = |error: rusqlite::Error| database.error("read", &error);
         let deleted = database.patiently(|| deleted_sessions(connection)).map_err(failed)?;
-        Ok(Self { database, connection, anchored, deleted, head: Head::START })
+        let derived = Derived::new(connection, deleted).map_err(failed)?;
+        let head = Head::START;
+        Ok(Self { database, connection, anchored, outside, witness, derived, head })
     }
 
     fn run(mut self) -> Result<Verified, VerifyError> {
@@ -147,6 +185,7 @@ impl<'a> Verifier<'a> {
                 Ok(Some(row)) => {
                     let stored = Stored::read(row).map_err(|error| self.unreadable(&error))?;
                     self.check(&stored)?;
+                    self.derived.learn(&stored).map_err(|error| self.unreadable(&error))?;
                 }
                 Ok(None) => return self.check_end(),
                 Err(error) => return Err(self.unreadable(&error)),
@@ -166,12 +205,20 @@ impl<'a> Verifier<'a> {
         }
         let hash = stored.hash.try_into().map_err(|_| named(stored, Fault::Changed))?;
         self.head = Head { seq, hash };
-        match self.anchored {
-            Anchored::At(anchor) if anchor.seq == seq && anchor.hash != hash => {
-                Err(named(stored, Fault::Rewritten))
-            }
-            _ => Ok(()),
+        let is_other = |anchored| matches!(anchored, Anchored::At(anchor) if anchor.seq == seq && anchor.hash != hash);
+        if is_other(self.anchored) {
+            return Err(named(stored, Fault::Rewritten));
         }
+        if is_other(self.outside) {
+            return Err(named(stored, Fault::OlderCopy(seq)));
+        }
+        let is_it = |witness: Witness| {
+            witness.at == stored.fields.at && witness == Witness::of_fields(&stored.fields)
+        };
+        if self.witness.is_some_and(is_it) {
+            self.witness = None;
+        }
+        Ok(())
     }
 
     fn fault_of(&self, stored: &Stored<'_>, seq: u64) -> Option<Fault> {
@@ -193,22 +240,37 @@ impl<'a> Verifier<'a> {
     }
 
     fn was_deleted(&self, stored: &Stored<'_>) -> bool {
-        self.deleted.get(stored.fields.session).is_some_and(|last| *last > stored.fields.seq)
+        self.derived.was_deleted(stored.fields.session, stored.fields.seq)
     }
 
-    fn check_end(&self) -> Result<Verified, VerifyError> {
+    fn check_end(self) -> Result<Verified, VerifyError> {
         match self.anchored {
             Anchored::At(anchor) if anchor.seq > self.head.seq => {
                 Err(self.missing(self.head.seq + 1, Fault::CutOff(anchor.seq)))
             }
-            Anchored::At(_) => Ok(Verified {
-                records: self.head.seq,
-                head: blake3::Hash::from_bytes(self.head.hash).to_hex().to_string(),
-            }),
+            Anchored::At(_) => match self.outside {
+                Anchored::At(outside) if outside.seq > self.head.seq => {
+                    Err(self.missing(self.head.seq + 1, Fault::OlderCopy(outside.seq)))
+                }
+                _ if self.witness.is_some() => {
+                    Err(self.missing(self.head.seq + 1, Fault::LastMissing))
+                }
+                _ => self.check_rows(),
+            },
             Anchored::Missing | Anchored::Unreadable => {
                 Err(self.missing(self.head.seq, Fault::NoAnchor))
             }
         }
+    }
+
+    fn check_rows(self) -> Result<Verified, VerifyError> {
+        let Self { database, derived, head, .. } = self;
+        let wrong = derived.finish().map_err(|error| database.error("read", &error))?;
+        if wrong.count > 0 {
+            return Err(VerifyError::Rows(wrong));
+        }
+        let hash = blake3::Hash::from_bytes(head.hash).to_hex().to_string();
+        Ok(Verified { records: head.seq, head: hash })
     }
 
     /// A record that is not there; the table of calls may still know whose it was.

@@ -1,5 +1,6 @@
 //! What the pen writes with: a spool, taken with the first record.
 
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::oneshot;
@@ -12,6 +13,7 @@ use crate::liveness::Slots;
 use crate::spool::Spool;
 use crate::tables::Announcement;
 use crate::timestamp::to_nanos;
+use crate::witness::Witness;
 
 /// One record to write, and who waits for it.
 #[derive(Debug)]
@@ -56,6 +58,8 @@ pub(crate) struct Writer {
     limit: u64,
     /// The size at which the spool is to be drained.
     drain_at: u64,
+    /// The last record that is safe.
+    last: Option<Witness>,
 }
 
 impl Writer {
@@ -74,6 +78,14 @@ impl Writer {
             has_signed: false,
             limit,
             drain_at: limit,
+            last: None,
+        }
+    }
+
+    /// Tells outside of the state which record was the last. Where that fails, the journal goes on without it.
+    pub(crate) fn testify(&self, anchor: Option<&Path>) {
+        if let (Some(last), Some(anchor)) = (&self.last, anchor) {
+            drop(last.write(&Witness::path(anchor)));
         }
     }
 
@@ -94,6 +106,7 @@ impl Writer {
         })?;
         self.has_signed = true;
         self.beginnings.clear();
+        self.last = items.last().map(|item| Witness::of(&item.record)).or(self.last);
         Ok(())
     }
 

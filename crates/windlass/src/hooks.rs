@@ -9,6 +9,7 @@ mod definition;
 mod file;
 mod matching;
 mod pins;
+mod reach;
 mod running;
 mod telling;
 
@@ -22,6 +23,7 @@ pub use definition::{HookCommand, HookDefinition, HookShape};
 pub use file::HookFile;
 pub use matching::HookMatcher;
 pub use pins::{Pin, named_files};
+pub use reach::{PINNABLE, reached_files};
 pub(crate) use running::Runner;
 
 /// A hook that is a program.
@@ -36,6 +38,9 @@ impl CommandHook {
     }
 
     async fn ask(&self, event: HookEvent<'_>) -> Result<HookAnswer, ToolError> {
+        if let Some(why) = &self.definition.unusable {
+            return Err(ToolError::failed(why.clone()));
+        }
         let mut all: Option<HookAnswer> = None;
         let tellings = telling::tellings(&self.definition, &event).map_err(ToolError::failed)?;
         let is_one = tellings.len() == 1;

@@ -45,7 +45,8 @@ pub use crate::command_tools::{CommandFile, command_files};
 use crate::command_tools::{CommandTools, Source as CommandSource};
 use crate::hooks::{CommandHook, Runner};
 pub use crate::hooks::{
-    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, Pin, named_files,
+    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, PINNABLE, Pin, named_files,
+    reached_files,
 };
 use crate::reversible::Reversible;
 pub use crate::reversible::Undo;
@@ -155,6 +156,7 @@ pub struct Builder {
     workspace: PathBuf,
     state: Option<PathBuf>,
     drain_at_close: DrainAtClose,
+    outside_anchor: Option<PathBuf>,
     durability: Durability,
     processes: ProcessSettings,
     history: HistorySettings,
@@ -183,6 +185,7 @@ impl Builder {
             workspace,
             state: None,
             drain_at_close: DrainAtClose::Always,
+            outside_anchor: None,
             durability: Durability::Disk,
             processes: ProcessSettings::default(),
             history: HistorySettings::default(),
@@ -206,6 +209,13 @@ impl Builder {
     /// When closing brings the records of [`Builder::state`] into the database. Default: always.
     pub fn drain_at_close(mut self, when: DrainAtClose) -> Self {
         self.drain_at_close = when;
+        self
+    }
+
+    /// A file outside of the state directory that says how far the journal came: with it, a state that is put back from an older copy
+    /// is noticed. Default: none.
+    pub fn outside_anchor(mut self, file: Option<PathBuf>) -> Self {
+        self.outside_anchor = file;
         self
     }
 
@@ -390,7 +400,11 @@ impl Builder {
         let rights = FileRights::new(Arc::new(policy.clone()), workspace, now);
         processes.rights = Some(Arc::new(rights));
         let host: Arc<dyn Host> = Arc::new(host.with_processes(processes.clone()));
-        let settings = Settings { drain_at_close: self.drain_at_close, ..Settings::default() };
+        let settings = Settings {
+            drain_at_close: self.drain_at_close,
+            outside_anchor: self.outside_anchor,
+            ..Settings::default()
+        };
         let open = |state| Store::open_with(state, settings);
         let store = self.state.as_deref().map(open).transpose()?.map(Arc::new);
         let mut tools = Toolbox::of(BUILTIN)?;

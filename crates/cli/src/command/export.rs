@@ -10,10 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use windlass_core::{CallId, Effects, Outcome, SessionId, TurnId};
+use windlass_core::{CallId, Effects, Outcome, Secrets, SessionId, TurnId};
 use windlass_store::{JournalRow, Kind, Store};
 
-use crate::options::ExportFormat;
+use crate::options::{ExportFormat, Global};
+use crate::secrets;
 
 /// How many records are fetched at a time.
 const PORTION: usize = 1_000;
@@ -23,13 +24,15 @@ const STATUS_OK: u8 = 1;
 const STATUS_ERROR: u8 = 2;
 
 pub(super) fn run(
+    global: &Global,
     store: &Store,
     session: Option<&SessionId>,
     format: ExportFormat,
 ) -> Result<ExitCode> {
+    let secrets = secrets::of(global)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match format {
-        ExportFormat::Jsonl => each_portion(store, session, |rows| {
+        ExportFormat::Jsonl => each_portion(store, session, &secrets, |rows| {
             for row in &rows {
                 serde_json::to_writer(&mut out, row)?;
                 writeln!(out)?;
@@ -38,7 +41,7 @@ pub(super) fn run(
         })?,
         ExportFormat::Otlp => {
             let mut spans = Spans::default();
-            each_portion(store, session, |rows| {
+            each_portion(store, session, &secrets, |rows| {
                 let told: Vec<Value> = rows.iter().filter_map(|row| spans.take(row)).collect();
                 write_request(&mut out, &told)
             })?;
@@ -56,14 +59,30 @@ pub(super) fn run(
 fn each_portion(
     store: &Store,
     session: Option<&SessionId>,
+    secrets: &Secrets,
     mut tell: impl FnMut(Vec<JournalRow>) -> Result<()>,
 ) -> Result<()> {
     let mut after = 0;
     loop {
-        let rows = store.records(session, after, PORTION)?;
+        let mut rows = store.records(session, after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.seq;
+        for row in &mut rows {
+            clean(row, secrets);
+        }
         tell(rows)?;
+    }
+}
+
+/// Takes secrets out of what a record says: those that were not known when it was written, and names of workspaces.
+pub(super) fn clean(row: &mut JournalRow, secrets: &Secrets) {
+    let Some(body) = &mut row.body else { return };
+    match serde_json::from_str::<Value>(body) {
+        Ok(mut value) => {
+            secrets.redact_json(&mut value);
+            *body = value.to_string();
+        }
+        Err(_) => *body = secrets.redact(body).into_owned(),
     }
 }
 

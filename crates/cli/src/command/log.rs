@@ -11,8 +11,8 @@ use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
 use super::export;
 use crate::options::{Global, Log, LogCommand};
-use crate::setup;
 use crate::terminal::{self, Paint};
+use crate::{secrets, setup};
 
 /// How many records are fetched at a time.
 const PORTION: usize = 1_000;
@@ -29,7 +29,7 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
         store.session(session)?;
     }
     if let Some(LogCommand::Export { format }) = log.what {
-        return export::run(&store, session, format);
+        return export::run(global, &store, session, format);
     }
     let mut after = show(global, &store, session, 0)?;
     if !log.follow {
@@ -49,11 +49,14 @@ pub(super) fn show(
     session: Option<&SessionId>,
     mut after: u64,
 ) -> Result<u64> {
-    let paint = Paint::of(global);
+    let (paint, secrets) = (Paint::of(global), secrets::of(global)?);
     loop {
-        let rows = store.records(session, after, PORTION)?;
+        let mut rows = store.records(session, after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(after) };
         after = last.seq;
+        for row in &mut rows {
+            export::clean(row, &secrets);
+        }
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         for row in &rows {
             if global.json {
@@ -156,6 +159,19 @@ fn verify(global: &Global, store: &Store) -> Result<ExitCode> {
                 )?;
             } else {
                 terminal::print(&format!("not whole: {broken}"))?;
+            }
+            Ok(ExitCode::from(1))
+        }
+        Err(VerifyError::Rows(wrong)) => {
+            let why = format!(
+                "the journal is whole, but rows beside it do not say what its records say:\n{wrong}"
+            );
+            if global.json {
+                terminal::print_json(&json!({
+                    "ok": false, "first": wrong.rows.first(), "rows": wrong.rows, "count": wrong.count, "why": why,
+                }))?;
+            } else {
+                terminal::print(&format!("not whole: {why}"))?;
             }
             Ok(ExitCode::from(1))
         }

@@ -7,8 +7,8 @@ use anyhow::Result;
 use serde_json::Value;
 use windlass_store::{SessionFilter, SessionRow, utc};
 
-use super::log;
-use crate::options::{Global, Sessions, SessionsCommand};
+use super::{export, log};
+use crate::options::{ExportFormat, Global, Sessions, SessionsCommand};
 use crate::setup;
 use crate::terminal::{self, Paint};
 
@@ -21,9 +21,8 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
             log::show(global, &store, Some(&id), 0)?;
         }
         SessionsCommand::Export { id } => {
-            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-            store.export_session(&id, &mut out)?;
-            out.flush()?;
+            store.session(&id)?;
+            return export::run(global, &store, Some(&id), ExportFormat::Jsonl);
         }
         SessionsCommand::Delete { id } => {
             store.delete_session(&id)?;

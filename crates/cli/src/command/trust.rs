@@ -10,7 +10,7 @@ use windlass_core::quote;
 use crate::options::{Global, Trust};
 use crate::person::{self, Person};
 use crate::terminal::{Paint, add};
-use crate::trust::{Acting, Found, Known, Role, Trusted, name};
+use crate::trust::{Acting, Change, Found, Known, Role, listed, name};
 use crate::{hook_files, setup, terminal};
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
@@ -23,7 +23,7 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     }
     let workspace = std::fs::canonicalize(place(global, command)?)?;
     let mut found = Found::in_workspace(&workspace)?;
-    let absent = found.add_scripts(&workspace, &hook_files::of_person(global)?)?;
+    found.add_scripts(&workspace, &hook_files::of_person(global)?)?;
     let changes = match Known::load(&state).get(&workspace) {
         Some(known) => known.changes(&workspace, &found)?,
         None => Vec::new(),
@@ -31,7 +31,8 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     for warning in &found.warnings {
         terminal::note(global, warning);
     }
-    let shown = shown(&found, &absent, &changes);
+    let shown = shown(&found, &changes);
+    let code = ExitCode::from(u8::from(!found.unaccepted.is_empty()));
     let line = format!("trusted: {}\n", workspace.display());
     if asks(global) {
         terminal::print(&shown)?;
@@ -40,20 +41,27 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
             terminal::print("not trusted\n")?;
             return Ok(ExitCode::from(1));
         }
-        Known::trust(&state, &workspace, &Trusted::of(&found))?;
+        Known::trust(&state, &workspace, &found)?;
         terminal::print(&line)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
-    Known::trust(&state, &workspace, &Trusted::of(&found))?;
+    Known::trust(&state, &workspace, &found)?;
     if global.json {
         let file = |file: &Acting| json!({"path": workspace.join(&file.path), "text": file.text()});
         let files: Vec<Value> = found.files.iter().map(file).collect();
-        let answer = json!({"trusted": workspace, "files": files, "changes": changes});
+        let changes: Vec<String> = changes.iter().map(Change::to_string).collect();
+        let unaccepted = found.unaccepted.iter();
+        let unaccepted: Vec<Value> = unaccepted
+            .map(|hook| json!({"hook": hook.hook, "gate": hook.is_gate, "why": hook.to_string()}))
+            .collect();
+        let answer = json!({
+            "trusted": workspace, "files": files, "changes": changes, "not_accepted": unaccepted,
+        });
         terminal::print_json(&answer)?;
     } else {
         terminal::print(&format!("{line}{shown}"))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }
 
 fn place(global: &Global, command: &Trust) -> Result<PathBuf> {
@@ -69,10 +77,10 @@ fn asks(global: &Global) -> bool {
 }
 
 /// Everything that would take effect, in groups, every character visible.
-fn shown(found: &Found, absent: &[PathBuf], changes: &[String]) -> String {
+fn shown(found: &Found, changes: &[Change]) -> String {
     let mut text = String::new();
     if !changes.is_empty() {
-        add(&mut text, format_args!("\nsince it was trusted: {}\n", changes.join(", ")));
+        add(&mut text, format_args!("\nsince it was trusted: {}\n", listed(changes)));
     }
     if found.files.is_empty() {
         text.push_str("nothing in it takes effect; a file that appears later asks again\n");
@@ -88,17 +96,32 @@ fn shown(found: &Found, absent: &[PathBuf], changes: &[String]) -> String {
         text.push_str(if content.ends_with('\n') { "" } else { "\n" });
         add_meaning(&mut text, file);
     }
-    if !absent.is_empty() {
-        let names: Vec<String> = absent.iter().map(|path| name(path)).collect();
-        let names = names.join(", ");
-        add(
-            &mut text,
-            format_args!(
-                "\nthe hooks also say {names}; if a file of that name appears, they refuse\n"
-            ),
-        );
+    add_absent(&mut text, &found.absent);
+    for hook in &found.unaccepted {
+        let kind = if hook.is_gate { "gate" } else { "hook" };
+        let effect = if hook.is_gate { "it refuses what it is asked" } else { "it does not run" };
+        let name = quote::visible(&hook.hook);
+        add(&mut text, format_args!("\nthe {kind} {name} is not accepted, {effect}: {hook}\n"));
     }
     text
+}
+
+/// The places where hooks expect nothing to be.
+fn add_absent(text: &mut String, absent: &[PathBuf]) {
+    const MOST_SHOWN: usize = 20;
+    if absent.is_empty() {
+        return;
+    }
+    let names: Vec<String> = absent.iter().take(MOST_SHOWN).map(|path| name(path)).collect();
+    let more = absent.len().saturating_sub(MOST_SHOWN);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    add(
+        text,
+        format_args!(
+            "\nthe hooks could also reach {}{more}, where nothing is; if a file appears there, they refuse\n",
+            names.join(", ")
+        ),
+    );
 }
 
 /// What a file means, or why it means nothing.
@@ -129,7 +152,7 @@ fn list(global: &Global, state: &Path) -> Result<ExitCode> {
             Some(_) if !path.is_dir() => "gone".to_owned(),
             Some(trusted) => match &trusted.changes(&path, &Found::in_workspace(&path)?)?[..] {
                 [] => "as it was trusted".to_owned(),
-                changes => format!("not in force: {}", changes.join(", ")),
+                changes => format!("not in force: {}", listed(changes)),
             },
         };
         lines.push((workspace.to_owned(), is));

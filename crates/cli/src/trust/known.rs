@@ -1,6 +1,7 @@
-//! The workspaces that a person has trusted, in the state directory: private, written whole, one writer at a time.
+//! The workspaces that a person has trusted, in the state directory: private, written whole, one writer at a time. The contents of the
+//! trusted files are kept beside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
@@ -9,7 +10,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 use windlass_core::ContentHash;
 
-use super::{Trusted, name};
+use super::{Contents, Found, Trusted, name};
 
 /// All that is trusted so far, by workspace.
 #[derive(Debug, Default)]
@@ -33,20 +34,33 @@ impl Known {
     }
 
     /// Remembers that a person trusts exactly this.
-    pub(crate) fn trust(state: &Path, workspace: &Path, trusted: &Trusted) -> Result<()> {
+    pub(crate) fn trust(state: &Path, workspace: &Path, found: &Found) -> Result<()> {
+        let trusted = Trusted::of(found);
         let hashes = |hashes: &BTreeMap<String, ContentHash>| -> Map<String, Value> {
             hashes.iter().map(|(path, hash)| (path.clone(), hash.to_string().into())).collect()
         };
-        let entry = json!({"files": hashes(&trusted.files), "scripts": hashes(&trusted.scripts)});
+        let (files, scripts) = (hashes(&trusted.files), hashes(&trusted.scripts));
+        let entry = json!({
+            "files": files, "scripts": scripts, "gates": trusted.gates,
+            "reached": trusted.reached, "unaccepted": trusted.unaccepted,
+        });
         change(state, |known| {
+            let contents = Contents::in_state(state);
+            for file in found.files.iter().filter(|file| file.role.acts()) {
+                contents.keep(&file.bytes)?;
+            }
             known.insert(name(workspace), entry);
+            Ok(())
         })
     }
 
     /// Forgets a workspace; whether it was known.
     pub(crate) fn revoke(state: &Path, workspace: &Path) -> Result<bool> {
         let mut was_known = false;
-        change(state, |known| was_known = known.remove(&name(workspace)).is_some())?;
+        change(state, |known| {
+            was_known = known.remove(&name(workspace)).is_some();
+            Ok(())
+        })?;
         Ok(was_known)
     }
 }
@@ -59,10 +73,27 @@ fn trusted(entry: &Value) -> Option<Trusted> {
             .map(|(path, hash)| Some((path.clone(), hash.as_str()?.parse().ok()?)))
             .collect()
     };
-    Some(Trusted { files: hashes("files")?, scripts: hashes("scripts")? })
+    let names = |key: &str| -> Option<BTreeSet<String>> {
+        let names = entry.get(key)?.as_array()?.iter();
+        names.map(|path| Some(path.as_str()?.to_owned())).collect()
+    };
+    Some(Trusted {
+        files: hashes("files")?,
+        scripts: hashes("scripts")?,
+        gates: names("gates")?,
+        reached: names("reached")?,
+        unaccepted: serde_json::from_value(entry.get("unaccepted")?.clone()).ok()?,
+    })
 }
 
-fn change(state: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<()> {
+/// The names of all contents that an entry of any version speaks of.
+fn named_hashes(known: &Map<String, Value>) -> HashSet<String> {
+    let entries = known.values().flat_map(|entry| [&entry["files"], &entry["scripts"]]);
+    let hashes = entries.filter_map(Value::as_object).flat_map(Map::values);
+    hashes.filter_map(|hash| hash.as_str().map(str::to_owned)).collect()
+}
+
+fn change(state: &Path, change: impl FnOnce(&mut Map<String, Value>) -> Result<()>) -> Result<()> {
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -73,7 +104,7 @@ fn change(state: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<
         .context("cannot create the lock of the trust file")?;
     lock.lock().context("cannot lock the trust file")?;
     let mut known = Known::load(state).0;
-    change(&mut known);
+    change(&mut known)?;
     let path = state.join("trust.json");
     let new = state.join("trust.json.new");
     let mut file = std::fs::OpenOptions::new()
@@ -84,5 +115,7 @@ fn change(state: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<
         .open(&new)?;
     file.write_all(serde_json::to_string_pretty(&known)?.as_bytes())?;
     file.sync_all()?;
-    std::fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))
+    std::fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))?;
+    Contents::in_state(state).retain(&named_hashes(&known));
+    Ok(())
 }

@@ -34,6 +34,13 @@ const MOST_FILES: usize = 256;
 /// How deep.
 const DEEPEST: usize = 8;
 
+/// The role of a file by its place alone.
+pub(super) fn role(path: &Path) -> Option<Role> {
+    let file = FILES.iter().find(|(place, _)| path == Path::new(place));
+    let directory = || DIRECTORIES.iter().find(|(place, _)| path.starts_with(place));
+    file.or_else(directory).map(|(_, role)| *role)
+}
+
 /// A quick look that finds most workspaces to have nothing of the kind.
 pub(super) fn are_all_empty(workspace: &Path) -> bool {
     let tops = FILES.iter().chain(DIRECTORIES).filter_map(|(path, _)| path.split('/').next());

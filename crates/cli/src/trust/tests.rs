@@ -39,13 +39,14 @@ impl Ground {
     fn trust(&self) {
         let mut found = self.found();
         found.add_scripts(&self.workspace(), &[]).expect("a workspace");
-        Known::trust(&self.state(), &self.workspace(), &Trusted::of(&found)).expect("trusted");
+        Known::trust(&self.state(), &self.workspace(), &found).expect("trusted");
     }
 
     /// `None` if it was never trusted.
     fn changes(&self) -> Option<Vec<String>> {
         let trusted = Known::load(&self.state()).get(&self.workspace())?;
-        Some(trusted.changes(&self.workspace(), &self.found()).expect("a workspace"))
+        let changes = trusted.changes(&self.workspace(), &self.found()).expect("a workspace");
+        Some(changes.iter().map(Change::to_string).collect())
     }
 }
 
@@ -102,13 +103,16 @@ fn scripts_that_hooks_name_are_part_of_it() {
         {"type": "command", "command": "bash \"$CLAUDE_PROJECT_DIR\"/ci/check.sh && ./late.sh"}]}]}}"#;
     let ground = Ground::with(&[(".claude/settings.json", hooks), ("ci/check.sh", "exit 0\n")]);
     let mut found = ground.found();
-    let absent = found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
-    assert_eq!(absent, [Path::new("late.sh")]);
+    found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
+    assert_eq!(found.absent, [Path::new("late.sh")]);
     assert_eq!(found.files.iter().filter(|file| file.role == Role::Script).count(), 1);
     ground.trust();
     assert_eq!(ground.changes(), Some(vec![]));
     ground.put("ci/check.sh", "exit 1\n");
     assert_eq!(ground.changes(), Some(vec!["ci/check.sh (changed)".to_owned()]));
+    ground.put("ci/check.sh", "exit 0\n");
+    ground.put("late.sh", "exit 0\n");
+    assert_eq!(ground.changes(), Some(vec!["late.sh (added)".to_owned()]));
 }
 
 #[test]
@@ -125,6 +129,57 @@ fn what_was_trusted_by_an_earlier_version_is_not_trusted() {
     assert_eq!(ground.changes(), Some(vec![]));
     let known = Known::load(&ground.state());
     assert!(known.workspaces().any(|workspace| workspace == "/other"), "others are left alone");
+}
+
+#[test]
+fn contents_are_kept_for_as_long_as_a_workspace_is_trusted_with_them() {
+    let place = ".windlass/config.toml";
+    let ground = Ground::with(&[(place, "deny = [\"read a\"]")]);
+    let kept = || -> Vec<String> {
+        let entries = std::fs::read_dir(ground.state().join("trusted")).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect()
+    };
+    ground.trust();
+    let first = ContentHash::of(b"deny = [\"read a\"]");
+    assert_eq!(kept(), [first.to_string()]);
+    std::fs::write(ground.state().join("trusted/left.new"), "half").expect("a file");
+    ground.put(place, "deny = []");
+    ground.trust();
+    assert_eq!(kept(), [ContentHash::of(b"deny = []").to_string()]);
+    Known::revoke(&ground.state(), &ground.workspace()).expect("revoked");
+    assert!(kept().is_empty());
+}
+
+#[test]
+fn what_cannot_be_had_any_more_closes_the_gate() {
+    let place = ".windlass/config.toml";
+    for spoil in ["", "deny = []"] {
+        let ground = Ground::with(&[(place, "deny = [\"read a\"]"), (".mcp.json", "{}")]);
+        ground.trust();
+        let holding = |ground: &Ground| {
+            let trusted = Known::load(&ground.state()).get(&ground.workspace()).expect("trusted");
+            let changes = trusted.changes(&ground.workspace(), &ground.found()).expect("changes");
+            let contents = Contents::in_state(&ground.state());
+            let holding = trusted.holding(&ground.found(), &contents, &changes);
+            let texts: Vec<String> = holding.files.iter().map(Acting::text).collect();
+            (texts, holding.closed.map(|closed| closed.0))
+        };
+        let trusted = (vec!["deny = [\"read a\"]".to_owned()], None);
+        ground.put(".mcp.json", "changed");
+        assert_eq!(holding(&ground), trusted);
+        ground.put(place, "deny = []");
+        assert_eq!(holding(&ground), trusted);
+        let hash = ContentHash::of(b"deny = [\"read a\"]").to_string();
+        let path = ground.state().join("trusted").join(hash);
+        std::fs::remove_file(&path).expect("removed");
+        if !spoil.is_empty() {
+            std::fs::write(path, spoil).expect("a file");
+        }
+        let (texts, closed) = holding(&ground);
+        let closed = closed.expect("closed");
+        assert!(texts.is_empty() && closed.contains(place), "{closed}");
+        assert!(closed.contains("`windlass trust`"), "{closed}");
+    }
 }
 
 #[test]

@@ -407,7 +407,7 @@ impl Context {
             tool: inner.tool.clone(),
             input: inner.input.clone(),
             effects: inner.secrets.redact_effects(verdict.effects()),
-            rule: verdict.rule().to_owned(),
+            rule: inner.secrets.redact(verdict.rule()).into_owned(),
             subject: subject(
                 &inner.tool,
                 &inner.input,

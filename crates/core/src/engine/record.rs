@@ -17,7 +17,8 @@ pub(super) async fn started(
 ) -> Result<(), ToolError> {
     if engine.journal.is_some() {
         let effects = engine.secrets.redact_effects(effects);
-        let body = json!({"input": clean_input(engine, call), "effects": &*effects, "decided_by": grant.decided_by()});
+        let decided_by = engine.secrets.redact(grant.decided_by());
+        let body = json!({"input": clean_input(engine, call), "effects": &*effects, "decided_by": decided_by});
         *call.begun.lock() = append(engine, call, RecordKind::Started, body.to_string());
     }
     call.started = true;
@@ -34,7 +35,7 @@ pub(super) async fn started(
                 tool: call.name.clone(),
                 input: clean_input(engine, call),
                 effects: engine.secrets.redact_effects(effects),
-                decided_by: grant.decided_by().to_owned(),
+                decided_by: engine.secrets.redact(grant.decided_by()).into_owned(),
             }
             .into(),
         ));
@@ -61,7 +62,9 @@ pub(super) async fn finished(
         "duration_us".into(),
         json!(u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX)),
     );
-    if let Some(news) = call.session.take_news() {
+    if let Some(mut news) = call.session.take_news() {
+        // A file with a secret in its name is not recalled: a session that goes on has to read it again.
+        engine.secrets.redact_json(&mut news);
         body.insert("seen".into(), news);
     }
     let written =

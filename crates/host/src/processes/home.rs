@@ -15,6 +15,7 @@ use windlass_core::FileKind;
 use super::toolchains::ShownDirectory;
 use super::{LocalProcesses, git_home, hashed, private};
 use crate::stage::{look_like, mask_layer};
+use crate::temporary;
 
 /// The home for a person who has none.
 const NOWHERE: &str = "/home/user";
@@ -178,8 +179,9 @@ pub(super) fn kept_masks(
     if layer.is_dir() {
         return Ok(Some(layer));
     }
+    temporary::sweep_unfinished(layers);
     let unfinished = layers.join(format!("masks-{:016x}.tmp", crate::random::number()?));
-    private(&unfinished)?;
+    let _held = temporary::unfinished(&unfinished)?;
     mask_layer::build(root, &masked, &unfinished)?;
     match fs::rename(&unfinished, &layer) {
         // Another process was quicker.

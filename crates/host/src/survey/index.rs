@@ -148,6 +148,8 @@ pub(super) fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.push(format!(".{:016x}.tmp", crate::random::number()?));
     let temporary = parent.join(temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+    // Without it, a sweep takes the file for one that was left behind.
+    drop(file.try_lock());
     // Not synced: what a crash leaves of it fails the checksum.
     let saved = file.write_all(bytes).and_then(|()| std::fs::rename(&temporary, path));
     if saved.is_err() {

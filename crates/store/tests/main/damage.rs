@@ -111,7 +111,7 @@ fn a_cut_or_changed_wal_loses_what_follows_and_that_is_noticed() {
             Err(VerifyError::Broken(broken)) => {
                 assert!(matches!(broken.fault, Fault::CutOff(10) | Fault::LossNoted), "{broken}");
             }
-            Err(VerifyError::Store(error)) => panic!("{error}"),
+            Err(error) => panic!("{error}"),
         }
     }
 }

@@ -132,7 +132,7 @@ fn check_changed(state: &State, what: &str) {
             let body = noted.body.as_deref().unwrap();
             assert!(body.contains(r#""spool":0"#), "{what}: {body}");
         }
-        Err(VerifyError::Store(error)) => panic!("{what}: {error}"),
+        Err(error) => panic!("{what}: {error}"),
     }
     let noted = rows.iter().filter(|row| row.kind == Kind::TailLost).count();
     assert!(noted <= 1, "{what}: {:?}", told(&rows));

@@ -2,10 +2,10 @@
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use windlass_core::RecordKind;
-use windlass_store::{Broken, Fault, Kind, Store, VerifyError};
+use windlass_core::{CallId, RecordKind, SessionId};
+use windlass_store::{Broken, Fault, Kind, RowFault, Store, VerifyError, WrongRows};
 
-use crate::common::{State, all, append, call, record};
+use crate::common::{FINISHED, State, all, append, call, record};
 
 /// Five calls of two sessions: records 1 to 10.
 fn journal() -> (State, Store) {
@@ -23,6 +23,147 @@ fn broken(store: &Store) -> Broken {
         Err(VerifyError::Broken(broken)) => broken,
         other => panic!("not noticed: {other:?}"),
     }
+}
+
+fn wrong_rows(store: &Store) -> WrongRows {
+    match store.verify() {
+        Err(VerifyError::Rows(wrong)) => wrong,
+        other => panic!("not noticed: {other:?}"),
+    }
+}
+
+#[test]
+fn each_row_that_was_changed_removed_or_added_is_named() {
+    let changed = |columns: &[&'static str]| RowFault::Changed(columns.to_vec());
+    let cases = [
+        ("DELETE FROM sessions WHERE id = 'odd'", "sessions", "odd", None, RowFault::Missing),
+        (
+            "INSERT INTO sessions VALUES ('forged', '/w', NULL, 1)",
+            "sessions",
+            "forged",
+            None,
+            RowFault::Surplus,
+        ),
+        (
+            "UPDATE sessions SET workspace = '/elsewhere' WHERE id = 'named'",
+            "sessions",
+            "named",
+            None,
+            changed(&["workspace"]),
+        ),
+        (
+            "UPDATE sessions SET parent = NULL, created = 7 WHERE id = 'named'",
+            "sessions",
+            "named",
+            None,
+            changed(&["parent", "created"]),
+        ),
+        ("DELETE FROM calls WHERE id = 'c3'", "calls", "odd", Some("c3"), RowFault::Missing),
+        (
+            "INSERT INTO calls VALUES ('odd', 999, NULL, 'forged', 'read', 'ok')",
+            "calls",
+            "odd",
+            Some("forged"),
+            RowFault::Surplus,
+        ),
+        (
+            "INSERT INTO calls SELECT 'even', finished, started, 'forged', tool, outcome FROM calls WHERE id = 'c3'",
+            "calls",
+            "even",
+            Some("forged"),
+            RowFault::Surplus,
+        ),
+        (
+            "UPDATE calls SET tool = 'write', outcome = 'denied' WHERE id = 'c3'",
+            "calls",
+            "odd",
+            Some("c3"),
+            changed(&["tool", "outcome"]),
+        ),
+        (
+            "UPDATE calls SET id = 'other', started = NULL WHERE id = 'c3'",
+            "calls",
+            "odd",
+            Some("c3"),
+            changed(&["started", "id"]),
+        ),
+        (
+            "DELETE FROM open_calls WHERE id = 'open'",
+            "open_calls",
+            "named",
+            Some("open"),
+            RowFault::Missing,
+        ),
+        (
+            "INSERT INTO open_calls SELECT 'forged', session, turn, tool, started, slot, process FROM open_calls",
+            "open_calls",
+            "named",
+            Some("forged"),
+            RowFault::Surplus,
+        ),
+        (
+            "UPDATE open_calls SET turn = 't9', tool = 'x', started = 1",
+            "open_calls",
+            "named",
+            Some("open"),
+            changed(&["turn", "tool", "started"]),
+        ),
+    ];
+    for (sql, table, session, call, fault) in cases {
+        let (state, store) = journal_with_all_kinds_of_rows();
+        state.intruder().execute_batch(sql).unwrap();
+        let wrong = wrong_rows(&store);
+        assert_eq!(wrong.count, 1, "{sql}: {wrong:?}");
+        let row = &wrong.rows[0];
+        let found = (row.table, row.session.as_str(), row.call.as_deref(), &row.fault);
+        assert_eq!(found, (table, session, call, &fault), "{sql}");
+        let text = wrong.to_string();
+        assert!(text.contains(table) && text.contains(call.unwrap_or(session)), "{text}");
+    }
+}
+
+/// Besides [`journal`]: a session with a workspace and a parent, one that was deleted and used again, a call that ended without a
+/// beginning, and one that has not ended.
+fn journal_with_all_kinds_of_rows() -> (State, Store) {
+    let (state, store) = journal();
+    let named = SessionId::new("named");
+    store.session_started(&named, "/first".as_ref(), None);
+    call(&store, "named", "n1");
+    store.session_started(&named, "/second".as_ref(), Some(&SessionId::new("odd")));
+    append(&store, record("named", "refused", FINISHED)).unwrap();
+    call(&store, "gone", "g1");
+    store.delete_session(&SessionId::new("gone")).unwrap();
+    call(&store, "again", "a1");
+    store.delete_session(&SessionId::new("again")).unwrap();
+    call(&store, "again", "a2");
+    append(&store, record("named", "open", RecordKind::Started)).unwrap();
+    store.verify().unwrap();
+    (state, store)
+}
+
+#[test]
+fn a_row_of_a_deleted_session_that_comes_back_is_surplus() {
+    let (state, store) = journal_with_all_kinds_of_rows();
+    let rows = all(&store);
+    let seq =
+        rows.iter().find(|row| row.kind == Kind::Finished && row.call == Some(CallId::new("g1")));
+    let seq = seq.unwrap().seq;
+    let sql = format!("INSERT INTO calls VALUES ('gone', {seq}, NULL, 'g1', 'read', 'ok')");
+    state.intruder().execute_batch(&sql).unwrap();
+    let wrong = wrong_rows(&store);
+    assert_eq!((wrong.count, &wrong.rows[0].fault), (1, &RowFault::Surplus));
+    assert_eq!(wrong.rows[0].seq, Some(seq));
+}
+
+#[test]
+fn of_very_many_wrong_rows_the_first_are_named_and_all_are_counted() {
+    let (state, store) = journal();
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250) \
+               INSERT INTO sessions SELECT 'forged' || i, '', NULL, 1 FROM n";
+    state.intruder().execute_batch(sql).unwrap();
+    let wrong = wrong_rows(&store);
+    assert_eq!((wrong.count, wrong.rows.len()), (250, WrongRows::MOST_NAMED));
+    assert!(wrong.to_string().ends_with("and 150 more rows"), "{wrong}");
 }
 
 #[test]

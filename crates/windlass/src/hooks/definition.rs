@@ -49,6 +49,8 @@ pub struct HookDefinition {
     pub sandbox: Level,
     /// Files of the workspace that it names, as they were when a person trusted them.
     pub pins: Vec<Pin>,
+    /// Why it cannot run; a gate then refuses, and says so.
+    pub unusable: Option<String>,
 }
 
 impl HookDefinition {
@@ -56,6 +58,11 @@ impl HookDefinition {
     pub const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
     /// How long a hook may take at most.
     pub const LONGEST_TIMEOUT: Duration = Duration::from_mins(1);
+
+    /// Whether it can keep something from happening: it is told before, and heard, or must have agreed.
+    pub fn can_refuse(&self) -> bool {
+        self.gate.unwrap_or(false) || (self.moment.is_gate() && self.is_heard)
+    }
 }
 
 /// What a hook runs. It is fixed by the file: nothing that a model says becomes a part of it.

@@ -136,7 +136,7 @@ fn words_of(text: &str) -> Vec<String> {
 }
 
 /// A word as a place in the workspace.
-fn inside(word: &str, workspace: &Path) -> Option<PathBuf> {
+pub(super) fn inside(word: &str, workspace: &Path) -> Option<PathBuf> {
     let path = windlass_core::normalize(&workspace.join(word));
     let inside = path.strip_prefix(workspace).ok()?;
     let is_plain = inside.components().all(|part| matches!(part, Component::Normal(_)));

@@ -54,6 +54,7 @@ impl Reader<'_> {
             is_heard,
             sandbox: self.sandbox(place, &mut entry),
             pins: Vec::new(),
+            unusable: None,
         };
         self.unknown(place, &entry);
         self.hooks.push(hook);

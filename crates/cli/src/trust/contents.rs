@@ -1,0 +1,56 @@
+//! The contents of trusted files, kept in the state directory by their hashes. When a file in the workspace changes or goes away, what it
+//! narrowed goes on to hold from here.
+
+use std::collections::HashSet;
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use windlass_core::ContentHash;
+
+/// The directory of kept contents: one file for each, named by its hash.
+pub(crate) struct Contents(PathBuf);
+
+impl Contents {
+    pub(crate) fn in_state(state: &Path) -> Self {
+        Self(state.join("trusted"))
+    }
+
+    /// Returns a content; `None` if it is not there or is not what its name says.
+    pub(crate) fn get(&self, hash: ContentHash) -> Option<Vec<u8>> {
+        let bytes = std::fs::read(self.0.join(hash.to_string())).ok()?;
+        (ContentHash::of(&bytes) == hash).then_some(bytes)
+    }
+
+    /// Keeps a content. It is whole and on the disk before its name is there.
+    pub(super) fn keep(&self, bytes: &[u8]) -> Result<()> {
+        let hash = ContentHash::of(bytes);
+        if self.get(hash).is_some() {
+            return Ok(());
+        }
+        let path = self.0.join(hash.to_string());
+        self.write(&path, bytes)
+            .with_context(|| format!("cannot keep the trusted content in {}", path.display()))
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
+        let new = path.with_extension("new");
+        let mut options = std::fs::OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        std::fs::rename(new, path)
+    }
+
+    /// Removes what is not needed any more, and what a kill left half-written. What cannot be removed is tried again the next time.
+    pub(super) fn retain(&self, needed: &HashSet<String>) {
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            let is_needed = entry.file_name().to_str().is_some_and(|name| needed.contains(name));
+            if !is_needed {
+                drop(std::fs::remove_file(entry.path()));
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Modules that scripts of Python and Node load.
+
+/// Words of Python with which a script loads or runs what its text does not name.
+const PYTHON: &[&str] = &[
+    "importlib",
+    "__import__",
+    "runpy",
+    "exec(",
+    "eval(",
+    "compile(",
+    "sys.path",
+    "subprocess",
+    "os.system",
+    "popen",
+    "os.exec",
+    "os.spawn",
+    "posix_spawn",
+    "ctypes",
+    "pickle",
+    "multiprocessing",
+    "imp.",
+];
+
+/// The same of Node.
+const NODE: &[&str] = &[
+    "child_process",
+    "eval(",
+    "Function(",
+    "worker_threads",
+    "import(",
+    "module.",
+    "createRequire",
+    "process.dlopen",
+    "vm.",
+];
+
+/// Modules that are part of Node.
+const NODE_OWN: &[&str] = &[
+    "assert",
+    "buffer",
+    "crypto",
+    "events",
+    "fs",
+    "fs/promises",
+    "os",
+    "path",
+    "process",
+    "querystring",
+    "readline",
+    "stream",
+    "string_decoder",
+    "url",
+    "util",
+    "zlib",
+];
+
+/// Makes sure that a script of Python runs nothing that its text does not name.
+pub(super) fn refuse_python(text: &str) -> Result<(), String> {
+    refuse(text, PYTHON)
+}
+
+/// Makes sure that a script of Node loads nothing but modules that are part of it.
+pub(super) fn refuse_node(text: &str) -> Result<(), String> {
+    refuse(text, NODE)?;
+    for (begin, _) in text
+        .match_indices("require")
+        .chain(text.match_indices("import"))
+        .chain(text.match_indices(" from"))
+    {
+        let rest = text.get(begin..).unwrap_or_default();
+        let line = rest.lines().next().unwrap_or_default();
+        let Some(name) = line.split(['"', '\'', '`']).nth(1) else { continue };
+        let name = name.strip_prefix("node:").unwrap_or(name);
+        if !NODE_OWN.contains(&name) {
+            return Err(format!("it loads `{name}`, which is not part of Node"));
+        }
+    }
+    let computed = ["require(", "require ("].iter().flat_map(|call| text.match_indices(call));
+    for (begin, call) in computed {
+        let argument = text.get(begin + call.len()..).unwrap_or_default().trim_start();
+        if !argument.starts_with(['"', '\'']) {
+            return Err("it loads a module that is known only when it runs".to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn refuse(text: &str, words: &[&str]) -> Result<(), String> {
+    match words.iter().find(|word| text.contains(**word)) {
+        Some(word) => Err(format!("it can run what is not named: `{word}`")),
+        None => Ok(()),
+    }
+}
