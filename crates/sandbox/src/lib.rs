@@ -19,6 +19,7 @@ mod name;
 mod plan;
 mod process;
 mod raw;
+mod renames;
 mod root;
 mod seccomp;
 mod stack;
