@@ -26,6 +26,7 @@ use crate::sys::{self, Fd, files, landlock, notify, thread};
 use movable::Movable;
 use request::Request;
 
+mod copy;
 mod movable;
 mod request;
 mod unmerge;

@@ -50,7 +50,7 @@ impl Request {
             return None;
         };
         let request = Self { id: call.id, from, to, flags: asked.flags, _room: 0, old, new };
-        if files::is_on_overlay(from) && notify::is_waiting(listener, call.id) {
+        if request.is_on_one_overlay() && notify::is_waiting(listener, call.id) {
             return Some(request);
         }
         request.close();
@@ -60,6 +60,16 @@ impl Request {
     pub(super) fn close(&self) {
         sys::close(self.from);
         sys::close(self.to);
+    }
+
+    /// Across mounts, or where the directory is a mount itself, the kernel refuses it.
+    fn is_on_one_overlay(&self) -> bool {
+        let mount = |at, name: &CStr| files::facts(at, name).map(|found| found.mount);
+        let from = mount(self.from, c"");
+        from.is_ok()
+            && from == mount(self.to, c"")
+            && from == mount(self.from, self.old.as_c_str())
+            && files::is_on_overlay(self.from)
     }
 
     pub(super) fn is_exchange(&self) -> bool {

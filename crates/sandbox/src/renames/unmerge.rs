@@ -1,14 +1,15 @@
 //! Makes a directory of an overlay movable: replaces it, in place, by one that is in the upper layer alone and has the same entries.
 //!
-//! The new directory is made beside the old one, under a name of its own. The entries are moved into it, files by a rename (the kernel
-//! copies them up), directories that cannot be renamed entry by entry, and at last it is renamed over the old one, which is empty by
-//! then. Whatever fails on the way, all that was moved is moved back.
+//! The new directory is made beside the old one, under a name of its own. The entries are moved into it, small files by a copy, others
+//! by a rename (the kernel copies them up), directories that cannot be renamed entry by entry, and at last it is renamed over the old
+//! one, which is empty by then. Whatever fails on the way, all that was moved is moved back.
 //!
 //! A handle on the old directory, such as a working directory, stays on the old directory, which is removed. Everything else about
 //! it stays: names, contents, modes, times, xattrs.
 
 use std::ffi::CStr;
 
+use super::copy;
 use super::movable::Movable;
 use super::request::{FileName, Request};
 use crate::name::Name;
@@ -120,13 +121,13 @@ fn is_within(directory: Fd, other: &Facts) -> bool {
 
 /// An entry of a directory.
 #[derive(Clone, Copy)]
-struct Entry<'a> {
-    parent: Fd,
-    name: &'a CStr,
+pub(super) struct Entry<'a> {
+    pub(super) parent: Fd,
+    pub(super) name: &'a CStr,
 }
 
 impl Entry<'_> {
-    fn facts(&self) -> Result<Facts> {
+    pub(super) fn facts(&self) -> Result<Facts> {
         files::facts(self.parent, self.name)
     }
 
@@ -270,6 +271,9 @@ impl Pair {
             let mut at = 0;
             while let Some(listed) = Listed::at(&room.entries, &mut at, read) {
                 let entry = Entry { parent: self.source, name: listed.name() };
+                if listed.is_file && copy::move_small(&entry, self.target, &mut room.value)? {
+                    continue;
+                }
                 match carry(&entry, self.target) {
                     Ok(()) | Err(libc::ENOENT) => {}
                     Err(libc::EXDEV) => {
@@ -379,6 +383,7 @@ fn each_entry(directory: Fd, buffer: &mut [u8], act: &mut dyn FnMut(&CStr) -> Re
 /// two, the kind in one, the name.
 struct Listed {
     next: isize,
+    is_file: bool,
     name: [u8; FileName::MOST + 1],
 }
 
@@ -396,7 +401,8 @@ impl Listed {
             if name != c"." && name != c".." {
                 let mut bytes = [0; FileName::MOST + 1];
                 bytes.get_mut(..name.count_bytes())?.copy_from_slice(name.to_bytes());
-                return Some(Self { next, name: bytes });
+                let is_file = rest.get(18) == Some(&libc::DT_REG);
+                return Some(Self { next, is_file, name: bytes });
             }
         }
     }

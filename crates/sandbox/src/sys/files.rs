@@ -10,6 +10,11 @@ pub(crate) struct Facts {
     pub(crate) mount: u64,
     pub(crate) kind: u32,
     pub(crate) mode: u32,
+    pub(crate) owner: (u32, u32),
+    pub(crate) links: u32,
+    pub(crate) size: u64,
+    /// Bytes on disk.
+    pub(crate) allocated: u64,
     times: [(i64, u32); 2],
 }
 
@@ -38,6 +43,10 @@ pub(crate) fn facts(at: Fd, path: &CStr) -> Result<Facts> {
         mount: found.stx_mnt_id,
         kind: mode & libc::S_IFMT,
         mode: mode & !libc::S_IFMT,
+        owner: (found.stx_uid, found.stx_gid),
+        links: found.stx_nlink,
+        size: found.stx_size,
+        allocated: found.stx_blocks.saturating_mul(512),
         times: [
             (found.stx_atime.tv_sec, found.stx_atime.tv_nsec),
             (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
@@ -65,6 +74,47 @@ pub(crate) fn open_way(at: Fd, path: &CStr) -> Result<Fd> {
 /// Opens a directory to list it.
 pub(crate) fn open_directory(at: Fd, name: &CStr) -> Result<Fd> {
     super::open_at(at, name, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW, 0)
+}
+
+/// Opens a file to read it.
+pub(crate) fn open_file(at: Fd, name: &CStr) -> Result<Fd> {
+    super::open_at(at, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0)
+}
+
+/// Makes a new file and opens it to write it.
+pub(crate) fn make_file(at: Fd, name: &CStr, mode: c_uint) -> Result<Fd> {
+    super::open_at(at, name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, mode)
+}
+
+pub(crate) fn unlink(at: Fd, name: &CStr) -> Result {
+    call!(libc::SYS_unlinkat, at, name.as_ptr(), 0).map(drop)
+}
+
+pub(crate) fn write_all(file: Fd, mut bytes: &[u8]) -> Result {
+    while !bytes.is_empty() {
+        let written = call!(libc::SYS_write, file, bytes.as_ptr(), bytes.len()).map(count)?;
+        bytes = bytes.get(written..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+/// Takes a read lease, which the kernel refuses while a process has the file open for writing.
+pub(crate) fn lease(file: Fd) -> Result {
+    call!(libc::SYS_fcntl, file, libc::F_SETLEASE, libc::F_RDLCK).map(drop)
+}
+
+/// Returns whether no process has tried to open the file for writing since.
+pub(crate) fn is_leased(file: Fd) -> bool {
+    call!(libc::SYS_fcntl, file, libc::F_GETLEASE).is_ok_and(|kind| fd(kind) == libc::F_RDLCK)
+}
+
+/// Returns whether a file has xattrs that a new one has not.
+pub(crate) fn has_xattrs(file: Fd, names: &mut [u8]) -> bool {
+    match list_xattrs(file, names) {
+        Ok(0) | Err(libc::EOPNOTSUPP) => false,
+        Ok(length) => names.get(..length) != Some(b"security.selinux\0"),
+        Err(_) => true,
+    }
 }
 
 pub(crate) fn rename(from: Fd, old: &CStr, to: Fd, new: &CStr, flags: c_uint) -> Result {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Read as _};
-use std::os::fd::AsRawFd as _;
+use std::os::fd::{AsRawFd as _, FromRawFd as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -446,4 +446,119 @@ fn many_threads_rename_at_once() {
     let digits = (0..THREADS).map(|number| number.to_string().len()).sum::<usize>();
     let (_, printed) = place.run(&script);
     assert_eq!(printed, format!("{digits}\nshared"));
+}
+
+/// Makes directories in directories by handle: deeper than a path can be long.
+fn dig(at: &Path, depth: usize) {
+    fs::create_dir_all(at).unwrap();
+    let mut here = File::open(at).unwrap();
+    for _ in 0..depth {
+        let (name, flags) = (c"d", libc::O_RDONLY | libc::O_DIRECTORY);
+        // SAFETY: texts with an end.
+        let next = unsafe {
+            assert_eq!(libc::mkdirat(here.as_raw_fd(), name.as_ptr(), 0o755), 0);
+            libc::openat(here.as_raw_fd(), name.as_ptr(), flags)
+        };
+        assert!(next >= 0);
+        // SAFETY: the kernel has just made it for us.
+        here = unsafe { File::from_raw_fd(next) };
+    }
+}
+
+/// A tree that is deeper than the mover goes is as it was afterwards, and the kernel's answer is what the program gets.
+#[test]
+fn what_is_too_deep_stays_as_it_was() {
+    let script = "set -e; cd \"$WORKSPACE\"; echo before; find deep | sort | sha256sum; stat -c '%Y %a' deep deep/d; \
+                  echo after; python3 -c 'import os; os.rename(\"deep\", \"new\")' 2>&1 | tail -n 1; \
+                  find deep | sort | sha256sum; stat -c '%Y %a' deep deep/d; ls -A | grep -c windlass- || true";
+    for (depth, is_moved) in [(90, true), (110, false), (3000, false)] {
+        let place = Place::staged();
+        let deep = place.workspace().join("deep");
+        dig(&deep, depth);
+        fs::write(deep.join("file"), "file").unwrap();
+        let (_, printed) = place.run(script);
+        if is_moved {
+            assert!(printed.contains("'deep': No such file"), "{depth}: {printed}");
+            continue;
+        }
+        let (before, after) = printed.trim_start_matches("before\n").split_once("after\n").unwrap();
+        let (answer, after) = after.split_once('\n').unwrap();
+        assert!(answer.contains("Invalid cross-device link"), "{depth}: {printed}");
+        assert_eq!(after, format!("{before}0\n"), "{depth}");
+        fs::remove_dir_all(deep).unwrap();
+    }
+}
+
+/// Renames go on to work where the mover, or the listener, cannot do anything for a caller: it may not be read, has a filter of its own,
+/// or has no room for threads.
+#[test]
+fn callers_that_cannot_be_served_get_the_answer_of_the_kernel() {
+    let hide = "import ctypes, os; ctypes.CDLL(None).prctl(4, 0)";
+    let rename =
+        "os.mkdir('made'); os.rename('made', 'made-2'); os.rename('a.txt', 'b.txt'); print('done')";
+    let lower = "os.rename('full', 'new')";
+    for (script, wanted) in [
+        (format!("{hide}; {rename}"), "done\n"),
+        (format!("import os; {lower}; {rename}"), "done\n"),
+    ] {
+        let place = Place::staged();
+        fs::create_dir_all(place.workspace().join("full/sub")).unwrap();
+        let (_, printed) = place.run(&format!("python3 -c \"{script}\""));
+        assert_eq!(printed, wanted, "{script}");
+    }
+}
+
+/// Callers are killed while their directories are moved: nothing of a tree is lost, and the end does not wait for them.
+#[test]
+fn nothing_is_lost_when_callers_are_killed() {
+    let place = Place::staged();
+    let full = place.workspace().join("full");
+    fs::create_dir_all(full.join("sub")).unwrap();
+    for number in 0..300 {
+        fs::write(full.join(format!("sub/{number}")), number.to_string()).unwrap();
+    }
+    let script = "i=0; for try in 1 2 3 4 5 6 7 8; do python3 -c 'import os; os.rename(\"full\", \"new\")' & \
+                  until ls -A | grep -q windlass-rename || [ -d new ]; do :; done; kill -KILL $! 2>/dev/null; wait $!; \
+                  [ -d new ] && break; done 2>/dev/null; \
+                  until ! ls -A | grep -q windlass-rename; do :; done; \
+                  cat full/sub/* new/sub/* 2>/dev/null | wc -c; [ -d new ] || mv full new; ls new/sub | wc -l";
+    let (_, printed) = place.run(script);
+    let digits: usize = (0..300).map(|number: usize| number.to_string().len()).sum();
+    assert_eq!(printed, format!("{digits}\n300\n"));
+}
+
+/// A program that ends while one of its processes renames leaves no directory half moved.
+#[test]
+fn a_program_that_ends_leaves_nothing_half_moved() {
+    let place = Place::staged();
+    let full = place.workspace().join("full");
+    fs::create_dir_all(full.join("sub")).unwrap();
+    for number in 0..300 {
+        fs::write(full.join(format!("sub/{number}")), "x").unwrap();
+    }
+    let script = "python3 -c 'import os; os.rename(\"full\", \"new\")' & \
+                  until ls -A | grep -q windlass-rename || [ -d new ]; do :; done; exit 3";
+    assert_eq!(place.run(script).0, Ending::Exited(3));
+    let (_, printed) =
+        place.run("ls -A | grep -c windlass-; cat full/sub/* new/sub/* 2>/dev/null | wc -c");
+    assert_eq!(printed, "0\n300\n");
+}
+
+/// What a copy would not keep: hard links within the layer, holes, xattrs, and writers that go on writing.
+#[test]
+fn files_stay_what_they_are() {
+    let place = Place::staged();
+    let full = place.workspace().join("full");
+    fs::create_dir_all(&full).unwrap();
+    fs::write(full.join("marked"), "x").unwrap();
+    mark(&full.join("marked"), c"user.sub");
+    fs::write(full.join("log"), "one\n").unwrap();
+    fs::write(full.join("large"), vec![7; 1 << 20]).unwrap();
+    File::create(full.join("sparse")).unwrap().set_len(200 << 10).unwrap();
+    let script = "exec 7>>full/log; echo two >&7; python3 -c 'import os; os.rename(\"full\", \"new\")'; echo three >&7; \
+                  cat new/log; stat -c '%b %s' new/sparse; cksum < new/large; getfattr -n user.sub --only-values new/marked \
+                  2>/dev/null || python3 -c 'import os; print(os.getxattr(\"new/marked\", \"user.sub\").decode())'";
+    let (_, printed) = place.run(script);
+    let wanted = "one\ntwo\nthree\n0 204800\n";
+    assert!(printed.starts_with(wanted) && printed.contains("1048576\nvalue"), "{printed}");
 }
