@@ -34,6 +34,7 @@ pub use launch::{
     View,
 };
 pub use process::{Confined, Ending, hide_memory, is_memory_hidden, launch};
+pub use renames::RENAME_PREFIX;
 
 /// Which version of Landlock the kernel speaks; 0 if none.
 pub fn landlock_version() -> u32 {

@@ -31,6 +31,14 @@ mod movable;
 mod request;
 mod unmerge;
 
+/// The beginning of the names of directories in which the entries of a directory are collected while it becomes movable. Only a program
+/// that was killed meanwhile leaves one.
+///
+/// ```
+/// assert!(windlass_sandbox::RENAME_PREFIX.starts_with(".windlass-"));
+/// ```
+pub const RENAME_PREFIX: &str = ".windlass-rename-";
+
 /// The threads that serve the renames of one program, and what they have in common. It stays until the warden ends.
 pub(crate) struct Renames<'a> {
     plan: &'a Plan,

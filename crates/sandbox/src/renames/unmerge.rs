@@ -9,9 +9,9 @@
 
 use std::ffi::CStr;
 
-use super::copy;
 use super::movable::Movable;
 use super::request::{FileName, Request};
+use super::{RENAME_PREFIX, copy};
 use crate::name::Name;
 use crate::sys::files::{self, Facts};
 use crate::sys::{self, Fd, Result};
@@ -155,7 +155,7 @@ impl Entry<'_> {
 
     fn unmerge(&self, facts: &Facts, id: u64, room: &mut Room) -> Result {
         let number = i32::try_from(id & 0x7fff_ffff).unwrap_or(0);
-        let beside = Name::of(b".windlass-rename-").number(number);
+        let beside = Name::of(RENAME_PREFIX.as_bytes()).number(number);
         let target = Entry { parent: self.parent, name: beside.as_c_str() };
         sys::mkdir_at(target.parent, target.name, facts.mode & MADE | OWN)?;
         let moved = match self.is_movable(&target) {
