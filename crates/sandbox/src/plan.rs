@@ -112,9 +112,6 @@ pub(crate) struct PlannedRenames {
 }
 
 impl PlannedRenames {
-    /// Threads that count as processes of the program's user.
-    const THREADS: u64 = 2;
-
     fn of(launch: &Launch<'_>) -> Result<Option<Self>, LaunchError> {
         if !has_upper(launch) {
             return Ok(None);
@@ -293,8 +290,7 @@ fn most_processes(limits: &Limits) -> String {
 }
 
 fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
-    let threads = if has_upper(launch) { PlannedRenames::THREADS } else { 0 };
-    let most = launch.limits.processes.saturating_add(threads);
+    let most = launch.limits.processes;
     let is_counted_alone =
         launch.view.is_some() && launch.users.is_none() && launch.session.is_none();
     match (&launch.view, &launch.fence) {

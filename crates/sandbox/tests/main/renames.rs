@@ -508,6 +508,29 @@ fn callers_that_cannot_be_served_get_the_answer_of_the_kernel() {
     }
 }
 
+/// Others write into the tree while it is renamed. Each file that was reported as written is there afterwards, under the one name or
+/// the other.
+#[test]
+fn nothing_that_is_written_meanwhile_is_lost() {
+    let place = Place::staged();
+    let full = place.workspace().join("full");
+    fs::create_dir_all(full.join("sub")).unwrap();
+    for number in 0..200 {
+        fs::write(full.join(format!("sub/{number}")), "x").unwrap();
+    }
+    let script = "import os, threading\nwritten = []\n\
+                  def write(who):\n for n in range(40):\n  for top in ('full', 'new'):\n   \
+                  name = f'{top}/sub/w{who}-{n}'\n   try:\n    with open(name, 'x') as f: f.write('w')\n    \
+                  written.append(f'w{who}-{n}')\n    break\n   except OSError: pass\n\
+                  writers = [threading.Thread(target=write, args=(who,)) for who in range(3)]\n\
+                  [writer.start() for writer in writers]\n\
+                  while not os.path.isdir('new'):\n try: os.rename('full', 'new')\n except OSError as error: assert error.errno == 18, error\n\
+                  [writer.join() for writer in writers]\n\
+                  found = os.listdir('new/sub')\nprint(len([n for n in found if n.isdigit()]), set(written) - set(found))";
+    let (ending, printed) = place.run(&format!("exec python3 -c \"{script}\""));
+    assert_eq!((ending, &*printed), (Ending::Exited(0), "200 set()\n"));
+}
+
 /// Callers are killed while their directories are moved: nothing of a tree is lost, and the end does not wait for them.
 #[test]
 fn nothing_is_lost_when_callers_are_killed() {
