@@ -12,6 +12,7 @@ mod ladder;
 mod outline;
 mod outside;
 mod program;
+mod quota;
 mod refusal;
 mod remembered;
 mod running;
@@ -41,6 +42,7 @@ use windlass_sandbox::{Fence, Launch, Limits, Network, Protected, View};
 use self::group::Group;
 pub use self::group::control_group;
 use self::outline::ViewOutline;
+use self::quota::Quota;
 use self::refusal::Refusal;
 use self::remembered::Remembered;
 use self::running::{Output, Running};
@@ -79,6 +81,9 @@ pub struct ProcessSettings {
     pub memory: u64,
     /// Processes and threads that a program may start.
     pub processes: u64,
+    /// Bytes of disk that the changes of one call may use before they are made; 16 GiB or half of what is free, whichever is less, if
+    /// not given.
+    pub disk: Option<u64>,
     /// Whether the hosts of a network that is not closed may have private addresses.
     pub private_hosts: bool,
 }
@@ -96,6 +101,7 @@ impl Default for ProcessSettings {
             protected: Vec::new(),
             memory: limits.memory,
             processes: limits.processes,
+            disk: None,
             private_hosts: false,
         }
     }
@@ -198,6 +204,7 @@ impl LocalProcesses {
         let protected = confinement.view.as_ref().map(|view| &*view.protected);
         let stand_ins = self.stand_ins(self.missing(protected.unwrap_or_default()))?;
         let group = Group::make(self.settings.memory, self.settings.processes);
+        let quota = Quota::of(confinement.view.as_ref(), self.settings.disk)?;
         let membership = confinement.is_on_loopback().then(|| places.join());
         let mut launch = Launch {
             program,
@@ -223,7 +230,7 @@ impl LocalProcesses {
         channels.close_theirs();
         let trail = running::Trail { before, stand_ins, ..confinement.trail };
         let running = Running::new(confined, channels.ours, trail, group, proxy)?;
-        Ok(running.with_outline(confinement.outline))
+        Ok(running.with_quota(quota)?.with_outline(confinement.outline))
     }
 
     /// Everything about how a program is confined, and what is needed to find out what it changed.

@@ -17,6 +17,7 @@ mod nearest;
 mod paths;
 mod process;
 mod processes;
+mod quota;
 mod race;
 mod remove;
 mod replace;

@@ -19,6 +19,7 @@ mod name;
 mod plan;
 mod process;
 mod raw;
+mod renames;
 mod root;
 mod seccomp;
 mod stack;
@@ -33,6 +34,7 @@ pub use launch::{
     View,
 };
 pub use process::{Confined, Ending, hide_memory, is_memory_hidden, launch};
+pub use renames::RENAME_PREFIX;
 
 /// Which version of Landlock the kernel speaks; 0 if none.
 pub fn landlock_version() -> u32 {

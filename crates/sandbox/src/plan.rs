@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     /// The network namespace to join.
     pub(crate) session: Option<Fd>,
     pub(crate) fence: Option<PlannedFence>,
+    /// Set if the view has an overlay that can be changed.
+    pub(crate) renames: Option<PlannedRenames>,
     /// Lines for the files in which the kernel keeps who is who in a user namespace.
     pub(crate) user_map: CString,
     pub(crate) group_map: CString,
@@ -102,6 +104,31 @@ pub(crate) struct PlannedFence {
     pub(crate) filter_without_group: Vec<sock_filter>,
 }
 
+/// What serving the renames of a program takes.
+pub(crate) struct PlannedRenames {
+    pub(crate) filter: Vec<sock_filter>,
+    /// What the second thread runs on; the first has that of the plan.
+    pub(crate) stack: Stack,
+}
+
+impl PlannedRenames {
+    fn of(launch: &Launch<'_>) -> Result<Option<Self>, LaunchError> {
+        if !has_upper(launch) {
+            return Ok(None);
+        }
+        let stack = Stack::new().map_err(LaunchError::Machine)?;
+        Ok(Some(Self { filter: seccomp::renames(), stack }))
+    }
+}
+
+/// Returns whether the view has an overlay that can be changed.
+fn has_upper(launch: &Launch<'_>) -> bool {
+    let mounts = launch.view.iter().flat_map(|view| &view.mounts);
+    mounts
+        .map(|mount| &mount.source)
+        .any(|source| matches!(source, Source::Overlay { upper: Some(_), .. }))
+}
+
 impl Plan {
     pub(crate) fn of(launch: &Launch<'_>) -> Result<Self, LaunchError> {
         let arguments = texts(&launch.arguments, "an argument")?;
@@ -138,6 +165,7 @@ impl Plan {
                 .as_ref()
                 .map(|fence| PlannedFence::of(fence, launch.view.is_none()))
                 .transpose()?,
+            renames: PlannedRenames::of(launch)?,
             user_map: line(&format!("{user} {user} 1\n")),
             group_map: line(&format!("{group} {group} 1\n")),
             most_processes: line(&most_processes(&launch.limits)),

@@ -196,6 +196,22 @@ pub(crate) fn without_group() -> Vec<sock_filter> {
     ]
 }
 
+/// The filter that makes calls that rename wait for an answer (see [`crate::renames`]). All others pass; a number of another
+/// architecture means another call.
+pub(crate) fn renames() -> Vec<sock_filter> {
+    let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(ALLOW), load(NUMBER)];
+    for number in [
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_rename,
+        libc::SYS_renameat,
+        libc::SYS_renameat2,
+    ] {
+        program.extend([is_call(number, 1), answer(libc::SECCOMP_RET_USER_NOTIF)]);
+    }
+    program.push(answer(ALLOW));
+    program
+}
+
 /// Adds a rule for one call. It must end with an answer on every path.
 fn rule(program: &mut Vec<sock_filter>, call: c_long, steps: &[sock_filter]) {
     let length = u8::try_from(steps.len()).unwrap_or(u8::MAX);

@@ -26,7 +26,7 @@ unsafe impl Sync for Room {}
 
 impl Stack {
     const GUARD: usize = 64 << 10;
-    pub(crate) const SIZE: usize = Self::GUARD + (256 << 10);
+    pub(crate) const SIZE: usize = Self::GUARD + (1 << 20);
 
     pub(crate) fn new() -> io::Result<Self> {
         let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();

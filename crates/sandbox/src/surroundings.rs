@@ -126,13 +126,21 @@ mod rights {
     }
 }
 
-/// Restricts this process by Landlock and seccomp. A program in a control group may use kinds of memory that only that counts.
-pub(crate) fn raise_fence(plan: &Plan, fence: &PlannedFence, is_in_group: bool) -> Result {
+/// The Landlock rules of a fence, if the kernel has Landlock.
+pub(crate) fn make_rules(plan: &Plan, fence: &PlannedFence) -> Result<Option<Fd>> {
     if fence.landlock < least_landlock(plan, fence) {
         return Err(Failure { step: Step::Landlock, errno: libc::EOPNOTSUPP });
     }
-    if fence.landlock > 0 {
-        restrict_files(plan, fence).at(Step::Landlock)?;
+    if fence.landlock == 0 {
+        return Ok(None);
+    }
+    ruleset(plan, fence).at(Step::Landlock).map(Some)
+}
+
+/// Restricts this process by Landlock and seccomp. A program in a control group may use kinds of memory that only that counts.
+pub(crate) fn raise_fence(fence: &PlannedFence, rules: Option<Fd>, is_in_group: bool) -> Result {
+    if let Some(rules) = rules {
+        landlock::restrict_self(rules).at(Step::Landlock)?;
     }
     if !is_in_group {
         sys::filter(&fence.filter_without_group).at(Step::Seccomp)?;
@@ -154,7 +162,7 @@ fn least_landlock(plan: &Plan, fence: &PlannedFence) -> u32 {
     }
 }
 
-fn restrict_files(plan: &Plan, fence: &PlannedFence) -> sys::Result {
+fn ruleset(plan: &Plan, fence: &PlannedFence) -> sys::Result<Fd> {
     const TCP: u64 = 0b11;
     const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
     let known = rights::known(fence.landlock);
@@ -170,9 +178,7 @@ fn restrict_files(plan: &Plan, fence: &PlannedFence) -> sys::Result {
         let allowed = known & !rights::NEVER;
         landlock::allow(ruleset, path, allowed, rights::OF_A_FILE & known)?;
     }
-    let restricted = landlock::restrict_self(ruleset);
-    sys::close(ruleset);
-    restricted
+    Ok(ruleset)
 }
 
 /// The program's own input, output and errors, and its own session.

@@ -30,8 +30,11 @@ macro_rules! call {
 }
 
 // Behind the macro, which they use.
+pub(crate) mod files;
 pub(crate) mod landlock;
 pub(crate) mod mount;
+pub(crate) mod notify;
+pub(crate) mod thread;
 
 /// Tells answers and errors apart.
 fn answer(answer: isize) -> Result<c_long> {
@@ -408,8 +411,16 @@ pub(crate) fn signal_fd() -> Result<Fd> {
     call!(libc::SYS_signalfd4, -1, std::ptr::from_ref(&mask), size::<u64>(), flags).map(fd)
 }
 
-/// Waits until one of two descriptors is readable or the time is over; which are.
-pub(crate) fn poll(fds: [Fd; 2], milliseconds: c_int) -> Result<[bool; 2]> {
+/// A pair of connected sockets that keep messages apart.
+pub(crate) fn socket_pair() -> Result<[Fd; 2]> {
+    let mut both: [c_int; 2] = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    call!(libc::SYS_socketpair, libc::AF_UNIX, kind, 0, both.as_mut_ptr())?;
+    Ok(both)
+}
+
+/// Waits until a descriptor is readable or the time is over; what is ready of each. A descriptor below zero is passed over.
+pub(crate) fn poll<const N: usize>(fds: [Fd; N], milliseconds: c_int) -> Result<[Ready; N]> {
     let one = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut polled = fds.map(one);
     let seconds = i64::from(milliseconds / 1_000);
@@ -418,9 +429,25 @@ pub(crate) fn poll(fds: [Fd; 2], milliseconds: c_int) -> Result<[bool; 2]> {
     let timeout: *const libc::timespec =
         if milliseconds < 0 { std::ptr::null() } else { std::ptr::from_ref(&timeout) };
     let none: *const c_void = std::ptr::null();
-    match call!(libc::SYS_ppoll, polled.as_mut_ptr(), 2, timeout, none, 0) {
-        Ok(_) | Err(libc::EINTR) => Ok(polled.map(|one| one.revents != 0)),
+    match call!(libc::SYS_ppoll, polled.as_mut_ptr(), N, timeout, none, 0) {
+        Ok(_) | Err(libc::EINTR) => Ok(polled.map(|one| Ready(one.revents))),
         Err(errno) => Err(errno),
+    }
+}
+
+/// The events of a descriptor that was polled.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ready(libc::c_short);
+
+impl Ready {
+    pub(crate) const READABLE: Self = Self(libc::POLLIN);
+
+    pub(crate) fn is_any(self) -> bool {
+        self.0 != 0
+    }
+
+    pub(crate) fn is_readable(self) -> bool {
+        self.0 & libc::POLLIN != 0
     }
 }
 

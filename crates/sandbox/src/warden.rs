@@ -17,10 +17,11 @@ use crate::Step;
 use crate::launch::Network;
 use crate::name::Name;
 use crate::plan::{Plan, PlannedView};
+use crate::renames::Renames;
 use crate::root;
 use crate::stack::Stack;
 use crate::surroundings::{self, Failure};
-use crate::sys::{self, Fd};
+use crate::sys::{self, Fd, Ready};
 use crate::usage::Usage;
 
 /// What the warden tells us.
@@ -162,7 +163,11 @@ extern "C" fn enter(given: *const c_void) -> ! {
 pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
     let Ok(kept) = keep(plan, control) else { sys::exit(1) };
     match start(plan, kept) {
-        Ok(program) => watch(plan, kept.control, program),
+        Ok(program) => {
+            watch(plan, kept.control, &program);
+            // Here, because its threads may use it to the last moment.
+            sys::exit(0)
+        }
         Err(failure) => Report::failure(failure).send(kept.control, None),
     }
     sys::exit(0)
@@ -195,8 +200,15 @@ fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
     Ok(Kept { control, stdin, output, errors, group })
 }
 
-/// Makes the surroundings and the program in them; its number.
-fn start(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
+/// A program that has begun.
+struct Program<'a> {
+    pid: pid_t,
+    /// Serves its renames, if it has an overlay.
+    renames: Option<Renames<'a>>,
+}
+
+/// Makes the surroundings and the program in them.
+fn start(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
     use surroundings::At as _;
     let _ = sys::set_session();
     let mask = sys::umask(0);
@@ -255,37 +267,67 @@ fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings
 struct Beginning<'a> {
     plan: &'a Plan,
     kept: Kept,
+    /// Its Landlock rules. They are made before it runs, when it cannot have changed what lies at their paths.
+    rules: Option<Fd>,
+    /// Where it sends the descriptor on which its renames arrive.
+    listener: Option<Fd>,
     /// Why it could not become the program.
     failure: UnsafeCell<Option<Failure>>,
 }
 
-/// Starts one more process and waits until the program has taken over; its number. It shares our memory until then: nothing need
-/// be copied, and it can tell us there why not.
-fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<pid_t> {
+/// Starts one more process and waits until the program has taken over. It shares our memory until then: nothing need be copied, and
+/// it can tell us there why not.
+fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
     use surroundings::At as _;
-    let beginning = Beginning { plan, kept, failure: UnsafeCell::new(None) };
+    let rules = match &plan.fence {
+        Some(fence) => surroundings::make_rules(plan, fence)?,
+        None => None,
+    };
+    // Without them there are no renames of directories, and all else goes on.
+    let pair = plan.renames.as_ref().and_then(|_| sys::socket_pair().ok());
+    let listener = pair.map(|[_, theirs]| theirs);
+    let beginning = Beginning { plan, kept, rules, listener, failure: UnsafeCell::new(None) };
     let given = std::ptr::from_ref(&beginning).cast();
     // SAFETY: it only asks the kernel for things that are its own, and writes down why it could not go on.
     let pid = unsafe { sys::spawn_and_wait(&plan.stack, begin_program, given) }.at(Step::Start)?;
     // SAFETY: whoever could write there is another program by now, or has ended.
-    match unsafe { beginning.failure.get().read_volatile() } {
-        Some(failure) => Err(failure),
-        None => Ok(pid),
+    if let Some(failure) = unsafe { beginning.failure.get().read_volatile() } {
+        return Err(failure);
     }
+    let renames = pair.and_then(|pair| receive_listener(plan, pair, rules));
+    if let (None, Some(rules)) = (&renames, rules) {
+        sys::close(rules);
+    }
+    Ok(Program { pid, renames })
+}
+
+/// Takes the descriptor that the program's process has sent, if it could.
+fn receive_listener(
+    plan: &Plan,
+    [ours, theirs]: [Fd; 2],
+    rules: Option<Fd>,
+) -> Option<Renames<'_>> {
+    // Nobody else has that end any more: where nothing was sent, there is an end and no waiting.
+    sys::close(theirs);
+    let received = sys::receive(ours, &mut [0; 1]);
+    sys::close(ours);
+    let (_, listener) = received.ok()?;
+    Some(Renames::new(plan, plan.renames.as_ref()?, listener?, rules))
 }
 
 /// What the program's process does.
 extern "C" fn begin_program(given: *const c_void) -> ! {
     // SAFETY: that is what it is started with; who started it waits.
     let beginning = unsafe { &*given.cast::<Beginning<'_>>() };
-    let failure = become_program(beginning.plan, beginning.kept);
+    let failure = become_program(beginning);
     // SAFETY: nobody looks before we have ended.
     unsafe { beginning.failure.get().write_volatile(Some(failure)) };
     sys::exit(127)
 }
 
 /// Comes back only if that is not possible.
-fn become_program(plan: &Plan, kept: Kept) -> Failure {
+fn become_program(beginning: &Beginning<'_>) -> Failure {
+    let (plan, kept) = (beginning.plan, beginning.kept);
     let ready = || {
         use surroundings::At as _;
         // Whoever manages the groups may have removed this one.
@@ -294,8 +336,9 @@ fn become_program(plan: &Plan, kept: Kept) -> Failure {
         sys::chdir(&plan.directory).at(Step::Directory)?;
         surroundings::set_limits(plan)?;
         if let Some(fence) = &plan.fence {
-            surroundings::raise_fence(plan, fence, is_in_group)?;
+            surroundings::raise_fence(fence, beginning.rules, is_in_group)?;
         }
+        send_listener(beginning).at(Step::Seccomp)?;
         sys::default_signals();
         sys::block_signals(false).at(Step::Start)
     };
@@ -307,35 +350,67 @@ fn become_program(plan: &Plan, kept: Kept) -> Failure {
     Failure { step: Step::Program, errno }
 }
 
+/// Has the renames of the program arrive at a descriptor of its own, and sends that. A kernel that cannot do it, or a filter around us
+/// that does the same already, leaves renames as they are.
+fn send_listener(beginning: &Beginning<'_>) -> sys::Result {
+    if let (Some(to), Some(renames)) = (beginning.listener, &beginning.plan.renames)
+        && let Ok(listener) = sys::notify::listen(&renames.filter)
+    {
+        let sent = sys::send(to, &[0], Some(listener));
+        sys::close(listener);
+        return sent;
+    }
+    Ok(())
+}
+
 /// Waits for the program, for a word from us, and for the limits.
-fn watch(plan: &Plan, control: Fd, program: pid_t) {
+fn watch(plan: &Plan, control: Fd, program: &Program<'_>) {
     Report::of(Report::STARTED).send(control, None);
-    let Ok(signals) = sys::signal_fd() else { return end_all(plan, control, None) };
+    let end = |report| end_all(plan, control, program, report);
+    let Ok(signals) = sys::signal_fd() else { return end(None) };
     let mut look = sys::now() + Usage::default().pause(plan);
+    let mut unserved = program.renames.as_ref();
     loop {
         let wait = look.saturating_sub(sys::now()).clamp(0, Usage::LONGEST);
-        let ready = sys::poll([control, signals], c_int::try_from(wait).unwrap_or(0));
-        let [told, signalled] = ready.unwrap_or([true, false]);
-        if signalled {
+        let listener = unserved.map_or(-1, Renames::listener);
+        let ready = sys::poll([control, signals, listener], c_int::try_from(wait).unwrap_or(0));
+        let [told, signalled, called] =
+            ready.unwrap_or([Ready::READABLE, Ready::default(), Ready::default()]);
+        if signalled.is_any() {
             let mut ignored = [0; 1024];
             let _ = sys::read(signals, &mut ignored);
         }
-        if let Some(status) = reap_all(program) {
-            let report = Report { status, ..Report::of(Report::ENDED) };
-            return end_all(plan, control, Some(report));
+        if let Some(status) = reap_all(program.pid) {
+            return end(Some(Report { status, ..Report::of(Report::ENDED) }));
         }
-        if told && !obey(plan, control) {
-            return end_all(plan, control, None);
+        if told.is_any() && !obey(plan, control) {
+            return end(None);
+        }
+        if called.is_any() {
+            unserved = unserved.filter(|renames| !serve(renames, called));
         }
         // By the clock: a program that keeps us busy must not keep us from looking.
         if sys::now() >= look {
             let usage = Usage::of(plan);
             if let Some(report) = usage.over_limits(plan) {
-                return end_all(plan, control, Some(report));
+                return end(Some(report));
             }
             look = sys::now() + usage.pause(plan);
         }
     }
+}
+
+/// Starts to serve renames when the first one arrives; `true` if this process need not look for others.
+fn serve(renames: &Renames<'_>, called: Ready) -> bool {
+    if !called.is_readable() {
+        // No process is left that could call.
+        return true;
+    }
+    let is_served = renames.start().is_ok();
+    if !is_served {
+        renames.let_one_proceed();
+    }
+    is_served
 }
 
 /// Takes every child that has ended; how the program did, if it is among them.
@@ -367,9 +442,14 @@ fn obey(plan: &Plan, control: Fd) -> bool {
 
 /// Ends everything and says why. In a namespace, the kernel does it when we go; elsewhere it takes several rounds, because what
 /// loses its parent becomes a child of ours, and what is forked meanwhile must be found again.
-fn end_all(plan: &Plan, control: Fd, report: Option<Report>) {
+fn end_all(plan: &Plan, control: Fd, program: &Program<'_>, report: Option<Report>) {
     if let Some(report) = report {
         report.send(control, None);
+    }
+    if let Some(renames) = program.renames.as_ref().filter(|renames| renames.is_moving()) {
+        // Nothing of the program writes any more to what is moved.
+        let _ = sys::kill(-1, libc::SIGKILL);
+        renames.settle();
     }
     if plan.view.is_some() {
         return;
@@ -379,7 +459,7 @@ fn end_all(plan: &Plan, control: Fd, report: Option<Report>) {
             let _ = sys::kill(*pid, libc::SIGKILL);
         }
         // They need a moment. Nobody else is waited for: where we are told to end, there is always something to read.
-        let _ = sys::poll([-1; 2], 1);
+        let _ = sys::poll([-1], 1);
     }
 }
 

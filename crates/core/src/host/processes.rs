@@ -498,6 +498,8 @@ pub enum ProcessEnd {
     Signalled(i32),
     /// It and what it started used more memory than they may: this many bytes.
     OutOfMemory(u64),
+    /// It and what it started used more of the disk than they may: this many bytes. What it changed is dropped.
+    OutOfDisk(u64),
     /// It started more processes than it may: this many.
     TooManyProcesses(u64),
 }
@@ -512,6 +514,9 @@ impl fmt::Display for ProcessEnd {
             },
             Self::OutOfMemory(limit) => {
                 write!(f, "ended because it used more than {} MiB of memory", limit >> 20)
+            }
+            Self::OutOfDisk(limit) => {
+                write!(f, "ended because it used more than {} MiB of disk", limit >> 20)
             }
             Self::TooManyProcesses(limit) => {
                 write!(f, "ended because it started more than {limit} processes")

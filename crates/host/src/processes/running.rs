@@ -15,6 +15,7 @@ use windlass_sandbox::{Confined, Ending};
 
 use super::group::Group;
 use super::outline::ViewOutline;
+use super::quota::{Quota, QuotaWatch};
 use super::stand_ins::StandIns;
 use super::view::StagedDirectory;
 use super::{FEW, ladder, waiting};
@@ -86,6 +87,7 @@ pub(super) struct Running {
     warden: i32,
     trail: Mutex<Option<Trail>>,
     proxy: Option<Proxy>,
+    quota: Option<QuotaWatch>,
     /// None where the program has no view of its own.
     outline: Option<ViewOutline>,
 }
@@ -133,6 +135,7 @@ impl Running {
             is_terminal,
             trail: Mutex::new(Some(trail)),
             proxy,
+            quota: None,
             outline: None,
         })
     }
@@ -141,6 +144,20 @@ impl Running {
     pub(super) fn with_outline(mut self, outline: Option<ViewOutline>) -> Self {
         self.outline = outline;
         self
+    }
+
+    /// The same with a quota of disk that is looked after.
+    pub(super) fn with_quota(mut self, quota: Option<Quota>) -> io::Result<Self> {
+        if let Some(quota) = quota {
+            let pidfd = self.fate().confined.as_fd().try_clone_to_owned()?;
+            self.quota = Some(quota.watch(self.warden, pidfd));
+        }
+        Ok(self)
+    }
+
+    /// The quota of disk, if the program was ended because it used more.
+    fn over_quota(&self) -> Option<u64> {
+        self.quota.as_ref().and_then(QuotaWatch::exceeded)
     }
 
     fn fate(&self) -> MutexGuard<'_, Fate> {
@@ -154,6 +171,9 @@ impl Running {
             close_later(fate.mounts.take());
             let exceeded = fate.group.take().and_then(|group| group.exceeded());
             fate.ending = Some(match (ending, exceeded) {
+                (Ending::Signalled(_), _) if let Some(limit) = self.over_quota() => {
+                    ProcessEnd::OutOfDisk(limit)
+                }
                 (_, Some(limit)) | (Ending::OverMemory(limit), None) => {
                     ProcessEnd::OutOfMemory(limit)
                 }
@@ -284,6 +304,7 @@ impl Process for Running {
         let Some(trail) = trail else {
             return Err(ToolError::internal("what a program changed was asked twice"));
         };
+        let trail = if self.over_quota().is_some() { trail.without_stage() } else { trail };
         let changes = trail.changes().map(|mut changes| {
             let refused = self.proxy.as_ref().map(Proxy::refused).unwrap_or_default();
             // Those with a reason say it themselves.
@@ -309,6 +330,11 @@ impl Process for Running {
                 ))
                 .hint("look at what is there now and run the command again")
             }
+            Lost::HalfMoved(path) => ToolError::failed(format!(
+                "the command was killed while it renamed a directory in {}, so what it changed was dropped",
+                windlass_core::quote::path(path.parent().unwrap_or(&path))
+            ))
+            .hint("run the command again, with more time"),
         })
     }
 }
@@ -326,12 +352,23 @@ fn is_hangup(error: &io::Error) -> bool {
 enum Lost {
     Read(io::Error),
     Conflict(Vec<PathBuf>),
+    /// The program was killed while this directory was being renamed: some of its entries are under another name.
+    HalfMoved(PathBuf),
 }
 
 impl From<io::Error> for Lost {
     fn from(error: io::Error) -> Self {
         Self::Read(error)
     }
+}
+
+/// The directory in which the sandbox collects the entries of one that is renamed, if the path leads into it.
+fn half_moved(path: &Path) -> Option<PathBuf> {
+    let is_collecting = |path: &&Path| {
+        let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+        name.starts_with(windlass_sandbox::RENAME_PREFIX.as_bytes())
+    };
+    path.ancestors().find(is_collecting).map(Path::to_owned)
 }
 
 impl Trail {
@@ -361,6 +398,14 @@ impl Trail {
     fn is_short(&self) -> bool {
         self.tracking != Tracking::Staged
             && self.before.as_ref().is_none_or(|before| before.len() <= FEW)
+    }
+
+    /// The same without the changes that were not made yet.
+    fn without_stage(mut self) -> Self {
+        if self.tracking == Tracking::Staged && self.stage.take().is_some() {
+            self.notes.push("what the command changed was dropped".into());
+        }
+        self
     }
 
     fn changes(mut self) -> Result<ProcessChanges, Lost> {
@@ -403,6 +448,9 @@ impl Trail {
         }
         if !delta.conflicts.is_empty() {
             return Err(Lost::Conflict(delta.conflicts));
+        }
+        if let Some(path) = delta.changes.iter().find_map(|change| half_moved(&change.path)) {
+            return Err(Lost::HalfMoved(path));
         }
         to.changes = delta.changes;
         to.notes.append(&mut delta.notes);

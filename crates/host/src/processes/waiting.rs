@@ -31,7 +31,7 @@ fn reads_input(pid: i32, has_input: bool) -> bool {
 }
 
 /// All processes below one.
-fn below(pid: i32) -> Vec<i32> {
+pub(super) fn below(pid: i32) -> Vec<i32> {
     let mut found = children(pid);
     let mut at = 0;
     while let Some(pid) = found.get(at).copied() {

@@ -98,6 +98,40 @@ fn what_is_changed_on_a_stage_is_told_and_not_made() {
     assert_eq!(std::fs::read_dir(ground.workspace()).unwrap().count(), 1);
 }
 
+/// A directory that the workspace has is renamed by one call of the kernel, as outside.
+#[test]
+fn a_directory_is_renamed_on_a_stage() {
+    let ground = Ground::new(Level::Workspace);
+    std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
+    std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
+    let script = "python3 -c 'import os; os.rename(\"old\", \"new\")' && ls -A && cat new/sub/file";
+    let (end, printed, mut changes) = ground.shell(script);
+    assert_eq!((end, &*printed), (ProcessEnd::Exited(0), "a.txt\nnew\nfile\n"));
+    changes.sort();
+    assert_eq!(changes, ["+new", "+new/sub", "+new/sub/file", "-old", "-old/sub", "-old/sub/file"]);
+}
+
+/// A directory that becomes movable, and is then not moved, is no change.
+#[test]
+fn a_directory_that_was_moved_back_is_no_change() {
+    let ground = Ground::new(Level::Workspace);
+    std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
+    std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
+    let script = "python3 -c 'import os; os.rename(\"old\", \"new\"); os.rename(\"new\", \"old\")'";
+    let (end, _, changes) = ground.shell(script);
+    assert_eq!((end, changes), (ProcessEnd::Exited(0), Vec::new()));
+}
+
+/// What the sandbox leaves behind if it is killed while it moves the entries of a directory.
+#[test]
+fn changes_with_a_directory_that_is_half_moved_are_dropped() {
+    let ground = Ground::new(Level::Workspace);
+    let prefix = windlass_sandbox::RENAME_PREFIX;
+    let script = format!("mkdir -p d/{prefix}7/sub; echo x > d/{prefix}7/sub/x");
+    let error = ground.run(&ground.request(&script)).unwrap_err().to_string();
+    assert!(error.contains("killed while it renamed a directory in"), "{error}");
+}
+
 #[test]
 fn what_needs_the_real_directory_gets_it() {
     for level in [Level::Off, Level::Workspace] {

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 
 use crate::support::{Place, is_root};
 use crate::{
-    ending, files, kernel, launching, limits, lone, memory, network, processes, protected, set_id,
-    warden,
+    ending, files, kernel, launching, limits, lone, memory, network, processes, protected, renames,
+    set_id, warden,
 };
 
 /// Something that must not work inside.
@@ -93,6 +93,10 @@ const ERRANDS: &[(&str, Errand)] = &[
     ("use memory", limits::use_memory),
     ("hold memory", memory::hold_memory),
     ("talk to oneself", network::talk_to_oneself),
+    ("rename directories", renames::rename_directories),
+    ("rename at random", renames::rename_at_random),
+    ("rename by way of the warden", renames::rename_by_way_of_the_warden),
+    ("rename from many threads", renames::rename_from_many_threads),
     ("start threads", limits::start_threads),
     ("start a program from a thread", ending::start_from_a_thread),
 ];

@@ -13,6 +13,7 @@ mod memory;
 mod network;
 mod processes;
 mod protected;
+mod renames;
 mod set_id;
 mod stage;
 mod support;

@@ -30,6 +30,7 @@ fn how_commands_end() {
         ("exit 1", Error, "[no output; exit code 1]"),
         ("exit 127", Error, "[no output; exit code 127 (command not found: is it installed?)]"),
         ("signal 11", Error, "[no output; ended by signal 11 (SEGV)]"),
+        ("print x\\n; disk", Error, "x\n[ended because it used more than 16384 MiB of disk]"),
         ("print x\\n; memory", Error, "x\n[ended because it used more than 4096 MiB of memory]"),
         ("print x\\n; forks", Error, "x\n[ended because it started more than 512 processes]"),
         (

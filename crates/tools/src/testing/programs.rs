@@ -133,6 +133,7 @@ impl Script {
             "exit" => return self.end = ProcessEnd::Exited(rest.parse().unwrap()),
             "signal" => return self.end = ProcessEnd::Signalled(rest.parse().unwrap()),
             "memory" => return self.end = ProcessEnd::OutOfMemory(4 << 30),
+            "disk" => return self.end = ProcessEnd::OutOfDisk(16 << 30),
             "forks" => return self.end = ProcessEnd::TooManyProcesses(512),
             "staged" => return self.tracking = Tracking::Staged,
             "untracked" => return self.tracking = Tracking::Unknown,

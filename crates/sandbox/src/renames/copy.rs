@@ -1,0 +1,80 @@
+//! Moves a small file by a copy.
+//!
+//! A rename of a file of a lower layer is dear: the kernel copies it up under a name that it does not keep, and makes a whiteout that is
+//! an inode of its own. To copy a small file and to unlink it takes a fraction of that. Whatever could tell the copy from the file
+//! (hard links, xattrs, holes, another owner, a process that writes to it) makes this give up, and the file is renamed.
+
+use super::unmerge::Entry;
+use crate::sys::files::{self, Facts};
+use crate::sys::{self, Fd, Result};
+
+/// The largest file that is copied; for a larger one the copy is most of the work, and the kernel's own can share extents.
+const LARGEST: u64 = 256 << 10;
+
+const SET_ID: u32 = 0o6000;
+
+/// Copies a file into a directory and unlinks it. `false` if it is to be renamed instead; then nothing has changed.
+pub(super) fn move_small(entry: &Entry<'_>, to: Fd, buffer: &mut [u8]) -> Result<bool> {
+    let Ok(facts) = entry.facts() else { return Ok(false) };
+    if !is_plain(&facts) {
+        return Ok(false);
+    }
+    let Ok(source) = files::open_file(entry.parent, entry.name) else { return Ok(false) };
+    let moved = move_open(entry, source, &facts, to, buffer);
+    sys::close(source);
+    moved
+}
+
+fn is_plain(facts: &Facts) -> bool {
+    facts.kind == libc::S_IFREG
+        && facts.links == 1
+        && facts.size <= LARGEST
+        && facts.mode & SET_ID == 0
+        && facts.allocated >= facts.size
+}
+
+fn move_open(
+    entry: &Entry<'_>,
+    source: Fd,
+    facts: &Facts,
+    to: Fd,
+    buffer: &mut [u8],
+) -> Result<bool> {
+    // Refused if a process has it open for writing, and noticed if one opens it later.
+    if files::lease(source).is_err() || files::has_xattrs(source, buffer) {
+        return Ok(false);
+    }
+    let Ok(target) = files::make_file(to, entry.name, facts.mode) else { return Ok(false) };
+    let copied = copy(source, target, facts, buffer);
+    sys::close(target);
+    let moved = match copied {
+        Ok(true) if files::is_leased(source) => {
+            files::unlink(entry.parent, entry.name).map(|()| true)
+        }
+        other => other.map(|_| false),
+    };
+    if moved != Ok(true) {
+        files::unlink(to, entry.name)?;
+    }
+    moved
+}
+
+/// Returns whether the copy is like the file in everything.
+fn copy(source: Fd, target: Fd, facts: &Facts, buffer: &mut [u8]) -> Result<bool> {
+    loop {
+        let read = sys::read(source, buffer)?;
+        if read == 0 {
+            break;
+        }
+        files::write_all(target, buffer.get(..read).unwrap_or_default())?;
+    }
+    let made = files::facts(target, c"")?;
+    if made.owner != facts.owner || made.size != facts.size {
+        return Ok(false);
+    }
+    if made.mode != facts.mode {
+        files::set_open_mode(target, facts.mode)?;
+    }
+    files::set_times(target, facts)?;
+    Ok(true)
+}

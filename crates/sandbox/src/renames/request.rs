@@ -1,0 +1,295 @@
+//! A call that renames a directory, as the listener reads it from the caller.
+//!
+//! The caller waits, but other threads of its process can change its memory, its working directory and its descriptors. So each is
+//! read once, and the handles that come of it are what the mover works with.
+
+use std::ffi::CStr;
+
+use libc::{c_int, c_long, pid_t, seccomp_notif};
+
+use super::movable::Movable;
+use crate::name::Name;
+use crate::sys::files::{self, Facts};
+use crate::sys::{self, Fd, notify};
+
+/// A rename of a directory that may need the mover. Plain numbers: it goes through a pipe.
+#[repr(C)]
+pub(super) struct Request {
+    pub(super) id: u64,
+    pub(super) from: Fd,
+    pub(super) to: Fd,
+    pub(super) flags: u32,
+    _room: u32,
+    pub(super) old: FileName,
+    pub(super) new: FileName,
+}
+
+impl Request {
+    pub(super) const SIZE: usize = size_of::<Self>();
+
+    /// Reads a call. `None` if it is about no directory on an overlay, or about one that is movable, or cannot be read: then the kernel
+    /// knows best.
+    pub(super) fn of(listener: Fd, call: &seccomp_notif, movable: &Movable) -> Option<Self> {
+        let asked = Asked::of(call)?;
+        let caller = Caller(pid_t::try_from(call.pid).ok()?);
+        let may_need_mover =
+            |way: &Way| way.facts().is_ok_and(|found| found.is_directory() && !movable.has(&found));
+        let old = Way::read(&caller, asked.old)?;
+        let is_exchange = asked.flags & libc::RENAME_EXCHANGE != 0;
+        let is_old_in_need = may_need_mover(&old);
+        if !is_old_in_need && !is_exchange {
+            return None;
+        }
+        let new = Way::read(&caller, asked.new)?;
+        if !is_old_in_need && !may_need_mover(&new) || !caller.has_our_root() {
+            return None;
+        }
+        let (from, old) = old.open()?;
+        let Some((to, new)) = new.open() else {
+            sys::close(from);
+            return None;
+        };
+        let request = Self { id: call.id, from, to, flags: asked.flags, _room: 0, old, new };
+        if request.is_on_one_overlay() && notify::is_waiting(listener, call.id) {
+            return Some(request);
+        }
+        request.close();
+        None
+    }
+
+    pub(super) fn close(&self) {
+        sys::close(self.from);
+        sys::close(self.to);
+    }
+
+    /// Across mounts, or where the directory is a mount itself, the kernel refuses it.
+    fn is_on_one_overlay(&self) -> bool {
+        let mount = |at, name: &CStr| files::facts(at, name).map(|found| found.mount);
+        let from = mount(self.from, c"");
+        from.is_ok()
+            && from == mount(self.to, c"")
+            && from == mount(self.from, self.old.as_c_str())
+            && files::is_on_overlay(self.from)
+    }
+
+    pub(super) fn is_exchange(&self) -> bool {
+        self.flags & libc::RENAME_EXCHANGE != 0
+    }
+
+    pub(super) fn to_bytes(&self) -> [u8; Self::SIZE] {
+        // SAFETY: whole numbers without room between them, of a size that the compiler checks.
+        unsafe { std::mem::transmute_copy(self) }
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8; Self::SIZE]) -> Self {
+        // SAFETY: any bytes are whole numbers.
+        unsafe { std::mem::transmute_copy(bytes) }
+    }
+}
+
+/// The name of one entry of a directory, ended by a NUL.
+#[repr(C)]
+pub(super) struct FileName([u8; Self::MOST + 1]);
+
+impl FileName {
+    pub(super) const MOST: usize = 255;
+
+    /// `None` for what is no name of an entry that can be renamed.
+    fn of(name: &[u8]) -> Option<Self> {
+        if matches!(name, b"" | b"." | b"..") || name.contains(&0) {
+            return None;
+        }
+        let mut bytes = [0; Self::MOST + 1];
+        bytes.get_mut(..Self::MOST)?.get_mut(..name.len())?.copy_from_slice(name);
+        Some(Self(bytes))
+    }
+
+    pub(super) fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
+    }
+}
+
+/// The arguments of a call.
+struct Asked {
+    old: Argument,
+    new: Argument,
+    flags: u32,
+}
+
+/// A path in the caller's memory, and the directory that it begins at.
+#[derive(Clone, Copy)]
+struct Argument {
+    directory: c_int,
+    path: u64,
+}
+
+impl Asked {
+    fn of(call: &seccomp_notif) -> Option<Self> {
+        let [first, second, third, fourth, fifth, _] = call.data.args;
+        let at = |directory: u64, path| Argument { directory: low(directory).cast_signed(), path };
+        let here = |path| Argument { directory: libc::AT_FDCWD, path };
+        match c_long::from(call.data.nr) {
+            #[cfg(target_arch = "x86_64")]
+            libc::SYS_rename => Some(Self { old: here(first), new: here(second), flags: 0 }),
+            libc::SYS_renameat => {
+                Some(Self { old: at(first, second), new: at(third, fourth), flags: 0 })
+            }
+            libc::SYS_renameat2 => {
+                Some(Self { old: at(first, second), new: at(third, fourth), flags: low(fifth) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The half of a register that the kernel looks at.
+#[expect(clippy::cast_possible_truncation, reason = "that is the point")]
+fn low(register: u64) -> u32 {
+    register as u32
+}
+
+/// A thread that waits for its call.
+struct Caller(pid_t);
+
+impl Caller {
+    /// A handle on the directory that a relative path begins at.
+    fn directory(&self, directory: c_int) -> sys::Result<Fd> {
+        let process = Name::of(b"/proc/").number(self.0);
+        let name = if directory == libc::AT_FDCWD {
+            process.text(b"/cwd")
+        } else if directory >= 0 {
+            process.text(b"/fd/").number(directory)
+        } else {
+            return Err(libc::EBADF);
+        };
+        sys::open(name.as_c_str(), libc::O_PATH | libc::O_DIRECTORY)
+    }
+
+    /// Returns whether paths mean the same to it as to us: it may have made a root or mounts of its own.
+    fn has_our_root(&self) -> bool {
+        let place = |facts: Facts| (facts.device, facts.inode, facts.mount);
+        let theirs = Name::of(b"/proc/").number(self.0).text(b"/root/");
+        let theirs = files::facts(libc::AT_FDCWD, theirs.as_c_str()).map(place);
+        theirs.is_ok() && theirs == files::facts(libc::AT_FDCWD, c"/").map(place)
+    }
+}
+
+/// A path that was read from a caller, and where it begins.
+struct Way {
+    /// `AT_FDCWD` for an absolute path.
+    base: Fd,
+    path: [u8; Self::MOST],
+}
+
+impl Way {
+    const MOST: usize = libc::PATH_MAX.unsigned_abs() as usize;
+
+    fn read(caller: &Caller, argument: Argument) -> Option<Self> {
+        let mut path = [0; Self::MOST];
+        let address = usize::try_from(argument.path).ok()?;
+        let read = notify::read_memory(caller.0, address, &mut path).ok()?;
+        let length = path.get(..read)?.iter().position(|byte| *byte == 0)?;
+        for byte in path.iter_mut().skip(length) {
+            *byte = 0;
+        }
+        trim(path.get_mut(..length)?);
+        let base = match path.first()? {
+            0 => return None,
+            b'/' => libc::AT_FDCWD,
+            _ => caller.directory(argument.directory).ok()?,
+        };
+        Some(Self { base, path })
+    }
+
+    fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.path).unwrap_or(c"")
+    }
+
+    /// A guess: links of the kernel's are not followed as the caller would. [`open`](Self::open) is exact.
+    fn facts(&self) -> sys::Result<Facts> {
+        files::facts(self.base, self.as_c_str())
+    }
+
+    /// A handle on the directory of the last component, and its name.
+    fn open(mut self) -> Option<(Fd, FileName)> {
+        let path = self.as_c_str().to_bytes();
+        let from = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+        let name = FileName::of(path.get(from..)?)?;
+        for byte in self.path.iter_mut().skip(from) {
+            *byte = 0;
+        }
+        let parent = if from == 0 { c"." } else { self.as_c_str() };
+        let opened = files::open_way(self.base, parent).ok()?;
+        Some((opened, name))
+    }
+}
+
+impl Drop for Way {
+    fn drop(&mut self) {
+        if self.base >= 0 {
+            sys::close(self.base);
+        }
+    }
+}
+
+/// Takes the slashes off the end of a path, but for the root's own.
+fn trim(path: &mut [u8]) {
+    for byte in path.iter_mut().skip(1).rev() {
+        if *byte != b'/' {
+            break;
+        }
+        *byte = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slashes_at_the_end_are_taken_off() {
+        for (path, wanted) in
+            [("a", "a"), ("a/", "a"), ("a/b///", "a/b"), ("/", "/"), ("///", "/"), ("", "")]
+        {
+            let mut bytes = path.as_bytes().to_vec();
+            trim(&mut bytes);
+            bytes.retain(|byte| *byte != 0);
+            assert_eq!(String::from_utf8(bytes).ok().as_deref(), Some(wanted), "{path}");
+        }
+    }
+
+    #[test]
+    fn names_that_are_no_entry_are_refused() {
+        let long = [b'n'; FileName::MOST];
+        for (name, is_entry) in [
+            (&b"a"[..], true),
+            (b"...", true),
+            (&long, true),
+            (&[b'n'; FileName::MOST + 1], false),
+            (b"", false),
+            (b".", false),
+            (b"..", false),
+        ] {
+            let found = FileName::of(name);
+            assert_eq!(found.is_some(), is_entry, "{name:?}");
+            assert!(found.is_none_or(|found| found.as_c_str().to_bytes() == name));
+        }
+    }
+
+    #[test]
+    fn a_request_is_the_same_behind_the_pipe() {
+        let name = |text: &[u8]| FileName::of(text).unwrap_or(FileName([0; 256]));
+        let request = Request {
+            id: 7,
+            from: 3,
+            to: 4,
+            flags: 2,
+            _room: 0,
+            old: name(b"old"),
+            new: name(b"n"),
+        };
+        let read = Request::from_bytes(&request.to_bytes());
+        assert_eq!((read.id, read.from, read.to, read.flags), (7, 3, 4, 2));
+        assert_eq!((read.old.as_c_str(), read.new.as_c_str()), (c"old", c"n"));
+    }
+}

@@ -1,0 +1,413 @@
+//! Makes a directory of an overlay movable: replaces it, in place, by one that is in the upper layer alone and has the same entries.
+//!
+//! The new directory is made beside the old one, under a name of its own. The entries are moved into it, small files by a copy, others
+//! by a rename (the kernel copies them up), directories that cannot be renamed entry by entry, and at last it is renamed over the old
+//! one, which is empty by then. Whatever fails on the way, all that was moved is moved back.
+//!
+//! A handle on the old directory, such as a working directory, stays on the old directory, which is removed. Everything else about
+//! it stays: names, contents, modes, times, xattrs.
+
+use std::ffi::CStr;
+
+use super::movable::Movable;
+use super::request::{FileName, Request};
+use super::{RENAME_PREFIX, copy};
+use crate::name::Name;
+use crate::sys::files::{self, Facts};
+use crate::sys::{self, Fd, Result};
+
+/// Levels of directories that are moved entry by entry; each takes two descriptors and some room on the stack.
+const DEEPEST: u32 = 100;
+
+/// How often a directory is listed again into which others write meanwhile.
+const PASSES: u32 = 16;
+
+/// Rights that moving the entries of a directory needs.
+const OWN: u32 = 0o700;
+
+/// Bits of a mode that `mkdir` takes.
+const MADE: u32 = 0o1777;
+
+/// Room for listings and xattrs.
+pub(super) struct Room {
+    entries: [u8; 32 << 10],
+    names: [u8; 8 << 10],
+    value: [u8; 64 << 10],
+}
+
+impl Room {
+    #[expect(clippy::large_stack_arrays, reason = "nothing may be allocated, and there is one")]
+    pub(super) fn new() -> Self {
+        Self { entries: [0; 32 << 10], names: [0; 8 << 10], value: [0; 64 << 10] }
+    }
+}
+
+/// Makes the directories of a request movable, unless the kernel refuses the request whatever they are. The error is what the caller
+/// is to get; without one, the kernel is asked next.
+pub(super) fn for_request(request: &Request, movable: &Movable, room: &mut Room) -> Result {
+    let old = Entry { parent: request.from, name: request.old.as_c_str() };
+    let new = Entry { parent: request.to, name: request.new.as_c_str() };
+    match prospect(request, &old, &new) {
+        Prospect::Refused => return Ok(()),
+        Prospect::NotEmpty => return Err(libc::ENOTEMPTY),
+        Prospect::Open => {}
+    }
+    old.make_movable(request.id, movable, room);
+    if request.is_exchange() {
+        new.make_movable(request.id, movable, room);
+    }
+    Ok(())
+}
+
+/// What can be said about a request before anything is moved.
+enum Prospect {
+    /// The kernel refuses it, or has nothing to do, and says so whether or not the directories can be moved.
+    Refused,
+    /// The kernel would refuse it for a directory that is not empty, if it could be moved.
+    NotEmpty,
+    Open,
+}
+
+fn prospect(request: &Request, old: &Entry<'_>, new: &Entry<'_>) -> Prospect {
+    let parents =
+        files::facts(request.from, c"").and_then(|from| Ok((from, files::facts(request.to, c"")?)));
+    let (Ok((from, to)), Ok(facts)) = (parents, old.facts()) else { return Prospect::Refused };
+    let is_same_parent = from.is_same_file(&to);
+    let is_possible = from.mount == to.mount
+        && facts.mount == from.mount
+        && files::is_writable(request.from, c".")
+        && (is_same_parent || files::is_writable(request.to, c"."))
+        && (is_same_parent || !facts.is_directory() || files::is_writable(old.parent, old.name))
+        && (is_same_parent || !is_within(request.to, &facts));
+    if !is_possible {
+        return Prospect::Refused;
+    }
+    match new.facts() {
+        Ok(found) if found.is_same_file(&facts) || found.mount != to.mount => Prospect::Refused,
+        Ok(_) if request.is_exchange() => Prospect::Open,
+        Ok(_) if request.flags != 0 => Prospect::Refused,
+        Ok(found) if !found.is_directory() || !facts.is_directory() => Prospect::Refused,
+        Ok(_) if new.is_empty() == Ok(false) => Prospect::NotEmpty,
+        Ok(_) => Prospect::Open,
+        Err(libc::ENOENT) if facts.is_directory() && !request.is_exchange() => Prospect::Open,
+        Err(_) => Prospect::Refused,
+    }
+}
+
+/// Returns whether a directory is another, or lies in it. Also if that cannot be found out.
+fn is_within(directory: Fd, other: &Facts) -> bool {
+    let Ok(mut here) = sys::dup_from(directory, 0) else { return true };
+    let mut below: Option<Facts> = None;
+    let is_within = loop {
+        let Ok(facts) = files::facts(here, c"") else { break true };
+        if facts.is_same_file(other) {
+            break true;
+        }
+        // The root is its own parent.
+        if below.is_some_and(|below| facts.is_same_file(&below) || facts.mount != below.mount) {
+            break false;
+        }
+        below = Some(facts);
+        let above = sys::open_at(here, c"..", libc::O_PATH | libc::O_DIRECTORY, 0);
+        sys::close(here);
+        match above {
+            Ok(above) => here = above,
+            Err(_) => return true,
+        }
+    };
+    sys::close(here);
+    is_within
+}
+
+/// An entry of a directory.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'a> {
+    pub(super) parent: Fd,
+    pub(super) name: &'a CStr,
+}
+
+impl Entry<'_> {
+    pub(super) fn facts(&self) -> Result<Facts> {
+        files::facts(self.parent, self.name)
+    }
+
+    fn is_empty(&self) -> Result<bool> {
+        let directory = files::open_directory(self.parent, self.name)?;
+        let mut entries = [0; 4096];
+        let listed = each_entry(directory, &mut entries, &mut |_| Err(libc::ENOTEMPTY));
+        sys::close(directory);
+        match listed {
+            Err(libc::ENOTEMPTY) => Ok(false),
+            other => other.map(|()| true),
+        }
+    }
+
+    /// Makes a directory movable, as far as that is possible. The kernel tells the caller whether it was.
+    fn make_movable(&self, id: u64, movable: &Movable, room: &mut Room) {
+        let in_need = |facts: &Facts| facts.is_directory() && !movable.has(facts);
+        let Some(facts) = self.facts().ok().filter(in_need) else { return };
+        if self.unmerge(&facts, id, room).is_ok()
+            && let Ok(facts) = self.facts()
+        {
+            movable.add(&facts);
+        }
+    }
+
+    fn unmerge(&self, facts: &Facts, id: u64, room: &mut Room) -> Result {
+        let number = i32::try_from(id & 0x7fff_ffff).unwrap_or(0);
+        let beside = Name::of(RENAME_PREFIX.as_bytes()).number(number);
+        let target = Entry { parent: self.parent, name: beside.as_c_str() };
+        sys::mkdir_at(target.parent, target.name, facts.mode & MADE | OWN)?;
+        let moved = match self.is_movable(&target) {
+            Ok(false) => {
+                let place = || files::rename(target.parent, target.name, self.parent, self.name, 0);
+                self.move_to(&target, facts, 0, &place, room)
+            }
+            other => other.map(drop),
+        };
+        // It is not there any more if it was put in place.
+        let _ = files::remove_directory(target.parent, target.name);
+        moved
+    }
+
+    /// Asks the kernel, by a rename over a directory that is not empty: `EXDEV` comes before `ENOTEMPTY`.
+    fn is_movable(&self, target: &Entry<'_>) -> Result<bool> {
+        const PROBE: &CStr = c"probe";
+        let directory = files::open_directory(target.parent, target.name)?;
+        let asked = sys::mkdir_at(directory, PROBE, OWN)
+            .map(|()| files::rename(self.parent, self.name, target.parent, target.name, 0));
+        let _ = files::remove_directory(directory, PROBE);
+        sys::close(directory);
+        match asked? {
+            Err(libc::EXDEV) => Ok(false),
+            // Another process has removed the probe: the directory is moved back.
+            Ok(()) => {
+                let none = libc::RENAME_NOREPLACE;
+                files::rename(target.parent, target.name, self.parent, self.name, none)?;
+                Ok(true)
+            }
+            Err(_) => Ok(true),
+        }
+    }
+
+    /// Moves all entries into another directory, gives it the attributes of this one, and finishes. After a failure everything is as
+    /// it was.
+    fn move_to(
+        &self,
+        target: &Entry<'_>,
+        facts: &Facts,
+        depth: u32,
+        finish: &dyn Fn() -> Result,
+        room: &mut Room,
+    ) -> Result {
+        let is_closed = facts.mode & OWN != OWN;
+        if is_closed {
+            files::set_mode(self.parent, self.name, facts.mode | OWN)?;
+        }
+        let moved = Pair::open(self, target).and_then(|pair| {
+            let moved = pair.move_all(facts, depth, finish, room);
+            if moved.is_err() {
+                pair.move_back(facts, room);
+            }
+            pair.close();
+            moved
+        });
+        if moved.is_err() && is_closed {
+            let _ = files::set_mode(self.parent, self.name, facts.mode);
+        }
+        moved
+    }
+}
+
+/// Two directories, the entries of one of which are moved into the other.
+struct Pair {
+    source: Fd,
+    target: Fd,
+}
+
+impl Pair {
+    fn open(source: &Entry<'_>, target: &Entry<'_>) -> Result<Self> {
+        let source = files::open_directory(source.parent, source.name)?;
+        match files::open_directory(target.parent, target.name) {
+            Ok(target) => Ok(Self { source, target }),
+            Err(errno) => {
+                sys::close(source);
+                Err(errno)
+            }
+        }
+    }
+
+    fn close(&self) {
+        sys::close(self.source);
+        sys::close(self.target);
+    }
+
+    /// Moves everything, again if others have put more there meanwhile.
+    fn move_all(
+        &self,
+        facts: &Facts,
+        depth: u32,
+        finish: &dyn Fn() -> Result,
+        room: &mut Room,
+    ) -> Result {
+        for _ in 0..PASSES {
+            self.move_entries(depth, room)?;
+            self.give_attributes(facts, room)?;
+            match finish() {
+                Err(libc::ENOTEMPTY | libc::EEXIST) => self.set_target_mode(facts.mode | OWN)?,
+                other => return other,
+            }
+        }
+        Err(libc::ENOTEMPTY)
+    }
+
+    fn move_entries(&self, depth: u32, room: &mut Room) -> Result {
+        files::seek(self.source, 0)?;
+        loop {
+            let read = sys::list(self.source, &mut room.entries)?;
+            if read == 0 {
+                return Ok(());
+            }
+            let mut at = 0;
+            while let Some(listed) = Listed::at(&room.entries, &mut at, read) {
+                let entry = Entry { parent: self.source, name: listed.name() };
+                if listed.is_file && copy::move_small(&entry, self.target, &mut room.value)? {
+                    continue;
+                }
+                match carry(&entry, self.target) {
+                    Ok(()) | Err(libc::ENOENT) => {}
+                    Err(libc::EXDEV) => {
+                        self.move_directory(&entry, depth, room)?;
+                        // The listing was overwritten meanwhile.
+                        files::seek(self.source, listed.next)?;
+                        break;
+                    }
+                    Err(errno) => return Err(errno),
+                }
+            }
+        }
+    }
+
+    fn move_directory(&self, entry: &Entry<'_>, depth: u32, room: &mut Room) -> Result {
+        let facts = entry.facts()?;
+        if !facts.is_directory() || depth >= DEEPEST {
+            return Err(libc::EXDEV);
+        }
+        let target = Entry { parent: self.target, name: entry.name };
+        sys::mkdir_at(target.parent, target.name, facts.mode & MADE | OWN)?;
+        let finish = || files::remove_directory(entry.parent, entry.name);
+        let moved = entry.move_to(&target, &facts, depth + 1, &finish, room);
+        if moved.is_err() {
+            let _ = files::remove_directory(target.parent, target.name);
+        }
+        moved
+    }
+
+    /// Undoes what was moved, as far as that is possible.
+    fn move_back(&self, facts: &Facts, room: &mut Room) {
+        let _ = self.set_target_mode(facts.mode | OWN);
+        if files::seek(self.target, 0).is_ok() {
+            let _ = each_entry(self.target, &mut room.entries, &mut |name| {
+                let _ = carry(&Entry { parent: self.target, name }, self.source);
+                Ok(())
+            });
+        }
+        let _ = files::set_times(self.source, facts);
+    }
+
+    fn give_attributes(&self, facts: &Facts, room: &mut Room) -> Result {
+        self.give_xattrs(room)?;
+        if files::facts(self.target, c"")?.mode != facts.mode {
+            self.set_target_mode(facts.mode)?;
+        }
+        files::set_times(self.target, facts)
+    }
+
+    fn set_target_mode(&self, mode: u32) -> Result {
+        files::set_open_mode(self.target, mode)
+    }
+
+    /// Gives the target the xattrs that belong to the owner of a directory; the kernel sets others by itself.
+    fn give_xattrs(&self, room: &mut Room) -> Result {
+        let length = match files::list_xattrs(self.source, &mut room.names) {
+            Err(libc::EOPNOTSUPP) => return Ok(()),
+            other => other?,
+        };
+        let mut rest = room.names.get(..length).unwrap_or_default();
+        while let Ok(name) = CStr::from_bytes_until_nul(rest) {
+            rest = rest.get(name.count_bytes() + 1..).unwrap_or_default();
+            let bytes = name.to_bytes();
+            if bytes.starts_with(b"user.") || bytes.starts_with(b"system.posix_acl_") {
+                let size = files::xattr(self.source, name, &mut room.value)?;
+                files::set_xattr(self.target, name, room.value.get(..size).unwrap_or_default())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Moves an entry to another directory by a rename. A directory that may not be written to cannot change its parent: that is
+/// allowed for the moment.
+fn carry(entry: &Entry<'_>, to: Fd) -> Result {
+    let rename = || files::rename(entry.parent, entry.name, to, entry.name, libc::RENAME_NOREPLACE);
+    match rename() {
+        Err(libc::EACCES) => {}
+        other => return other,
+    }
+    let facts = entry.facts()?;
+    if !facts.is_directory() || facts.mode & OWN == OWN {
+        return Err(libc::EACCES);
+    }
+    files::set_mode(entry.parent, entry.name, facts.mode | OWN)?;
+    let renamed = rename();
+    let parent = if renamed.is_ok() { to } else { entry.parent };
+    files::set_mode(parent, entry.name, facts.mode)?;
+    renamed
+}
+
+/// Lists a directory, without the two entries that every directory has.
+fn each_entry(directory: Fd, buffer: &mut [u8], act: &mut dyn FnMut(&CStr) -> Result) -> Result {
+    loop {
+        let read = sys::list(directory, buffer)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let mut at = 0;
+        while let Some(listed) = Listed::at(buffer, &mut at, read) {
+            act(listed.name())?;
+        }
+    }
+}
+
+/// One entry of a listing, as the kernel writes it: the inode and the place of the next entry in eight bytes each, the length in
+/// two, the kind in one, the name.
+struct Listed {
+    next: isize,
+    is_file: bool,
+    name: [u8; FileName::MOST + 1],
+}
+
+impl Listed {
+    const HEAD: usize = 19;
+
+    /// The entry at a place of the buffer, which goes on to the next one. Passes over the entries that every directory has.
+    fn at(buffer: &[u8], at: &mut usize, end: usize) -> Option<Self> {
+        loop {
+            let rest = buffer.get(*at..end)?;
+            let next = isize::from_ne_bytes(rest.get(8..16)?.try_into().ok()?);
+            let length = u16::from_ne_bytes(rest.get(16..18)?.try_into().ok()?);
+            let name = CStr::from_bytes_until_nul(rest.get(Self::HEAD..)?).ok()?;
+            *at += usize::from(length).max(Self::HEAD);
+            if name != c"." && name != c".." {
+                let mut bytes = [0; FileName::MOST + 1];
+                bytes.get_mut(..name.count_bytes())?.copy_from_slice(name.to_bytes());
+                let is_file = rest.get(18) == Some(&libc::DT_REG);
+                return Some(Self { next, is_file, name: bytes });
+            }
+        }
+    }
+
+    fn name(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.name).unwrap_or(c"")
+    }
+}
