@@ -197,17 +197,14 @@ impl Merging<'_> {
         if !is_kept && !is_whiteout {
             return Ok(());
         }
-        match before {
-            Some(FileKind::Directory) => self.discard(lower, name)?,
-            Some(_) if is_whiteout || kind == FileKind::Directory => {
-                rustix::fs::unlinkat(lower, name, AtFlags::empty())?;
-            }
-            _ => {}
+        // A file that replaces another by rename is written to disk at once by ext4, which takes longer than both steps.
+        if before.is_some() {
+            self.discard(lower, name)?;
         }
         if is_kept { self.put(upper, lower, name) } else { Ok(()) }
     }
 
-    /// Moves an object into the workspace, over a file of the same name.
+    /// Moves an object into the workspace.
     fn put(&self, upper: &OwnedFd, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         let copied = self.merge.copies.as_ref().map(|copies| copy_aside(copies, upper, name));
         let copied = copied.transpose()?;
@@ -221,7 +218,7 @@ impl Merging<'_> {
         }
     }
 
-    /// Takes a tree out of the workspace.
+    /// Takes an object out of the workspace. It goes with the stage.
     fn discard(&self, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         make_movable(lower, name)?;
         let own = Holder::name().map_err(|error| as_errno(&error))?;
