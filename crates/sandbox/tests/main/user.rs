@@ -79,7 +79,7 @@ macro_rules! again {
     };
 }
 
-again! { ending files kernel launching limits lone memory network processes protected set_id stage warden }
+again! { ending files kernel launching limits lone memory network processes protected renames set_id stage warden }
 
 // There, a warden shares memory where it can.
 again! { check_both HIDDEN:
@@ -104,6 +104,7 @@ again! { check_plain GIVEN:
     network given_network
     processes given_processes
     protected given_protected
+    renames given_renames
     set_id given_set_id
     warden given_warden
 }
