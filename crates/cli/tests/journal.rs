@@ -434,3 +434,14 @@ fn a_state_put_back_from_an_older_copy_is_found() {
         assert!(ran.stdout.contains("put back from an older copy"), "{front_door}: {ran:?}");
     }
 }
+
+#[test]
+fn a_replay_leaves_no_anchor_of_its_own() {
+    let home = home_with_calls(1);
+    let anchors = home.state().join("../../share/windlass/anchors");
+    let count = || std::fs::read_dir(&anchors).expect("anchors").count();
+    assert_eq!(count(), 2, "of the journal, and of its last writer");
+    let ran = home.run(&["replay", "one"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(count(), 2);
+}
