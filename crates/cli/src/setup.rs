@@ -97,7 +97,7 @@ impl Setup {
         builder = builder
             .protect(places::config().ok())
             .protect(places::data().ok())
-            .outside_anchor(places::outside_anchor(&state))
+            .outside_anchor(outside_anchor(global, &state)?)
             .not_secret(config.names("not_secret").iter().flat_map(|text| not_secret(text)));
         if let Some(home) = places::home() {
             builder = builder.home(home);
@@ -180,6 +180,12 @@ impl Setup {
             show(global, self.windlass.session_ended(&self.session).await);
         }
     }
+}
+
+/// The anchor outside of a state that is kept. One that goes away with the command has none.
+fn outside_anchor(global: &Global, used: &Path) -> Result<Option<PathBuf>> {
+    let is_kept = state(global)? == used;
+    Ok(is_kept.then(|| places::outside_anchor(used)).flatten())
 }
 
 /// What hooks have said of something that is not a call.

@@ -421,16 +421,26 @@ fn a_state_put_back_from_an_older_copy_is_found() {
         };
         shell("cp -a \"$1\" \"$2\"");
         let input = json!({"path": "a"}).to_string();
-        match front_door {
-            "call" => drop(home.run(&["call", "read", &input, "--session", "two"])),
-            _ => {
-                let line = json!({"tool": "read", "input": {"path": "a"}}).to_string();
-                drop(home.run_with_input(&["run", "--session", "two"], line.as_bytes()));
-            }
+        if front_door == "call" {
+            home.run(&["call", "read", &input, "--session", "two"]);
+        } else {
+            let line = json!({"tool": "read", "input": {"path": "a"}}).to_string();
+            home.run_with_input(&["run", "--session", "two"], line.as_bytes());
         }
         shell("rm -r \"$1\"; cp -a \"$2\" \"$1\"");
         let ran = home.run(&["log", "verify"]);
         assert_eq!(ran.code, 1, "{front_door}: {ran:?}");
         assert!(ran.stdout.contains("put back from an older copy"), "{front_door}: {ran:?}");
     }
+}
+
+#[test]
+fn a_replay_leaves_no_anchor_of_its_own() {
+    let home = home_with_calls(1);
+    let anchors = home.state().join("../../share/windlass/anchors");
+    let count = || std::fs::read_dir(&anchors).expect("anchors").count();
+    assert_eq!(count(), 2, "of the journal, and of its last writer");
+    let ran = home.run(&["replay", "one"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(count(), 2);
 }

@@ -119,7 +119,9 @@ fn home_of(home: &Home) -> PathBuf {
 /// The files of the home directory but the state.
 fn personal_files(home: &Home) -> Vec<String> {
     let mut files = files(&home_of(home));
-    files.retain(|name| !name.starts_with(".local/state/"));
+    // Our own state, and the anchors of its journal.
+    let own = [".local/state/", ".local/share/windlass/anchors/"];
+    files.retain(|name| !own.iter().any(|place| name.starts_with(place)));
     files
 }
 
