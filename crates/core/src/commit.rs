@@ -127,10 +127,19 @@ pub(crate) fn commit(
             drop(pending.finish());
             Ok(altered)
         }
-        Err(Stopped { error, done, begun }) => {
+        Err(Stopped { error, done, begun, found }) => {
             let content = |hash: &ContentHash| plan.content(steps, *hash);
             let begun = plan.changes.get(..begun).unwrap_or(&plan.changes);
-            let RolledBack { taken_back, left, is_open } = roll_back(files, begun, done, &content);
+            // Directories that another process made in the meantime are not ours to remove.
+            let is_ours = |(at, _): &(usize, &RecordedChange)| !found.contains(at);
+            let ours: Vec<RecordedChange> = begun
+                .iter()
+                .enumerate()
+                .filter(is_ours)
+                .map(|(_, change)| change.clone())
+                .collect();
+            let done = done - found.len();
+            let RolledBack { taken_back, left, is_open } = roll_back(files, &ours, done, &content);
             match (is_open, left.is_empty()) {
                 (true, _) => pending.leave(),
                 (false, true) => drop(pending.abandon()),
@@ -410,12 +419,15 @@ impl Plan {
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<Altered>, Stopped> {
         let mut done = 0;
+        let mut found = Vec::new();
         for directory in &self.parents {
-            make_directory(files, directory).map_err(|error| Stopped {
-                error: error.into(),
-                done,
-                begun: done + 1,
-            })?;
+            match make_directory(files, directory) {
+                Ok(Made::New) => {}
+                Ok(Made::Found) => found.push(done),
+                Err(error) => {
+                    return Err(Stopped { error: error.into(), done, begun: done + 1, found });
+                }
+            }
             done += 1;
         }
         let mut altered = Vec::with_capacity(steps.len());
@@ -424,17 +436,26 @@ impl Plan {
         for (step, known) in steps.iter().zip(&self.known) {
             if is_stopped() {
                 let error = ToolError::cancelled("the call was stopped while files were changed");
-                return Err(Stopped { error, done, begun: done });
+                return Err(Stopped { error, done, begun: done, found });
             }
             let begun = done + if matches!(step.to, To::Moved { .. }) { 2 } else { 1 };
-            let stopped = |error: FileError| Stopped { error: error.into(), done, begun };
-            let renewed = touched.as_ref().map(|touched| touched.renew(files, step));
-            let renewed = renewed.transpose().map_err(stopped)?;
-            let step = renewed.as_ref().unwrap_or(step);
-            let made = perform(files, step, known.kind, known.temporary.as_deref());
-            let made = made.map_err(stopped)?;
+            let renewed = match &touched {
+                Some(touched) => touched.renew(files, step).map_err(Failed::untouched),
+                None => Ok(step.clone()),
+            };
+            let made = renewed.and_then(|step| {
+                let temporary = known.temporary.as_deref();
+                perform_parts(files, &step, known.kind, temporary).map(|made| (step, made))
+            });
+            let (step, made) = match made {
+                Ok(made) => made,
+                Err(Failed { error, is_untouched }) => {
+                    let begun = if is_untouched { done } else { begun };
+                    return Err(Stopped { error: error.into(), done, begun, found });
+                }
+            };
             if let Some(touched) = &mut touched {
-                touched.add(step, &made);
+                touched.add(&step, &made);
             }
             altered.push(made);
             done = begun;
@@ -522,6 +543,41 @@ struct Stopped {
     done: usize,
     /// How many had been begun: the last of them may be half-made.
     begun: usize,
+    /// Which of them are directories that were there by then.
+    found: Vec<usize>,
+}
+
+/// Why a step was not made.
+struct Failed {
+    error: FileError,
+    /// Whether this step changed nothing. What is at its place, or is not, is another's doing, even if it looks like ours.
+    is_untouched: bool,
+}
+
+impl Failed {
+    fn untouched(error: FileError) -> Self {
+        Self { error, is_untouched: true }
+    }
+
+    /// A refusal of the first alteration of a step: something else is there than was expected.
+    fn first(error: FileError, to: &To<'_>) -> Self {
+        use FileErrorKind::{Changed, Exists, NotADirectory, NotEmpty, NotFound, Stale};
+        let is_refused =
+            matches!(error.kind, Changed | Exists | NotADirectory | NotEmpty | NotFound | Stale);
+        // A new name is looked at once more after it was given.
+        let is_given = matches!((&error.kind, to), (Changed, To::Linked { .. }));
+        Self { error, is_untouched: is_refused && !is_given }
+    }
+
+    fn later(error: FileError) -> Self {
+        Self { error, is_untouched: false }
+    }
+}
+
+/// What was found where a directory was to be made.
+enum Made {
+    New,
+    Found,
 }
 
 /// The bytes that a step puts in place.
@@ -564,15 +620,15 @@ fn after(
 }
 
 /// Where a directory is made that others need: there may be one by now.
-fn make_directory(files: &dyn Files, path: &Resolved) -> Result<(), FileError> {
+fn make_directory(files: &dyn Files, path: &Resolved) -> Result<Made, FileError> {
     let to = To::Directory { attributes: None };
     let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
     match made {
         Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
-            Stat { kind: FileKind::Directory, .. } => Ok(()),
+            Stat { kind: FileKind::Directory, .. } => Ok(Made::Found),
             _ => Err(FileError::new("make", &path.path, FileErrorKind::NotADirectory)),
         },
-        made => made.map(drop),
+        made => made.map(|_| Made::New),
     }
 }
 
@@ -583,21 +639,39 @@ pub(crate) fn perform(
     found: Option<FileKind>,
     temporary: Option<&str>,
 ) -> Result<Altered, FileError> {
+    perform_parts(files, step, found, temporary).map_err(|failed| failed.error)
+}
+
+/// The same; a failure says whether any part of the step was done.
+fn perform_parts(
+    files: &dyn Files,
+    step: &Step<'_>,
+    found: Option<FileKind>,
+    temporary: Option<&str>,
+) -> Result<Altered, Failed> {
     if let (true, Some(temporary)) = (step.is_apart, temporary) {
-        return put_apart(files, step, temporary);
+        return put_apart(files, step, temporary).map_err(Failed::later);
     }
     let mut expect = step.expect;
     let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
-    if step.is_apart || found.is_some_and(is_of_another) {
+    let is_in_the_way = step.is_apart || found.is_some_and(is_of_another);
+    if is_in_the_way {
         // What would not be replaced is in the way.
-        files.alter(&step.path, &Alteration { expect, to: To::Nothing, temporary: None })?;
+        let removal = Alteration { expect, to: To::Nothing, temporary: None };
+        let removed = files.alter(&step.path, &removal);
+        removed.map_err(|error| Failed::first(error, &removal.to))?;
         expect = Expect::Absent;
     }
-    let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary })?;
+    let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary });
+    let altered = altered.map_err(|error| match is_in_the_way {
+        true => Failed::later(error),
+        false => Failed::first(error, &step.to),
+    })?;
     match (step.rewrite, altered.stat) {
         (Some(to), Some(stat)) => {
             let expect = Expect::Same(stat.fingerprint);
-            files.alter(&step.path, &Alteration { expect, to, temporary })
+            let rewritten = files.alter(&step.path, &Alteration { expect, to, temporary });
+            rewritten.map_err(Failed::later)
         }
         _ => Ok(altered),
     }
