@@ -422,6 +422,9 @@ async fn pass(
     parse::weigh(call)?;
     budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
+    if slot.tool.looks_back() {
+        unless_stopped(&cancel, async { Ok(ticket.be_first_of_turn().await) }).await?;
+    }
     let mut ready = prepare(engine, &slot, call)?;
     if !engine.hooks.is_empty() {
         ready = unless_stopped(&cancel, hooks::before(engine, call, &slot, ready)).await?;

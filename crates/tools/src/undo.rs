@@ -46,6 +46,7 @@ pub(crate) struct Args {
 impl Tool for Undo {
     const NAME: &'static str = "undo";
     const KINDS: Kinds = KINDS;
+    const LOOKS_BACK: bool = true;
     type Args = Args;
 
     fn effects(&self, _: &Args) -> Effects {
@@ -105,6 +106,7 @@ pub(crate) struct AnyArgs {
 impl Tool for UndoAny {
     const NAME: &'static str = "undo";
     const KINDS: Kinds = KINDS;
+    const LOOKS_BACK: bool = true;
     type Args = AnyArgs;
 
     fn effects(&self, _: &AnyArgs) -> Effects {
