@@ -119,6 +119,7 @@ impl UndoPlan {
         query: &Query,
     ) -> Result<Self, ToolError> {
         let checkpoints = select(history, query)?;
+        check_workspace(files.workspace(), &checkpoints)?;
         check_sessions(files, history, &checkpoints)?;
         let record = shared::record(files, history, &checkpoints)?;
         let machine = Machine { files, record: &record };
@@ -189,6 +190,20 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+/// Refuses changes of another workspace: their paths were decided on, and are locked and watched, there.
+fn check_workspace(workspace: &Path, checkpoints: &[Checkpoint]) -> Result<(), ToolError> {
+    let is_elsewhere = |one: &&Checkpoint| one.origin.workspace != workspace;
+    let Some(Checkpoint { origin, .. }) = checkpoints.iter().find(is_elsewhere) else {
+        return Ok(());
+    };
+    let (call, there) = (&origin.call, crate::quote::path(&origin.workspace));
+    let here = crate::quote::path(workspace);
+    Err(ToolError::failed(format!(
+        "{call} changed files in the workspace {there}, and this is {here}; nothing was undone"
+    ))
+    .hint(format!("a person can undo it there: windlass -C {there} undo --call {call}")))
 }
 
 /// Refuses changes that were made in the `/tmp` of another session: by the same path, this session has another file.
