@@ -612,7 +612,7 @@ fn after(
             hash,
             len: written.map_or(Ok(0), Source::length).map_err(unreadable)?,
             attributes: state::over(*attributes, state::file_attributes(origin)),
-            object: names::after_writing(origin).filter(|_| !step.is_apart),
+            object: None,
         },
         (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
         _ => origin.clone(),

@@ -127,7 +127,7 @@ fn merge(new: &Attributes, old: &Attributes) -> Attributes {
         mode: new.mode.or(old.mode),
         modified: new.modified.or(old.modified),
         owner: new.owner.or(old.owner),
-        extended: if new.extended.is_empty() { &old.extended } else { &new.extended }.clone(),
+        extended: new.extended.as_ref().or(old.extended.as_ref()).cloned(),
     }
 }
 

@@ -392,7 +392,7 @@ fn ways(
             is_apart: thought.is_apart(identities),
         })
         .collect();
-    find_moves(&mut ways, checkpoints);
+    find_moves(&mut ways, identities, checkpoints);
     find_names(machine, &mut ways, paths, identities);
     keep_used_directories(&mut ways, paths);
     let (mut gone, mut made): (Vec<Way>, Vec<Way>) =
@@ -450,20 +450,24 @@ fn same(now: &FileState, then: &FileState) -> bool {
     }
 }
 
-/// Where an object was moved away and is to come back, it is moved back: it stays the same object.
-fn find_moves(ways: &mut [Way], checkpoints: &[Checkpoint]) {
+/// Where an object was moved away and is to come back, it is moved back: it stays the same object. What was written after it was
+/// moved is another one; if the first had other names, it is found by them.
+fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoint]) {
     let moves = checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes);
     for change in moves {
         let Some(home) = &change.moved_from else { continue };
-        let is_back = |way: &Way| {
-            way.path == *home && way.now == FileState::Absent && way.then.hash().is_some()
-        };
-        let leaves = |way: &Way| {
+        let leaves = |way: &&Way| {
             way.path == change.path && way.then == FileState::Absent && way.now.hash().is_some()
         };
-        if ways.iter().any(leaves)
-            && let Some(way) = ways.iter_mut().find(|way| is_back(way))
-        {
+        let Some(left) = ways.iter().find(leaves).map(|way| identities.file_of(&way.now)) else {
+            continue;
+        };
+        let is_back = |way: &Way| {
+            let is_it = names::links(&way.then) < 2 || identities.file_of(&way.then) == left;
+            let is_away = way.path == *home && way.now == FileState::Absent;
+            is_away && is_it && way.then.hash().is_some()
+        };
+        if let Some(way) = ways.iter_mut().find(|way| is_back(way)) {
             way.moved_from = Some(change.path.clone());
         }
     }

@@ -65,12 +65,18 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Why a file was written without a rename.
-pub(crate) fn in_place(links: u64) -> String {
+/// A note on how a file that had so many names was written, if that is worth one.
+pub(crate) fn how_written(links: u64, in_place: bool) -> String {
+    if in_place {
+        return "\nnote: written in place, since its owner must keep it".to_owned();
+    }
     match links {
-        0 | 1 => "\nnote: written in place, since its owner must keep it".to_owned(),
+        0 | 1 => String::new(),
+        2 => "\nnote: the file had another name (a hard link), which keeps the old content"
+            .to_owned(),
         links => format!(
-            "\nnote: written in place: the file has {links} names (hard links), and keeps them"
+            "\nnote: the file had {} other names (hard links), which keep the old content",
+            links - 1
         ),
     }
 }

@@ -107,14 +107,28 @@ async fn un_1_names_of_one_file() {
     }
 }
 
-/// One call cannot make two things of one file.
+/// What is written under one name is another file from then on, also if one call writes under both.
 #[tokio::test]
-async fn two_changes_of_one_file_under_two_names_are_refused() {
+async fn a_file_is_changed_under_the_name_that_is_told() {
     let place = Place::with(&[("one", "old\n")]);
     fs::hard_link(place.path("one"), place.path("two")).expect("a link");
+    fs::hard_link(place.path("one"), place.outside().join("three")).expect("a link");
+    let before = place.tree();
+    let written =
+        place.ok("edit", json!({"path": "one", "old_string": "old", "new_string": "1"})).await;
+    let said = text(&written);
+    assert!(said.contains("had 2 other names (hard links), which keep the old content"), "{said}");
+    place.ok("read", json!({"path": "one"})).await;
+    place.ok("write", json!({"path": "one", "content": "once more\n"})).await;
+    assert_eq!((place.text("one"), place.text("two")), ("once more\n".into(), "old\n".into()));
+    place.ok("undo", json!({})).await;
+    place.ok("undo", json!({})).await;
+    before.assert_is(&place.tree(), "the names are one file again");
     let patch = "*** Begin Patch\n*** Update File: one\n-old\n+first\n*** Update File: two\n-old\n+second\n*** End Patch\n";
-    let said = place.refused("patch", json!({"patch": patch})).await;
-    assert!(said.starts_with("two and one are names of one file"), "{said}");
+    place.ok("patch", json!({"patch": patch})).await;
+    assert_eq!((place.text("one"), place.text("two")), ("first\n".into(), "second\n".into()));
+    assert_eq!(fs::read(place.outside().join("three")).expect("the third name"), b"old\n");
+    there_and_back(&place, &before).await;
 }
 
 /// Names and contents of all kinds, by the tools that models have.
