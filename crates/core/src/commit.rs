@@ -5,9 +5,12 @@
 //! the first object touched. What fails in the middle is taken back at once; what is killed in the middle is put right by
 //! whoever starts next.
 
+mod directories;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use self::directories::Unsettled;
 use crate::history::{NewCheckpoint, NewContent};
 use crate::names::{self, Object};
 use crate::rollback::{RolledBack, roll_back};
@@ -44,12 +47,24 @@ pub struct Step<'a> {
     pub stands_for: Option<FileObject>,
     /// Whether what is there stays what it is under its other names.
     pub is_apart: bool,
+    /// Whether a directory of ours that forbids changes of names in it is opened for the moment: what a command did in it, or what is
+    /// brought back, was allowed when it was done.
+    pub opens_directories: bool,
 }
 
 impl<'a> Step<'a> {
     /// A change of what is at one place.
     pub fn new(path: Resolved, expect: Expect, to: To<'a>) -> Self {
-        Self { path, expect, to, rewrite: None, before: None, stands_for: None, is_apart: false }
+        Self {
+            path,
+            expect,
+            to,
+            rewrite: None,
+            before: None,
+            stands_for: None,
+            is_apart: false,
+            opens_directories: false,
+        }
     }
 }
 
@@ -153,8 +168,11 @@ pub(crate) fn commit(
 
 /// All that is known before anything is touched.
 struct Plan {
-    /// What will be written down, in the order in which it is done: directories that are missing first.
+    /// What will be written down, in the order in which it is done: the times of directories in which names change, then
+    /// directories that are missing.
     changes: Vec<RecordedChange>,
+    /// How many of them are times of directories.
+    around: usize,
     /// Those directories.
     parents: Vec<Resolved>,
     /// Bytes that were there and are read from the files themselves, by their hash.
@@ -185,12 +203,14 @@ type Planned<'s> = HashSet<&'s Path>;
 impl Plan {
     fn of(files: &dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
         let mut plan = Self {
-            changes: Vec::with_capacity(steps.len()),
+            changes: directories::around(files, steps),
+            around: 0,
             parents: Vec::new(),
             read: Vec::new(),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
         };
+        plan.around = plan.changes.len();
         let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
         for step in steps {
             plan.add_missing_parents(files, &mut planned, step)?;
@@ -418,7 +438,7 @@ impl Plan {
         steps: &[Step<'_>],
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<Altered>, Stopped> {
-        let mut done = 0;
+        let mut done = self.around;
         let mut found = Vec::new();
         for directory in &self.parents {
             match make_directory(files, directory) {
@@ -433,6 +453,7 @@ impl Plan {
         let mut altered = Vec::with_capacity(steps.len());
         // What stands alone meets nothing that others did.
         let mut touched = (steps.len() > 1).then(Touched::default);
+        let mut unsettled = Unsettled::default();
         for (step, known) in steps.iter().zip(&self.known) {
             if is_stopped() {
                 let error = ToolError::cancelled("the call was stopped while files were changed");
@@ -443,9 +464,17 @@ impl Plan {
                 Some(touched) => touched.renew(files, step).map_err(Failed::untouched),
                 None => Ok(step.clone()),
             };
+            let mut open = Attributes::default();
             let made = renewed.and_then(|step| {
                 let temporary = known.temporary.as_deref();
-                perform_parts(files, &step, known.kind, temporary).map(|made| (step, made))
+                let opened = unsettled.open_new(&step, &mut open);
+                let mut made = perform_parts(files, &opened, known.kind, temporary);
+                if let Err(Failed { error, .. }) = &made
+                    && unsettled.open_around(files, &opened, steps, error)
+                {
+                    made = perform_parts(files, &opened, known.kind, temporary);
+                }
+                made.map(|made| (step, made))
             });
             let (step, made) = match made {
                 Ok(made) => made,
@@ -460,6 +489,12 @@ impl Plan {
             altered.push(made);
             done = begun;
         }
+        unsettled.settle(files).map_err(|error| Stopped {
+            error: error.into(),
+            done,
+            begun: done,
+            found,
+        })?;
         Ok(altered)
     }
 }
@@ -663,9 +698,8 @@ fn perform_parts(
         expect = Expect::Absent;
     }
     let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary });
-    let altered = altered.map_err(|error| match is_in_the_way {
-        true => Failed::later(error),
-        false => Failed::first(error, &step.to),
+    let altered = altered.map_err(|error| {
+        if is_in_the_way { Failed::later(error) } else { Failed::first(error, &step.to) }
     })?;
     match (step.rewrite, altered.stat) {
         (Some(to), Some(stat)) => {

@@ -423,7 +423,8 @@ async fn pass(
     budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
     if slot.tool.looks_back() {
-        unless_stopped(&cancel, async { Ok(ticket.be_first_of_turn().await) }).await?;
+        let first = ticket.be_first_of_turn().map(Ok);
+        unless_stopped(&cancel, first).await?;
     }
     let mut ready = prepare(engine, &slot, call)?;
     if !engine.hooks.is_empty() {

@@ -15,8 +15,9 @@ use crate::commit::{self, Step, beside};
 use crate::names::{self, Identities, Object};
 use crate::state::{self, Seen};
 use crate::{
-    Altered, CallId, Checkpoint, ContentHash, FileKind, FileState, Files, Fingerprint, History,
-    Origin, Query, RecordedChange, Resolved, SessionId, To, ToolError, below_session_tmp,
+    Altered, Attributes, CallId, Checkpoint, ContentHash, FileError, FileErrorKind, FileKind,
+    FileState, Files, Fingerprint, History, Origin, Query, RecordedChange, Resolved, SessionId, To,
+    ToolError, below_session_tmp,
 };
 
 /// Undos of undos that are followed back to the change which they are about.
@@ -68,6 +69,20 @@ pub struct Way {
     pub linked_with: Option<PathBuf>,
     /// Whether what is there stays what it is under its other names, and another file is put here.
     pub is_apart: bool,
+}
+
+impl Way {
+    /// Returns whether only the time of a directory comes back, in which names change.
+    pub fn is_directory_time(&self) -> bool {
+        let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+        let has_all = || {
+            let attributes = state::attributes_of(&self.now).zip(state::attributes_of(&self.then));
+            attributes.is_some_and(|(now, then)| {
+                state::has_all(now, &Attributes { modified: None, ..then.clone() })
+            })
+        };
+        is_directory(&self.now) && is_directory(&self.then) && has_all()
+    }
 }
 
 /// A path that was changed by somebody else since.
@@ -152,6 +167,18 @@ impl UndoPlan {
             }
         }
         Ok(None)
+    }
+
+    /// The ways that must be declared and granted. The time of a directory goes with the names in it; and what comes back below a
+    /// symbolic link that goes is decided on with the link, since its path leads elsewhere until then.
+    pub fn declared(&self) -> impl Iterator<Item = &Way> {
+        let is_link = |way: &&Way| matches!(way.now, FileState::Symlink { .. });
+        let links: HashSet<&Path> =
+            self.ways.iter().filter(is_link).map(|way| way.path.as_path()).collect();
+        self.ways.iter().filter(move |way| {
+            let is_below = way.path.ancestors().skip(1).any(|above| links.contains(above));
+            !is_below && !way.is_directory_time()
+        })
     }
 
     /// The calls that are taken back, the newest first.
@@ -314,6 +341,15 @@ impl Walked<'_> {
     ) -> Result<(), ToolError> {
         let at = self.find(&change.path)?;
         let Some(thought) = self.paths.get_mut(at) else { return Ok(()) };
+        if change.is_directory_time() {
+            let before = state::attributes_of(&change.before);
+            let modified = before.and_then(|attributes| attributes.modified);
+            let time = Attributes { modified, ..Attributes::default() };
+            if matches!(thought.then, FileState::Directory { .. }) {
+                thought.then = state::with_attributes(&thought.then, &time);
+            }
+            return Ok(());
+        }
         if thought.is_stuck {
             // What is older cannot be judged; but it is known what was there before all of it.
             let conflict = self.conflicts.iter_mut().find(|one| one.path == change.path);
@@ -346,7 +382,7 @@ impl Walked<'_> {
             return Ok(*at);
         }
         let files = self.machine.files;
-        let now = state::see(files, &beside(files, path), None)?;
+        let now = see(files, path)?;
         let then = now.state.clone();
         self.paths.push(Thought {
             path: path.to_owned(),
@@ -357,6 +393,22 @@ impl Walked<'_> {
         });
         self.places.insert(path.to_owned(), self.paths.len() - 1);
         Ok(self.paths.len() - 1)
+    }
+}
+
+/// Looks at a place on record. No link led there: where one is above it now, nothing is there.
+fn see(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
+    let is_link = |above: &Path| {
+        let found = files.look(&beside(files, above)).ok().flatten();
+        found.is_some_and(|found| found.stat.kind == FileKind::Symlink)
+    };
+    match state::see(files, &beside(files, path), None) {
+        Err(FileError { kind: FileErrorKind::Changed, .. })
+            if path.ancestors().skip(1).any(is_link) =>
+        {
+            Ok(Seen::nothing())
+        }
+        seen => seen,
     }
 }
 
@@ -373,16 +425,27 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
 }
 
 /// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; last
-/// the directories out of which something was moved.
+/// the directories out of which something was moved, and the modes and times of those that stay.
 fn ways(
     machine: Machine<'_>,
     paths: &[Thought],
     identities: &Identities,
     checkpoints: &[Checkpoint],
 ) -> Vec<Way> {
+    let is_other = |thought: &&Thought| {
+        !same(&thought.now.state, &thought.then) || thought.is_apart(identities)
+    };
+    let around: HashSet<&Path> =
+        paths.iter().filter(is_other).filter_map(|thought| thought.path.parent()).collect();
+    // A directory in which names change gets another time by that, also where it has the right one now.
+    let is_around = |thought: &Thought| {
+        let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+        let stays = is_directory(&thought.now.state) && is_directory(&thought.then);
+        stays && around.contains(thought.path.as_path())
+    };
     let mut ways: Vec<Way> = paths
         .iter()
-        .filter(|thought| !same(&thought.now.state, &thought.then) || thought.is_apart(identities))
+        .filter(|thought| is_other(thought) || is_around(thought))
         .map(|thought| Way {
             path: thought.path.clone(),
             now: thought.now.state.clone(),
@@ -395,6 +458,10 @@ fn ways(
     find_moves(&mut ways, identities, checkpoints);
     find_names(machine, &mut ways, paths, identities);
     keep_used_directories(&mut ways, paths);
+    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+    let (mut settled, ways): (Vec<Way>, Vec<Way>) =
+        ways.into_iter().partition(|way| is_directory(&way.now) && is_directory(&way.then));
+    settled.sort_by(|a, b| b.path.cmp(&a.path));
     let (mut gone, mut made): (Vec<Way>, Vec<Way>) =
         ways.into_iter().partition(|way| way.then == FileState::Absent);
     gone.sort_by(|a, b| b.path.cmp(&a.path));
@@ -407,12 +474,13 @@ fn ways(
             .filter_map(|way| way.moved_from.as_ref())
             .any(|from| from.starts_with(directory))
     };
-    let is_directory = |way: &Way| matches!(way.now, FileState::Directory { .. });
+    let is_directory = |way: &Way| is_directory(&way.now);
     let (last, mut first): (Vec<Way>, Vec<Way>) =
         gone.into_iter().partition(|way| is_directory(way) && is_left(&way.path));
     first.sort_by_key(is_directory);
     first.append(&mut made);
     first.extend(last);
+    first.extend(settled);
     first
 }
 
@@ -442,12 +510,8 @@ fn keep_used_directories(ways: &mut Vec<Way>, paths: &[Thought]) {
 
 /// Whether there is nothing to do, the times included.
 fn same(now: &FileState, then: &FileState) -> bool {
-    match (now, then) {
-        (FileState::File { attributes: a, .. }, FileState::File { attributes: b, .. }) => {
-            now.is_like(then) && (b.modified.is_none() || a.modified == b.modified)
-        }
-        _ => now.is_like(then),
-    }
+    let attributes = state::attributes_of(now).zip(state::attributes_of(then));
+    now.is_like(then) && attributes.is_none_or(|(now, then)| state::has_all(now, then))
 }
 
 /// Where an object was moved away and is to come back, it is moved back: it stays the same object. What was written after it was
@@ -509,7 +573,7 @@ impl<'a> Restoring<'a> {
     }
 
     fn add(&mut self, way: &Way) -> Result<(), ToolError> {
-        let seen = state::see(self.files, &beside(self.files, &way.path), None)?;
+        let seen = see(self.files, &way.path)?;
         if !seen.state.is_like(&way.now) {
             let name = crate::quote::path(&way.path).into_owned();
             return Err(ToolError::failed(format!("stale: {name} changed just now"))
@@ -560,6 +624,7 @@ impl<'a> Restoring<'a> {
                 continue;
             }
             let Some(mut step) = self.step(at, way) else { continue };
+            step.opens_directories = true;
             let object = names::shared_object(&way.then);
             if let (To::Moved { .. }, Some(object)) = (step.to, object)
                 && !written.insert((object, way.then.hash()))
@@ -583,7 +648,12 @@ impl<'a> Restoring<'a> {
         }
         let Some((from, fingerprint, _)) = self.sources.get(at)? else {
             let to = if way.is_apart { state::apart } else { state::step_to };
-            let step = to(path, seen, &way.then, content)?;
+            let step = match (&way.now, &way.then) {
+                (FileState::Directory { .. }, FileState::Directory { attributes }) => {
+                    Step::new(path, seen.expect(), To::Attributes(attributes))
+                }
+                _ => to(path, seen, &way.then, content)?,
+            };
             return Some(Step { before: seen.bytes.as_deref(), ..step });
         };
         let attributes = state::attributes_of(&way.then);

@@ -19,6 +19,12 @@ impl Root {
         Ok(Self(resolved.path.strip_prefix(base).map(Path::to_owned).unwrap_or(resolved.path)))
     }
 
+    /// The same for a path on record: it is real already, and no link is followed.
+    pub(crate) fn recorded(cx: &Context, path: &Path) -> Result<Self, ToolError> {
+        let base = cx.files().resolve(Path::new("."))?.path;
+        Ok(Self(path.strip_prefix(base).unwrap_or(path).to_owned()))
+    }
+
     /// The path of something below the root; the root's own if `below` is empty.
     pub(crate) fn join(&self, below: &Path) -> PathBuf {
         if below.as_os_str().is_empty() { self.0.clone() } else { self.0.join(below) }

@@ -428,10 +428,8 @@ impl Context {
         let other = |change: &ProcessChange| match &change.to {
             ChangedTo::Linked(with) => {
                 let place = commit::beside(&*files, with);
-                let seen = match made.contains(with.as_path()) {
-                    true => commit::NOT_YET,
-                    false => files.stat(&place)?.fingerprint,
-                };
+                let is_made = made.contains(with.as_path());
+                let seen = if is_made { commit::NOT_YET } else { files.stat(&place)?.fingerprint };
                 Ok(Some((place, seen)))
             }
             _ => Ok(None),
@@ -525,5 +523,5 @@ fn step_of<'s>(
         (ChangedTo::Directory(attributes), _) => To::Directory { attributes: Some(attributes) },
         (ChangedTo::Nothing | ChangedTo::Linked(_), _) => To::Nothing,
     };
-    Step::new(path, expect, to)
+    Step { opens_directories: true, ..Step::new(path, expect, to) }
 }

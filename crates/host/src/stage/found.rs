@@ -26,8 +26,11 @@ pub(super) struct Found {
     /// Directories that are told only if something is in them.
     pub(super) hollow: HashSet<PathBuf>,
     /// The names of each file that has several, with what was there.
-    pub(super) linked: HashMap<(u64, u64), Vec<(PathBuf, Option<Stat>)>>,
+    pub(super) linked: HashMap<(u64, u64), Vec<Name>>,
 }
+
+/// A name of a file, and what was there before.
+pub(super) type Name = (PathBuf, Option<Stat>);
 
 /// What became of one object.
 pub(super) struct Change {
@@ -95,9 +98,7 @@ impl Found {
         for mut names in std::mem::take(&mut self.linked).into_values() {
             names.sort_unstable_by(|(one, _), (other, _)| by_bytes(one, other));
             // One that was there and is as it was, if there is one: it stays the file that it is. Otherwise the first to be made.
-            let stays = |(path, before): &(PathBuf, Option<Stat>)| {
-                before.is_some() && self.place_of(path).is_err()
-            };
+            let stays = |(path, before): &Name| before.is_some() && self.place_of(path).is_err();
             let carrier = names.iter().position(stays).unwrap_or(0);
             let (carrier, there) = names.remove(carrier);
             for (path, before) in names {

@@ -131,6 +131,53 @@ async fn a_file_is_changed_under_the_name_that_is_told() {
     there_and_back(&place, &before).await;
 }
 
+/// What commands do, there and back: each on a stage, committed like every other change.
+#[tokio::test]
+async fn un_1_what_commands_do() {
+    for command in [
+        "ln d/file new",
+        "ln -f d/file other",
+        "ln one first; rm one",
+        "echo more >> one",
+        "chmod 600 one",
+        "mv one three; echo more >> three",
+        "mv d e",
+        "rm -r d; ln -s other d",
+        "rm d/link; mkdir d/link; echo x > d/link/file",
+        "rm -r hollow; ln -s d hollow",
+        "mkdir ro; echo x > ro/file; mkdir ro/deep; echo y > ro/deep/file; chmod 555 ro/deep ro",
+        "chmod 755 shut; rm shut/file; echo new > shut/new; chmod 555 shut",
+        "chmod 755 shut; rm -r shut",
+        "chmod 555 d",
+        "chmod 0 d/file; chmod 400 other",
+        "touch -d 2001-01-01 one other d",
+        "python3 -c 'import os; os.setxattr(\"other\", \"user.new\", b\"1\")'",
+        "python3 -c 'import os; os.removexattr(\"marked\", \"user.old\")'",
+        "python3 -c 'import os; os.setxattr(\"marked\", \"user.old\", b\"2\")'; echo x >> marked",
+        "python3 -c 'import os; os.setxattr(\"d\", \"user.new\", b\"1\"); os.removexattr(\"marked\", \"user.old\")'; echo x >> marked",
+    ] {
+        let files =
+            [("d/file", "content\n"), ("d/deep/er", "er\n"), ("one", "1\n"), ("other", "other\n")];
+        let place = Place::with(&files);
+        for (name, content) in [("hollow/", ""), ("shut/file", "x\n"), ("marked", "marked\n")] {
+            place.put(name, content);
+        }
+        symlink("file", place.path("d/link")).expect("a link");
+        fs::hard_link(place.path("one"), place.path("d/two")).expect("a link");
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(place.path("marked"), "user.old", b"1", flags).expect("an attribute");
+        fs::set_permissions(place.path("shut"), fs::Permissions::from_mode(0o555)).expect("a mode");
+        let before = place.tree();
+        let done = place.ok("bash", json!({"command": command})).await;
+        assert!(before.difference(&place.tree()).is_some(), "{command}: {}", text(&done));
+        there_and_back(&place, &before).await;
+        if place.path("shut").exists() {
+            fs::set_permissions(place.path("shut"), fs::Permissions::from_mode(0o755))
+                .expect("a directory that can be cleared away");
+        }
+    }
+}
+
 /// Names and contents of all kinds, by the tools that models have.
 #[tokio::test]
 async fn un_1_whatever_is_in_a_file_and_whatever_its_name() {
