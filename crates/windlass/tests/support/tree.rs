@@ -140,6 +140,12 @@ impl Tree {
         }
     }
 
+    /// The tree without a directory and all that is in it.
+    pub(crate) fn without(mut self, directory: &Path) -> Self {
+        self.0.retain(|path, _| !path.starts_with(directory));
+        self
+    }
+
     /// The same tree, where it does not matter when names in its directories changed.
     pub(crate) fn but_for_directory_times(mut self) -> Self {
         for object in self.0.values_mut() {

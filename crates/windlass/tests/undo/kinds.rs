@@ -131,6 +131,19 @@ async fn a_file_is_changed_under_the_name_that_is_told() {
     there_and_back(&place, &before).await;
 }
 
+/// A file that only root can read, there and back.
+#[tokio::test]
+async fn un_1_a_file_without_permissions() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
+    fs::set_permissions(place.path("b"), fs::Permissions::from_mode(0)).expect("a mode");
+    let before = place.tree();
+    place.ok("bash", json!({"command": "chmod 0 a; chmod 600 b; echo more >> b; chmod 0 b"})).await;
+    there_and_back(&place, &before).await;
+}
+
 /// What commands do, there and back: each on a stage, committed like every other change.
 #[tokio::test]
 async fn un_1_what_commands_do() {
@@ -149,7 +162,7 @@ async fn un_1_what_commands_do() {
         "chmod 755 shut; rm shut/file; echo new > shut/new; chmod 555 shut",
         "chmod 755 shut; rm -r shut",
         "chmod 555 d",
-        "chmod 0 d/file; chmod 400 other",
+        "chmod 400 d/file other",
         "touch -d 2001-01-01 one other d",
         "python3 -c 'import os; os.setxattr(\"other\", \"user.new\", b\"1\")'",
         "python3 -c 'import os; os.removexattr(\"marked\", \"user.old\")'",
