@@ -138,7 +138,7 @@ async fn un_1_a_file_without_permissions() {
         return;
     }
     let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
-    fs::set_permissions(place.path("b"), fs::Permissions::from_mode(0)).expect("a mode");
+    fs::set_permissions(place.path("b"), fs::Permissions::from_mode(0o000)).expect("a mode");
     let before = place.tree();
     place.ok("bash", json!({"command": "chmod 0 a; chmod 600 b; echo more >> b; chmod 0 b"})).await;
     there_and_back(&place, &before).await;
