@@ -65,3 +65,29 @@ fn cc_2_twenty_edits_from_twenty_processes() {
     });
     check(&home, &results);
 }
+
+/// Runs the same call in several processes at once; what each of them answers.
+fn at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json::Value> {
+    std::thread::scope(|scope| {
+        let call = || home.run(arguments).lines().remove(0);
+        let running: Vec<_> = (0..processes).map(|_| scope.spawn(call)).collect();
+        running.into_iter().map(|one| one.join().expect("a call")).collect()
+    })
+}
+
+/// Exactly one of those who create the same file says that it did, and the file is there; one `undo` takes it back.
+#[test]
+fn cc_2_one_of_four_creates_a_file() {
+    let home = Home::with(&[]);
+    for round in 0..8 {
+        let path = format!("new/{round}/a.txt");
+        let input = json!({"path": path, "content": "the same\n", "mode": "create"}).to_string();
+        let results = at_once(&home, 4, &["--mode", "auto", "--json", "call", "write", &input]);
+        let made = results.iter().filter(|result| result["outcome"] == "ok").count();
+        assert_eq!(made, 1, "{results:?}");
+        let file = home.workspace().join(&path);
+        assert_eq!(std::fs::read_to_string(&file).expect("the file is lost"), "the same\n");
+        home.run(&["--json", "undo"]).lines();
+        assert!(!file.exists(), "it was recorded twice, or not at all");
+    }
+}

@@ -5,9 +5,12 @@
 //! the first object touched. What fails in the middle is taken back at once; what is killed in the middle is put right by
 //! whoever starts next.
 
+mod directories;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use self::directories::Unsettled;
 use crate::history::{NewCheckpoint, NewContent};
 use crate::names::{self, Object};
 use crate::rollback::{RolledBack, roll_back};
@@ -44,12 +47,24 @@ pub struct Step<'a> {
     pub stands_for: Option<FileObject>,
     /// Whether what is there stays what it is under its other names.
     pub is_apart: bool,
+    /// Whether a directory of ours that forbids changes of names in it is opened for the moment: what a command did in it, or what is
+    /// brought back, was allowed when it was done.
+    pub opens_directories: bool,
 }
 
 impl<'a> Step<'a> {
     /// A change of what is at one place.
     pub fn new(path: Resolved, expect: Expect, to: To<'a>) -> Self {
-        Self { path, expect, to, rewrite: None, before: None, stands_for: None, is_apart: false }
+        Self {
+            path,
+            expect,
+            to,
+            rewrite: None,
+            before: None,
+            stands_for: None,
+            is_apart: false,
+            opens_directories: false,
+        }
     }
 }
 
@@ -127,10 +142,19 @@ pub(crate) fn commit(
             drop(pending.finish());
             Ok(altered)
         }
-        Err(Stopped { error, done, begun }) => {
+        Err(Stopped { error, done, begun, found }) => {
             let content = |hash: &ContentHash| plan.content(steps, *hash);
             let begun = plan.changes.get(..begun).unwrap_or(&plan.changes);
-            let RolledBack { taken_back, left, is_open } = roll_back(files, begun, done, &content);
+            // Directories that another process made in the meantime are not ours to remove.
+            let is_ours = |(at, _): &(usize, &RecordedChange)| !found.contains(at);
+            let ours: Vec<RecordedChange> = begun
+                .iter()
+                .enumerate()
+                .filter(is_ours)
+                .map(|(_, change)| change.clone())
+                .collect();
+            let done = done - found.len();
+            let RolledBack { taken_back, left, is_open } = roll_back(files, &ours, done, &content);
             match (is_open, left.is_empty()) {
                 (true, _) => pending.leave(),
                 (false, true) => drop(pending.abandon()),
@@ -144,8 +168,11 @@ pub(crate) fn commit(
 
 /// All that is known before anything is touched.
 struct Plan {
-    /// What will be written down, in the order in which it is done: directories that are missing first.
+    /// What will be written down, in the order in which it is done: the times of directories in which names change, then
+    /// directories that are missing.
     changes: Vec<RecordedChange>,
+    /// How many of them are times of directories.
+    around: usize,
     /// Those directories.
     parents: Vec<Resolved>,
     /// Bytes that were there and are read from the files themselves, by their hash.
@@ -176,12 +203,14 @@ type Planned<'s> = HashSet<&'s Path>;
 impl Plan {
     fn of(files: &dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
         let mut plan = Self {
-            changes: Vec::with_capacity(steps.len()),
+            changes: directories::around(files, steps),
+            around: 0,
             parents: Vec::new(),
             read: Vec::new(),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
         };
+        plan.around = plan.changes.len();
         let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
         for step in steps {
             plan.add_missing_parents(files, &mut planned, step)?;
@@ -409,36 +438,63 @@ impl Plan {
         steps: &[Step<'_>],
         is_stopped: &dyn Fn() -> bool,
     ) -> Result<Vec<Altered>, Stopped> {
-        let mut done = 0;
+        let mut done = self.around;
+        let mut found = Vec::new();
         for directory in &self.parents {
-            make_directory(files, directory).map_err(|error| Stopped {
-                error: error.into(),
-                done,
-                begun: done + 1,
-            })?;
+            match make_directory(files, directory) {
+                Ok(Made::New) => {}
+                Ok(Made::Found) => found.push(done),
+                Err(error) => {
+                    return Err(Stopped { error: error.into(), done, begun: done + 1, found });
+                }
+            }
             done += 1;
         }
         let mut altered = Vec::with_capacity(steps.len());
         // What stands alone meets nothing that others did.
         let mut touched = (steps.len() > 1).then(Touched::default);
+        let mut unsettled = Unsettled::default();
         for (step, known) in steps.iter().zip(&self.known) {
             if is_stopped() {
                 let error = ToolError::cancelled("the call was stopped while files were changed");
-                return Err(Stopped { error, done, begun: done });
+                return Err(Stopped { error, done, begun: done, found });
             }
             let begun = done + if matches!(step.to, To::Moved { .. }) { 2 } else { 1 };
-            let stopped = |error: FileError| Stopped { error: error.into(), done, begun };
-            let renewed = touched.as_ref().map(|touched| touched.renew(files, step));
-            let renewed = renewed.transpose().map_err(stopped)?;
-            let step = renewed.as_ref().unwrap_or(step);
-            let made = perform(files, step, known.kind, known.temporary.as_deref());
-            let made = made.map_err(stopped)?;
+            let renewed = match &touched {
+                Some(touched) => touched.renew(files, step).map_err(Failed::untouched),
+                None => Ok(step.clone()),
+            };
+            let mut open = Attributes::default();
+            let made = renewed.and_then(|step| {
+                let temporary = known.temporary.as_deref();
+                let opened = unsettled.open_new(&step, &mut open);
+                let mut made = perform_parts(files, &opened, known.kind, temporary);
+                if let Err(Failed { error, .. }) = &made
+                    && unsettled.open_around(files, &opened, steps, error)
+                {
+                    made = perform_parts(files, &opened, known.kind, temporary);
+                }
+                made.map(|made| (step, made))
+            });
+            let (step, made) = match made {
+                Ok(made) => made,
+                Err(Failed { error, is_untouched }) => {
+                    let begun = if is_untouched { done } else { begun };
+                    return Err(Stopped { error: error.into(), done, begun, found });
+                }
+            };
             if let Some(touched) = &mut touched {
-                touched.add(step, &made);
+                touched.add(&step, &made);
             }
             altered.push(made);
             done = begun;
         }
+        unsettled.settle(files).map_err(|error| Stopped {
+            error: error.into(),
+            done,
+            begun: done,
+            found,
+        })?;
         Ok(altered)
     }
 }
@@ -522,6 +578,41 @@ struct Stopped {
     done: usize,
     /// How many had been begun: the last of them may be half-made.
     begun: usize,
+    /// Which of them are directories that were there by then.
+    found: Vec<usize>,
+}
+
+/// Why a step was not made.
+struct Failed {
+    error: FileError,
+    /// Whether this step changed nothing. What is at its place, or is not, is another's doing, even if it looks like ours.
+    is_untouched: bool,
+}
+
+impl Failed {
+    fn untouched(error: FileError) -> Self {
+        Self { error, is_untouched: true }
+    }
+
+    /// A refusal of the first alteration of a step: something else is there than was expected.
+    fn first(error: FileError, to: &To<'_>) -> Self {
+        use FileErrorKind::{Changed, Exists, NotADirectory, NotEmpty, NotFound, Stale};
+        let is_refused =
+            matches!(error.kind, Changed | Exists | NotADirectory | NotEmpty | NotFound | Stale);
+        // A new name is looked at once more after it was given.
+        let is_given = matches!((&error.kind, to), (Changed, To::Linked { .. }));
+        Self { error, is_untouched: is_refused && !is_given }
+    }
+
+    fn later(error: FileError) -> Self {
+        Self { error, is_untouched: false }
+    }
+}
+
+/// What was found where a directory was to be made.
+enum Made {
+    New,
+    Found,
 }
 
 /// The bytes that a step puts in place.
@@ -556,7 +647,7 @@ fn after(
             hash,
             len: written.map_or(Ok(0), Source::length).map_err(unreadable)?,
             attributes: state::over(*attributes, state::file_attributes(origin)),
-            object: names::after_writing(origin).filter(|_| !step.is_apart),
+            object: None,
         },
         (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
         _ => origin.clone(),
@@ -564,15 +655,15 @@ fn after(
 }
 
 /// Where a directory is made that others need: there may be one by now.
-fn make_directory(files: &dyn Files, path: &Resolved) -> Result<(), FileError> {
+fn make_directory(files: &dyn Files, path: &Resolved) -> Result<Made, FileError> {
     let to = To::Directory { attributes: None };
     let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
     match made {
         Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
-            Stat { kind: FileKind::Directory, .. } => Ok(()),
+            Stat { kind: FileKind::Directory, .. } => Ok(Made::Found),
             _ => Err(FileError::new("make", &path.path, FileErrorKind::NotADirectory)),
         },
-        made => made.map(drop),
+        made => made.map(|_| Made::New),
     }
 }
 
@@ -583,21 +674,38 @@ pub(crate) fn perform(
     found: Option<FileKind>,
     temporary: Option<&str>,
 ) -> Result<Altered, FileError> {
+    perform_parts(files, step, found, temporary).map_err(|failed| failed.error)
+}
+
+/// The same; a failure says whether any part of the step was done.
+fn perform_parts(
+    files: &dyn Files,
+    step: &Step<'_>,
+    found: Option<FileKind>,
+    temporary: Option<&str>,
+) -> Result<Altered, Failed> {
     if let (true, Some(temporary)) = (step.is_apart, temporary) {
-        return put_apart(files, step, temporary);
+        return put_apart(files, step, temporary).map_err(Failed::later);
     }
     let mut expect = step.expect;
     let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
-    if step.is_apart || found.is_some_and(is_of_another) {
+    let is_in_the_way = step.is_apart || found.is_some_and(is_of_another);
+    if is_in_the_way {
         // What would not be replaced is in the way.
-        files.alter(&step.path, &Alteration { expect, to: To::Nothing, temporary: None })?;
+        let removal = Alteration { expect, to: To::Nothing, temporary: None };
+        let removed = files.alter(&step.path, &removal);
+        removed.map_err(|error| Failed::first(error, &removal.to))?;
         expect = Expect::Absent;
     }
-    let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary })?;
+    let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary });
+    let altered = altered.map_err(|error| {
+        if is_in_the_way { Failed::later(error) } else { Failed::first(error, &step.to) }
+    })?;
     match (step.rewrite, altered.stat) {
         (Some(to), Some(stat)) => {
             let expect = Expect::Same(stat.fingerprint);
-            files.alter(&step.path, &Alteration { expect, to, temporary })
+            let rewritten = files.alter(&step.path, &Alteration { expect, to, temporary });
+            rewritten.map_err(Failed::later)
         }
         _ => Ok(altered),
     }

@@ -275,7 +275,8 @@ impl Effect {
     ///
     /// A process, a plugin or a remote tool may touch any file of the workspace, so it conflicts with every file effect and
     /// with its own kind; commands that only read do so among themselves as all that reads. Network requests do not conflict:
-    /// the other side orders them.
+    /// the other side orders them. What takes back changes depends on which change is the last, so it conflicts with all that
+    /// changes files.
     pub fn conflicts(&self, other: &Self) -> bool {
         use Effect::{Ask, Delete, Exec, Mcp, Plugin, Read, State, Write};
         match (self, other) {
@@ -290,6 +291,10 @@ impl Effect {
             | (Read(_) | Write(_) | Delete(_), Exec(_) | Plugin(_) | Mcp { .. })
             | (Ask, Ask) => true,
             (State(a), State(b)) => a == b,
+            (State(state), Write(_) | Delete(_) | Exec(_) | Plugin(_) | Mcp { .. })
+            | (Write(_) | Delete(_) | Exec(_) | Plugin(_) | Mcp { .. }, State(state)) => {
+                state == LOOKING_BACK
+            }
             _ => false,
         }
     }
@@ -418,6 +423,9 @@ impl std::ops::BitOr for Kinds {
     }
 }
 
+/// The state of a call that takes back changes; see [`Effect::State`].
+pub(crate) const LOOKING_BACK: &str = "undo";
+
 /// Removes `.` and `..` by the letters alone. A first step only: what a path means is decided by the host's resolver.
 ///
 /// ```
@@ -471,6 +479,10 @@ mod tests {
             (Effects::state("todo"), Effects::state("todo"), true),
             (Effects::state("todo"), Effects::state("memory"), false),
             (Effects::none(), exec(), false),
+            (Effects::state("undo"), write("/a"), true),
+            (Effects::state("undo"), exec(), true),
+            (Effects::state("undo"), read("/a"), false),
+            (Effects::state("todo"), write("/a"), false),
         ] {
             assert_eq!(a.conflicts(&b), conflict, "{a} | {b}");
             assert_eq!(b.conflicts(&a), conflict, "{b} | {a}");

@@ -422,6 +422,10 @@ async fn pass(
     parse::weigh(call)?;
     budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
+    if slot.tool.looks_back() {
+        let first = ticket.be_first_of_turn().map(Ok);
+        unless_stopped(&cancel, first).await?;
+    }
     let mut ready = prepare(engine, &slot, call)?;
     if !engine.hooks.is_empty() {
         ready = unless_stopped(&cancel, hooks::before(engine, call, &slot, ready)).await?;

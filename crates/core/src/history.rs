@@ -230,6 +230,26 @@ impl RecordedChange {
     pub fn new(path: impl Into<PathBuf>, before: FileState, after: FileState) -> Self {
         Self { path: path.into(), before, after, moved_from: None, temporary: None }
     }
+
+    /// Returns whether it is no change that was asked for, but the time of a directory in which names changed.
+    ///
+    /// ```
+    /// use windlass_core::{Attributes, FileState, RecordedChange};
+    /// let directory = |modified| FileState::Directory { attributes: Attributes { modified, ..Attributes::default() } };
+    /// let around = RecordedChange::new("/w/src", directory(Some(1)), directory(None));
+    /// assert!(around.is_directory_time());
+    /// assert!(!RecordedChange::new("/w/src", FileState::Absent, directory(None)).is_directory_time());
+    /// ```
+    pub fn is_directory_time(&self) -> bool {
+        let (
+            FileState::Directory { attributes: before },
+            FileState::Directory { attributes: after },
+        ) = (&self.before, &self.after)
+        else {
+            return false;
+        };
+        before.modified.is_some() && *after == Attributes { modified: None, ..before.clone() }
+    }
 }
 
 /// Which call makes a change.

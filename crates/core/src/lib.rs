@@ -82,7 +82,7 @@ pub use policy::{
     Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decision,
     DirectWrites, FileChange, FileRights, Grant, HardDenies, Layer, MemoryBook, Mode, OutsidePaths,
     PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling, Scope,
-    SecretName, Settled, Situation, Verdict, holds_credential, system_directory,
+    SecretName, Settled, Situation, Verdict, holds_credential, settle_in, system_directory,
 };
 pub use predicate::{Predicate, Role};
 pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};

@@ -1,7 +1,7 @@
 //! Files that have several names: which object a file is, and where else it can be found.
 //!
-//! A change under one name is a change under all of them, and only the one name is on record. Whoever takes it back must think of
-//! the object.
+//! New content comes under one name only: the file that gets it is another object from then on, and the other names keep the old
+//! one. Permissions, times and attributes are of the object, under all its names. Taking back a change joins the names again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -119,14 +119,6 @@ impl Identities {
     /// The object that is there for a file.
     pub(crate) fn real(&self, file: Object) -> Object {
         self.real.get(&file).copied().unwrap_or(file)
-    }
-}
-
-/// What is written in place, since it has several names, stays the object that it was.
-pub(crate) fn after_writing(before: &FileState) -> Option<FileObject> {
-    match before {
-        FileState::File { object, .. } => object.filter(|object| object.links > 1),
-        _ => None,
     }
 }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use approval::{Answer, ApprovalRequest, Approvals, Approver, Asker, FileChange};
-pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled};
+pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled, settle_in};
 pub(crate) use book::{Place, subject};
 pub(crate) use broker::Broker;
 pub use grant::Grant;

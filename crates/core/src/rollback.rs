@@ -40,6 +40,7 @@ pub(crate) fn roll_back(
         match state::back(files, change, &state::Move::of(change, changes), content) {
             Ok(state::Back::AsBefore) => {}
             Ok(state::Back::Restored) if is_made_for_others(change) => {}
+            Ok(state::Back::Restored) if change.is_directory_time() => {}
             Ok(state::Back::Restored) => rolled.taken_back.push(change.path.clone()),
             Ok(state::Back::NotOurs) if at >= done => {}
             Ok(state::Back::NotOurs) => {

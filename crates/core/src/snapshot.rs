@@ -1,16 +1,18 @@
 //! The state of some paths at one moment, to come back to.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::hash_map::Entry::{Occupied, Vacant};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{Step, beside};
-use crate::names;
+use crate::commit::{NOT_YET, Step, beside};
+use crate::names::{self, Object};
 use crate::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
-    ContentHash, Entry, FileState, Files, Shelf, Source, ToolError, Visitor, Walk, WalkOptions,
+    ContentHash, Entry, FileState, Files, Resolved, Shelf, Source, To, ToolError, Visitor, Walk,
+    WalkOptions,
 };
 
 /// What was at some paths, and below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored anywhere.
@@ -94,7 +96,18 @@ impl Visitor for Names<'_> {
 
 /// What it takes to go back to a snapshot.
 pub(crate) struct Return<'s> {
-    ways: Vec<(PathBuf, Seen, &'s FileState, Option<Vec<u8>>)>,
+    ways: Vec<Way<'s>>,
+}
+
+/// What happens to one path.
+struct Way<'s> {
+    path: PathBuf,
+    seen: Seen,
+    then: &'s FileState,
+    /// The bytes that it had, if it has others.
+    content: Option<Vec<u8>>,
+    /// Another name of the same file, under which it is written.
+    carrier: Option<Resolved>,
 }
 
 /// What was not there.
@@ -110,39 +123,57 @@ impl<'s> Return<'s> {
         for path in &snapshot.paths {
             now.append(&mut tree(files, path)?);
         }
+        let way =
+            |path: PathBuf, seen, then| Way { path, seen, then, content: None, carrier: None };
         let mut ways = Vec::new();
         for (path, then) in &snapshot.states {
             let seen = match now.remove(path) {
                 Some(seen) => seen,
                 None => state::see(files, &beside(files, path), None)?,
             };
-            ways.push((path.clone(), seen, then, None));
+            ways.push(way(path.clone(), seen, then));
         }
-        ways.extend(now.into_iter().map(|(path, seen)| (path, seen, ABSENT, None)));
-        for (_, seen, then, content) in &mut ways {
-            if let Some(hash) = then.hash().filter(|hash| seen.state.hash() != Some(*hash)) {
-                *content = Some(load(shelf, hash)?);
+        ways.extend(now.into_iter().map(|(path, seen)| way(path, seen, ABSENT)));
+        let mut carriers: HashMap<(Object, ContentHash), PathBuf> = HashMap::new();
+        for way in &mut ways {
+            let hash = way.then.hash().filter(|hash| way.seen.state.hash() != Some(*hash));
+            let Some(hash) = hash else { continue };
+            match names::shared_object(way.then).map(|object| carriers.entry((object, hash))) {
+                Some(Occupied(first)) => way.carrier = Some(beside(files, first.get())),
+                Some(Vacant(place)) => drop(place.insert(way.path.clone())),
+                None => {}
             }
+            way.content = Some(load(shelf, hash)?);
         }
         Ok(Self { ways })
     }
 
-    /// What goes first is what was not there, the inner before the outer; then what was, the outer before the inner. A file with
-    /// several names is written under one of them.
+    /// What goes first is what was not there, the inner before the outer; then what was, the outer before the inner. A file that had
+    /// several names is written under one of them and gets the others again.
     pub(crate) fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
-        let gone = self.ways.iter().filter(|way| *way.2 == FileState::Absent).rev();
-        let made = self.ways.iter().filter(|way| *way.2 != FileState::Absent);
-        let mut written = HashSet::new();
-        let mut is_first = |seen: &Seen, then: &FileState| {
-            let shared = names::shared_object(&seen.state);
-            shared.zip(then.hash()).is_none_or(|content| written.insert(content))
+        let gone = self.ways.iter().filter(|way| *way.then == FileState::Absent).rev();
+        let made = self.ways.iter().filter(|way| *way.then != FileState::Absent);
+        let mut altered = HashSet::new();
+        // Attributes are those of the file, under whichever name.
+        let mut is_first = |way: &Way<'_>| {
+            let shared = names::shared_object(&way.seen.state).filter(|_| way.content.is_none());
+            shared.zip(way.then.hash()).is_none_or(|file| altered.insert(file))
         };
-        gone.chain(made)
-            .filter(|(_, seen, then, _)| is_first(seen, then))
-            .filter_map(|(path, seen, then, content)| {
-                state::step_to(beside(files, path), seen, then, content.as_deref())
-            })
-            .collect()
+        let ways = gone.chain(made).filter(|way| is_first(way));
+        ways.filter_map(|way| way.step(files)).collect()
+    }
+}
+
+impl Way<'_> {
+    fn step(&self, files: &dyn Files) -> Option<Step<'_>> {
+        let path = beside(files, &self.path);
+        match &self.carrier {
+            Some(with) => {
+                let to = To::Linked { with, seen: NOT_YET };
+                Some(Step::new(path, self.seen.expect(), to))
+            }
+            None => state::step_to(path, &self.seen, self.then, self.content.as_deref()),
+        }
     }
 }
 

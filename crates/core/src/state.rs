@@ -127,7 +127,7 @@ fn merge(new: &Attributes, old: &Attributes) -> Attributes {
         mode: new.mode.or(old.mode),
         modified: new.modified.or(old.modified),
         owner: new.owner.or(old.owner),
-        extended: if new.extended.is_empty() { &old.extended } else { &new.extended }.clone(),
+        extended: new.extended.as_ref().or(old.extended.as_ref()).cloned(),
     }
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn step_to<'a>(
         }
         (_, FileState::Symlink { target }) => To::Symlink(target),
         (FileState::Directory { attributes: have }, FileState::Directory { attributes }) => {
-            if have.mode == attributes.mode || attributes.mode.is_none() {
+            if has_all(have, attributes) {
                 return None;
             }
             To::Attributes(attributes)
@@ -167,6 +167,22 @@ pub(crate) fn step_to<'a>(
         (_, FileState::Directory { attributes }) => To::Directory { attributes: Some(attributes) },
     };
     Some(Step { stands_for: object(target), ..Step::new(path, now.expect(), to) })
+}
+
+/// Returns whether an object has all that is said: mode, time and extended attributes. The owner is given as far as rights go.
+pub(crate) fn has_all(have: &Attributes, said: &Attributes) -> bool {
+    let is_mode = said.mode.is_none() || said.mode == have.mode;
+    let is_time = said.modified.is_none() || said.modified == have.modified;
+    let is_extended = said.extended.is_none() || extended(said) == extended(have);
+    is_mode && is_time && is_extended
+}
+
+/// The extended attributes that a change can set, in order. Labels are the system's.
+fn extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
+    let is_given = |name: &str| name.starts_with("user.") || name.starts_with("system.posix_acl_");
+    let mut all: Vec<_> = of.extended.as_ref()?.iter().filter(|(name, _)| is_given(name)).collect();
+    all.sort();
+    Some(all)
 }
 
 /// The step that puts a file where a name of another one is, which stays what it is under its other names.
@@ -241,7 +257,13 @@ pub(crate) fn back(
 ) -> Result<Back, ToolError> {
     let path = beside(files, &change.path);
     let now = see(files, &path, None)?;
-    if now.state.is_like(&change.before) {
+    let is_directory = matches!(now.state, FileState::Directory { .. });
+    let is_as_before = match attributes_of(&now.state).zip(attributes_of(&change.before)) {
+        Some((have, before)) if change.is_directory_time() => has_all(have, before),
+        _ => now.state.is_like(&change.before),
+    };
+    // What is no directory any more has no time to restore.
+    if is_as_before || (change.is_directory_time() && !is_directory) {
         return Ok(Back::AsBefore);
     }
     if let Move::From(origin) = moved {

@@ -68,6 +68,10 @@ pub trait Tool: Send + Sync + 'static {
     /// proposed: a person who is asked is then shown what would become of each file.
     const TRIABLE: bool = false;
 
+    /// Whether what a call does depends on what earlier calls changed, as `undo` does: its effects are asked for when all earlier calls
+    /// of its turn have ended.
+    const LOOKS_BACK: bool = false;
+
     /// What this very call wants to do.
     fn effects(&self, args: &Self::Args) -> Effects;
 
@@ -156,6 +160,11 @@ pub trait AnyTool: Send + Sync + 'static {
         false
     }
 
+    /// Whether a call depends on what earlier calls changed; see [`Tool::LOOKS_BACK`].
+    fn looks_back(&self) -> bool {
+        false
+    }
+
     /// Everything that a model is told. Made anew each time; a [`Toolbox`](crate::Toolbox) keeps it.
     fn spec(&self) -> Spec;
 
@@ -207,6 +216,10 @@ impl<T: Tool> AnyTool for T {
 
     fn is_triable(&self) -> bool {
         T::TRIABLE
+    }
+
+    fn looks_back(&self) -> bool {
+        T::LOOKS_BACK
     }
 
     fn spec(&self) -> Spec {

@@ -15,8 +15,9 @@ use crate::commit::{self, Step, beside};
 use crate::names::{self, Identities, Object};
 use crate::state::{self, Seen};
 use crate::{
-    Altered, CallId, Checkpoint, ContentHash, FileKind, FileState, Files, Fingerprint, History,
-    Origin, Query, RecordedChange, Resolved, SessionId, To, ToolError, below_session_tmp,
+    Altered, Attributes, CallId, Checkpoint, ContentHash, FileError, FileErrorKind, FileKind,
+    FileState, Files, Fingerprint, History, Origin, Query, RecordedChange, Resolved, SessionId, To,
+    ToolError, below_session_tmp,
 };
 
 /// Undos of undos that are followed back to the change which they are about.
@@ -70,6 +71,20 @@ pub struct Way {
     pub is_apart: bool,
 }
 
+impl Way {
+    /// Returns whether only the time of a directory comes back, in which names change.
+    pub fn is_directory_time(&self) -> bool {
+        let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+        let has_all = || {
+            let attributes = state::attributes_of(&self.now).zip(state::attributes_of(&self.then));
+            attributes.is_some_and(|(now, then)| {
+                state::has_all(now, &Attributes { modified: None, ..then.clone() })
+            })
+        };
+        is_directory(&self.now) && is_directory(&self.then) && has_all()
+    }
+}
+
 /// A path that was changed by somebody else since.
 ///
 /// ```
@@ -119,6 +134,7 @@ impl UndoPlan {
         query: &Query,
     ) -> Result<Self, ToolError> {
         let checkpoints = select(history, query)?;
+        check_workspace(files.workspace(), &checkpoints)?;
         check_sessions(files, history, &checkpoints)?;
         let record = shared::record(files, history, &checkpoints)?;
         let machine = Machine { files, record: &record };
@@ -151,6 +167,18 @@ impl UndoPlan {
             }
         }
         Ok(None)
+    }
+
+    /// The ways that must be declared and granted. The time of a directory goes with the names in it; and what comes back below a
+    /// symbolic link that goes is decided on with the link, since its path leads elsewhere until then.
+    pub fn declared(&self) -> impl Iterator<Item = &Way> {
+        let is_link = |way: &&Way| matches!(way.now, FileState::Symlink { .. });
+        let links: HashSet<&Path> =
+            self.ways.iter().filter(is_link).map(|way| way.path.as_path()).collect();
+        self.ways.iter().filter(move |way| {
+            let is_below = way.path.ancestors().skip(1).any(|above| links.contains(above));
+            !is_below && !way.is_directory_time()
+        })
     }
 
     /// The calls that are taken back, the newest first.
@@ -189,6 +217,20 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+/// Refuses changes of another workspace: their paths were decided on, and are locked and watched, there.
+fn check_workspace(workspace: &Path, checkpoints: &[Checkpoint]) -> Result<(), ToolError> {
+    let is_elsewhere = |one: &&Checkpoint| one.origin.workspace != workspace;
+    let Some(Checkpoint { origin, .. }) = checkpoints.iter().find(is_elsewhere) else {
+        return Ok(());
+    };
+    let (call, there) = (&origin.call, crate::quote::path(&origin.workspace));
+    let here = crate::quote::path(workspace);
+    Err(ToolError::failed(format!(
+        "{call} changed files in the workspace {there}, and this is {here}; nothing was undone"
+    ))
+    .hint(format!("a person can undo it there: windlass -C {there} undo --call {call}")))
 }
 
 /// Refuses changes that were made in the `/tmp` of another session: by the same path, this session has another file.
@@ -299,6 +341,15 @@ impl Walked<'_> {
     ) -> Result<(), ToolError> {
         let at = self.find(&change.path)?;
         let Some(thought) = self.paths.get_mut(at) else { return Ok(()) };
+        if change.is_directory_time() {
+            let before = state::attributes_of(&change.before);
+            let modified = before.and_then(|attributes| attributes.modified);
+            let time = Attributes { modified, ..Attributes::default() };
+            if matches!(thought.then, FileState::Directory { .. }) {
+                thought.then = state::with_attributes(&thought.then, &time);
+            }
+            return Ok(());
+        }
         if thought.is_stuck {
             // What is older cannot be judged; but it is known what was there before all of it.
             let conflict = self.conflicts.iter_mut().find(|one| one.path == change.path);
@@ -331,7 +382,7 @@ impl Walked<'_> {
             return Ok(*at);
         }
         let files = self.machine.files;
-        let now = state::see(files, &beside(files, path), None)?;
+        let now = see(files, path)?;
         let then = now.state.clone();
         self.paths.push(Thought {
             path: path.to_owned(),
@@ -342,6 +393,22 @@ impl Walked<'_> {
         });
         self.places.insert(path.to_owned(), self.paths.len() - 1);
         Ok(self.paths.len() - 1)
+    }
+}
+
+/// Looks at a place on record. No link led there: where one is above it now, nothing is there.
+fn see(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
+    let is_link = |above: &Path| {
+        let found = files.look(&beside(files, above)).ok().flatten();
+        found.is_some_and(|found| found.stat.kind == FileKind::Symlink)
+    };
+    match state::see(files, &beside(files, path), None) {
+        Err(FileError { kind: FileErrorKind::Changed, .. })
+            if path.ancestors().skip(1).any(is_link) =>
+        {
+            Ok(Seen::nothing())
+        }
+        seen => seen,
     }
 }
 
@@ -358,16 +425,27 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
 }
 
 /// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; last
-/// the directories out of which something was moved.
+/// the directories out of which something was moved, and the modes and times of those that stay.
 fn ways(
     machine: Machine<'_>,
     paths: &[Thought],
     identities: &Identities,
     checkpoints: &[Checkpoint],
 ) -> Vec<Way> {
+    let is_other = |thought: &&Thought| {
+        !same(&thought.now.state, &thought.then) || thought.is_apart(identities)
+    };
+    let around: HashSet<&Path> =
+        paths.iter().filter(is_other).filter_map(|thought| thought.path.parent()).collect();
+    // A directory in which names change gets another time by that, also where it has the right one now.
+    let is_around = |thought: &Thought| {
+        let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+        let stays = is_directory(&thought.now.state) && is_directory(&thought.then);
+        stays && around.contains(thought.path.as_path())
+    };
     let mut ways: Vec<Way> = paths
         .iter()
-        .filter(|thought| !same(&thought.now.state, &thought.then) || thought.is_apart(identities))
+        .filter(|thought| is_other(thought) || is_around(thought))
         .map(|thought| Way {
             path: thought.path.clone(),
             now: thought.now.state.clone(),
@@ -377,9 +455,13 @@ fn ways(
             is_apart: thought.is_apart(identities),
         })
         .collect();
-    find_moves(&mut ways, checkpoints);
+    find_moves(&mut ways, identities, checkpoints);
     find_names(machine, &mut ways, paths, identities);
     keep_used_directories(&mut ways, paths);
+    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+    let (mut settled, ways): (Vec<Way>, Vec<Way>) =
+        ways.into_iter().partition(|way| is_directory(&way.now) && is_directory(&way.then));
+    settled.sort_by(|a, b| b.path.cmp(&a.path));
     let (mut gone, mut made): (Vec<Way>, Vec<Way>) =
         ways.into_iter().partition(|way| way.then == FileState::Absent);
     gone.sort_by(|a, b| b.path.cmp(&a.path));
@@ -392,12 +474,13 @@ fn ways(
             .filter_map(|way| way.moved_from.as_ref())
             .any(|from| from.starts_with(directory))
     };
-    let is_directory = |way: &Way| matches!(way.now, FileState::Directory { .. });
+    let is_directory = |way: &Way| is_directory(&way.now);
     let (last, mut first): (Vec<Way>, Vec<Way>) =
         gone.into_iter().partition(|way| is_directory(way) && is_left(&way.path));
     first.sort_by_key(is_directory);
     first.append(&mut made);
     first.extend(last);
+    first.extend(settled);
     first
 }
 
@@ -427,28 +510,28 @@ fn keep_used_directories(ways: &mut Vec<Way>, paths: &[Thought]) {
 
 /// Whether there is nothing to do, the times included.
 fn same(now: &FileState, then: &FileState) -> bool {
-    match (now, then) {
-        (FileState::File { attributes: a, .. }, FileState::File { attributes: b, .. }) => {
-            now.is_like(then) && (b.modified.is_none() || a.modified == b.modified)
-        }
-        _ => now.is_like(then),
-    }
+    let attributes = state::attributes_of(now).zip(state::attributes_of(then));
+    now.is_like(then) && attributes.is_none_or(|(now, then)| state::has_all(now, then))
 }
 
-/// Where an object was moved away and is to come back, it is moved back: it stays the same object.
-fn find_moves(ways: &mut [Way], checkpoints: &[Checkpoint]) {
+/// Where an object was moved away and is to come back, it is moved back: it stays the same object. What was written after it was
+/// moved is another one; if the first had other names, it is found by them.
+fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoint]) {
     let moves = checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes);
     for change in moves {
         let Some(home) = &change.moved_from else { continue };
-        let is_back = |way: &Way| {
-            way.path == *home && way.now == FileState::Absent && way.then.hash().is_some()
-        };
-        let leaves = |way: &Way| {
+        let leaves = |way: &&Way| {
             way.path == change.path && way.then == FileState::Absent && way.now.hash().is_some()
         };
-        if ways.iter().any(leaves)
-            && let Some(way) = ways.iter_mut().find(|way| is_back(way))
-        {
+        let Some(left) = ways.iter().find(leaves).map(|way| identities.file_of(&way.now)) else {
+            continue;
+        };
+        let is_back = |way: &Way| {
+            let is_it = names::links(&way.then) < 2 || identities.file_of(&way.then) == left;
+            let is_away = way.path == *home && way.now == FileState::Absent;
+            is_away && is_it && way.then.hash().is_some()
+        };
+        if let Some(way) = ways.iter_mut().find(|way| is_back(way)) {
             way.moved_from = Some(change.path.clone());
         }
     }
@@ -490,7 +573,7 @@ impl<'a> Restoring<'a> {
     }
 
     fn add(&mut self, way: &Way) -> Result<(), ToolError> {
-        let seen = state::see(self.files, &beside(self.files, &way.path), None)?;
+        let seen = see(self.files, &way.path)?;
         if !seen.state.is_like(&way.now) {
             let name = crate::quote::path(&way.path).into_owned();
             return Err(ToolError::failed(format!("stale: {name} changed just now"))
@@ -541,6 +624,7 @@ impl<'a> Restoring<'a> {
                 continue;
             }
             let Some(mut step) = self.step(at, way) else { continue };
+            step.opens_directories = true;
             let object = names::shared_object(&way.then);
             if let (To::Moved { .. }, Some(object)) = (step.to, object)
                 && !written.insert((object, way.then.hash()))
@@ -564,7 +648,12 @@ impl<'a> Restoring<'a> {
         }
         let Some((from, fingerprint, _)) = self.sources.get(at)? else {
             let to = if way.is_apart { state::apart } else { state::step_to };
-            let step = to(path, seen, &way.then, content)?;
+            let step = match (&way.now, &way.then) {
+                (FileState::Directory { .. }, FileState::Directory { attributes }) => {
+                    Step::new(path, seen.expect(), To::Attributes(attributes))
+                }
+                _ => to(path, seen, &way.then, content)?,
+            };
             return Some(Step { before: seen.bytes.as_deref(), ..step });
         };
         let attributes = state::attributes_of(&way.then);

@@ -26,7 +26,7 @@ const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
 /// All that an open object has.
 pub(crate) fn read(of: impl AsFd, raw: &rustix::fs::Stat) -> Attributes {
-    Attributes { extended: Extended::read(of).into_texts(), ..plain(raw) }
+    Attributes { extended: Some(Extended::read(of).into_texts()), ..plain(raw) }
 }
 
 /// What an object has that need not be opened.
@@ -36,7 +36,7 @@ pub(crate) fn plain(raw: &rustix::fs::Stat) -> Attributes {
         mode: Some(stat.mode),
         modified: Some(stat.fingerprint.modified),
         owner: Some((raw.st_uid, raw.st_gid)),
-        extended: Vec::new(),
+        extended: None,
     }
 }
 
@@ -49,16 +49,45 @@ pub(crate) fn give(
     if let Some(owner) = wanted.owner {
         give_owner(&to, now, owner)?;
     }
-    for (name, value) in &wanted.extended {
-        set_extended(&to, name.as_str(), value)?;
-    }
-    let mode = if wanted.owner.is_some() || !wanted.extended.is_empty() {
+    let is_other = match &wanted.extended {
+        Some(extended) => give_extended(&to, extended)?,
+        None => false,
+    };
+    let mode = if wanted.owner.is_some() || is_other {
         // A new owner takes set-id bits away, and a list of rights has its own idea of the mode.
         rustix::fs::fstat(&to)?.st_mode
     } else {
         now.st_mode
     };
     give_mode(to, mode, wanted.mode.unwrap_or(now.st_mode))
+}
+
+/// Gives an object these extended attributes and removes others that people could have set; whether that changed any.
+fn give_extended(to: impl AsFd, wanted: &[(String, Vec<u8>)]) -> Result<bool, Errno> {
+    let now = Extended::read(&to);
+    let is_wanted =
+        |name: &CStr| wanted.iter().any(|(wanted, _)| wanted.as_bytes() == name.to_bytes());
+    let mut is_other = false;
+    for (name, _) in now.0.iter().filter(|(name, _)| is_told(name.to_bytes()) && !is_wanted(name)) {
+        remove_extended(&to, name)?;
+        is_other = true;
+    }
+    for (name, value) in wanted {
+        let is_it =
+            |(had, old): &(CString, Vec<u8>)| had.to_bytes() == name.as_bytes() && old == value;
+        if !now.0.iter().any(is_it) {
+            set_extended(&to, name.as_str(), value)?;
+            is_other = true;
+        }
+    }
+    Ok(is_other)
+}
+
+/// Returns whether an extended attribute belongs to its object: those of people and access control lists do. Labels are the system's
+/// to give, and what overlayfs notes is its own.
+pub(crate) fn is_told(name: &[u8]) -> bool {
+    let is_users = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
+    is_users || name.starts_with(b"system.posix_acl_")
 }
 
 /// Whether the object has that owner and group, or could be given them.
@@ -148,6 +177,14 @@ impl Extended {
     fn into_texts(self) -> Vec<(String, Vec<u8>)> {
         let texts = self.0.into_iter();
         texts.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect()
+    }
+}
+
+/// As far as our rights go; but a disk that fails is a failure.
+fn remove_extended(to: impl AsFd, name: &CStr) -> Result<(), Errno> {
+    match rustix::fs::fremovexattr(to, name) {
+        Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS)) => Err(errno),
+        _ => Ok(()),
     }
 }
 

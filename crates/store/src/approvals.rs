@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::{Approval, ApprovalBook, ApprovalId};
+use windlass_core::{Approval, ApprovalBook, ApprovalId, Scope, Settled, settle_in};
 
 /// The approvals of one state directory.
 ///
@@ -73,6 +73,11 @@ impl ApprovalFile {
         Ok(values.into_iter().map(Entry::of).collect())
     }
 
+    /// Returns whether there is such an entry. A look takes no lock and makes no file.
+    fn has(&self, id: &ApprovalId) -> Result<bool, String> {
+        Ok(self.entries()?.iter().any(|one| one.is(id)))
+    }
+
     /// Changes the list, alone.
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Entry>) -> T) -> Result<T, String> {
         let told = |what: &str, error: std::io::Error| {
@@ -120,6 +125,13 @@ impl Entry {
         }
     }
 
+    fn whole_mut(&mut self) -> Option<&mut Approval> {
+        match self {
+            Self::Whole(approval) => Some(approval),
+            Self::Broken(..) => None,
+        }
+    }
+
     fn is(&self, id: &ApprovalId) -> bool {
         matches!(self, Self::Whole(approval) if approval.id == *id)
     }
@@ -146,13 +158,28 @@ impl ApprovalBook for ApprovalFile {
     }
 
     fn remove(&self, id: &ApprovalId) -> Result<bool, String> {
-        if !self.entries()?.iter().any(|one| one.is(id)) {
+        Ok(self.take(id)?.is_some())
+    }
+
+    fn settle(&self, id: &ApprovalId, settled: Settled, scope: Scope) -> Result<bool, String> {
+        if !self.has(id)? {
             return Ok(false);
         }
         self.change(|all| {
-            let before = all.len();
-            all.retain(|one| !one.is(id));
-            all.len() < before
+            settle_in(all.iter_mut().filter_map(Entry::whole_mut), id, settled, scope)
+        })
+    }
+
+    fn take(&self, id: &ApprovalId) -> Result<Option<Approval>, String> {
+        if !self.has(id)? {
+            return Ok(None);
+        }
+        self.change(|all| {
+            let at = all.iter().position(|one| one.is(id))?;
+            match all.remove(at) {
+                Entry::Whole(approval) => Some(*approval),
+                Entry::Broken(..) => None,
+            }
         })
     }
 }
@@ -162,7 +189,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::SystemTime;
 
-    use windlass_core::{Asker, ContentHash, Scope, SessionId, Settled};
+    use windlass_core::{Asker, ContentHash, SessionId};
 
     use super::*;
 
@@ -217,6 +244,35 @@ mod tests {
                 threads.into_iter().map(|thread| thread.join().unwrap()).sum()
             });
             assert_eq!(taken, 1);
+        }
+    }
+
+    /// Every other round, one of those who answer takes the question away instead: then one of them has it, never two.
+    #[test]
+    fn one_of_eight_answers_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let id = ApprovalId::new(format!("a{round}"));
+            let pending = Approval { settled: Settled::Pending, ..approval(id.as_str()) };
+            ApprovalFile::in_state(dir.path()).put(&pending).unwrap();
+            let answer = |number: usize| {
+                let book = ApprovalFile::in_state(dir.path());
+                if round % 2 == 1 && number == 0 {
+                    return match book.take(&id).unwrap() {
+                        Some(taken) => usize::from(taken.settled == Settled::Pending),
+                        None => 0,
+                    };
+                }
+                let settled = Settled::Denied(number.to_string());
+                usize::from(book.settle(&id, settled, Scope::Once).unwrap())
+            };
+            let counted: usize = std::thread::scope(|scope| {
+                let answer = &answer;
+                let threads: Vec<_> =
+                    (0..8).map(|number| scope.spawn(move || answer(number))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(counted, 1, "round {round}");
         }
     }
 

@@ -121,7 +121,7 @@ fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError
     let had_changed = has_changed(cx, &place, &stat, before.bytes());
     let expect = Expect::Same(stat.fingerprint);
     let altered = cx.files().change(path, after.bytes(), expect, Some(before.bytes()))?;
-    let notes = Notes { had_changed, in_place: altered.in_place.then_some(stat.links) };
+    let notes = Notes { had_changed, how: shown::how_written(stat.links, altered.in_place) };
     Ok(report(&name, &before, &after, &done, &notes, Cutter::of(cx)))
 }
 
@@ -135,8 +135,8 @@ fn has_changed(cx: &Context, place: &Path, stat: &Stat, bytes: &[u8]) -> bool {
 struct Notes {
     /// The file was not as the session had last seen it; the place of the edit was found all the same.
     had_changed: bool,
-    /// The bytes were written into the old object, which has so many names.
-    in_place: Option<u64>,
+    /// How the file was written, if that is worth a note.
+    how: String,
 }
 
 impl std::fmt::Display for Notes {
@@ -144,10 +144,7 @@ impl std::fmt::Display for Notes {
         if self.had_changed {
             f.write_str("\nnote: the file had changed since this session read it")?;
         }
-        match self.in_place {
-            Some(links) => f.write_str(&shown::in_place(links)),
-            None => Ok(()),
-        }
+        f.write_str(&self.how)
     }
 }
 

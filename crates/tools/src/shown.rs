@@ -19,6 +19,12 @@ impl Root {
         Ok(Self(resolved.path.strip_prefix(base).map(Path::to_owned).unwrap_or(resolved.path)))
     }
 
+    /// The same for a path on record: it is real already, and no link is followed.
+    pub(crate) fn recorded(cx: &Context, path: &Path) -> Result<Self, ToolError> {
+        let base = cx.files().resolve(Path::new("."))?.path;
+        Ok(Self(path.strip_prefix(base).unwrap_or(path).to_owned()))
+    }
+
     /// The path of something below the root; the root's own if `below` is empty.
     pub(crate) fn join(&self, below: &Path) -> PathBuf {
         if below.as_os_str().is_empty() { self.0.clone() } else { self.0.join(below) }
@@ -65,12 +71,18 @@ pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// Why a file was written without a rename.
-pub(crate) fn in_place(links: u64) -> String {
+/// A note on how a file that had so many names was written, if that is worth one.
+pub(crate) fn how_written(links: u64, in_place: bool) -> String {
+    if in_place {
+        return "\nnote: written in place, since its owner must keep it".to_owned();
+    }
     match links {
-        0 | 1 => "\nnote: written in place, since its owner must keep it".to_owned(),
+        0 | 1 => String::new(),
+        2 => "\nnote: the file had another name (a hard link), which keeps the old content"
+            .to_owned(),
         links => format!(
-            "\nnote: written in place: the file has {links} names (hard links), and keeps them"
+            "\nnote: the file had {} other names (hard links), which keep the old content",
+            links - 1
         ),
     }
 }

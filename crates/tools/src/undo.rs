@@ -46,6 +46,7 @@ pub(crate) struct Args {
 impl Tool for Undo {
     const NAME: &'static str = "undo";
     const KINDS: Kinds = KINDS;
+    const LOOKS_BACK: bool = true;
     type Args = Args;
 
     fn effects(&self, _: &Args) -> Effects {
@@ -105,6 +106,7 @@ pub(crate) struct AnyArgs {
 impl Tool for UndoAny {
     const NAME: &'static str = "undo";
     const KINDS: Kinds = KINDS;
+    const LOOKS_BACK: bool = true;
     type Args = AnyArgs;
 
     fn effects(&self, _: &AnyArgs) -> Effects {
@@ -143,7 +145,7 @@ fn effects(scene: &Scene<'_>, query: &Query, is_dry: bool) -> Result<Effects, To
     if is_dry || !plan.conflicts.is_empty() {
         return Ok(state);
     }
-    let seen = plan.ways.iter().filter(|way| !scene.is_hidden(&way.path));
+    let seen = plan.declared().filter(|way| !scene.is_hidden(&way.path));
     if plan.ways.len() <= MAX_DECLARED {
         return Ok(seen.map(effect).fold(state, Effects::and));
     }
@@ -200,7 +202,7 @@ struct Report {
 impl Report {
     fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
         let mut report = Self { lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
-        for way in &plan.ways {
+        for way in plan.ways.iter().filter(|way| !way.is_directory_time()) {
             let is_source =
                 plan.ways.iter().any(|other| other.moved_from.as_ref() == Some(&way.path));
             if !is_source {
@@ -211,10 +213,10 @@ impl Report {
     }
 
     fn add(&mut self, cx: &Context, undo: UndoDoor<'_>, way: &Way) -> Result<(), ToolError> {
-        let name = Root::of(cx, &way.path)?.show(Path::new(""));
+        let name = Root::recorded(cx, &way.path)?.show(Path::new(""));
         let mut line = format!("{} {name}", verb(way));
         if let Some(from) = &way.moved_from {
-            line = format!("{line} (from {})", Root::of(cx, from)?.show(Path::new("")));
+            line = format!("{line} (from {})", Root::recorded(cx, from)?.show(Path::new("")));
         }
         if self.diffs.len() < MAX_SHOWN
             && let Some((before, after)) = texts(undo, way)?
@@ -302,7 +304,7 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
     let mut words =
         vec![format!("conflict: nothing was undone, since {count} changed in the meantime")];
     for conflict in plan.conflicts.iter().take(MAX_SHOWN) {
-        let name = Root::of(cx, &conflict.path)?.show(Path::new(""));
+        let name = Root::recorded(cx, &conflict.path)?.show(Path::new(""));
         words.push(format!("{name}: {} (left by {})", conflict.why(), conflict.call));
         words.extend(three_way(undo, conflict, &name)?);
     }
@@ -316,7 +318,7 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
     let paths: Vec<String> = plan
         .conflicts
         .iter()
-        .map(|conflict| Ok(Root::of(cx, &conflict.path)?.show(Path::new(""))))
+        .map(|conflict| Ok(Root::recorded(cx, &conflict.path)?.show(Path::new(""))))
         .collect::<Result<_, ToolError>>()?;
     Ok(Output::error(words.join("\n")).with("conflicts", paths))
 }

@@ -159,14 +159,14 @@ fn finish(
     }
     let expect = Expect::Same(stat.fingerprint);
     let altered = cx.files().change(&args.path, &content, expect, Some(before.bytes()))?;
-    let in_place = if altered.in_place { shown::in_place(stat.links) } else { String::new() };
+    let how = shown::how_written(stat.links, altered.in_place);
     let bytes = content.len();
     let after = before.with_bytes(content);
     let changes = diff::unified(&before.to_text(), &after.to_text(), Cutter::of(cx));
     let error = syntax::new_error(&args.path, &before.to_text(), &after.to_text());
     let lines = after.to_text().split_inclusive('\n').count();
     let text = format!(
-        "{done} {name}: {} (+{} -{}), {}{}{}\n{}{in_place}",
+        "{done} {name}: {} (+{} -{}), {}{}{}\n{}{how}",
         shown::count(lines, "line", "lines"),
         changes.added,
         changes.removed,

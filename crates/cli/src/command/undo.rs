@@ -117,6 +117,7 @@ fn as_json(checkpoint: &Checkpoint) -> Value {
     let changes: Vec<Value> = checkpoint
         .changes
         .iter()
+        .filter(|change| !change.is_directory_time())
         .map(|change| {
             json!({
                 "path": quote::path(&change.path),
@@ -160,7 +161,8 @@ fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
     let moved = |change: &RecordedChange| {
         checkpoint.changes.iter().any(|other| other.moved_from.as_ref() == Some(&change.path))
     };
-    for change in checkpoint.changes.iter().filter(|change| !moved(change)) {
+    let is_told = |change: &&RecordedChange| !moved(change) && !change.is_directory_time();
+    for change in checkpoint.changes.iter().filter(is_told) {
         by_word.entry(word(change)).or_default().push(change);
     }
     let mut parts = Vec::new();

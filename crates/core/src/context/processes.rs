@@ -19,9 +19,9 @@ use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    FileChange, FileRights, HookCall, JobId, Level, Mode, PathPattern, ProcessChange,
-    ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To, ToolError,
-    Tracking, Verdict, commit,
+    FileChange, FileError, FileRights, Fingerprint, HookCall, JobId, Level, Mode, PathPattern,
+    ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To,
+    ToolError, Tracking, Verdict, commit,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -470,14 +470,19 @@ impl Context {
     fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
-        let others: Vec<Option<Resolved>> = changes
-            .changes
-            .iter()
-            .map(|change| match &change.to {
-                ChangedTo::Linked(with) => Some(commit::beside(&*files, with)),
-                _ => None,
-            })
-            .collect();
+        let made: HashSet<&Path> =
+            changes.changes.iter().map(|change| change.path.as_path()).collect();
+        let other = |change: &ProcessChange| match &change.to {
+            ChangedTo::Linked(with) => {
+                let place = commit::beside(&*files, with);
+                let is_made = made.contains(with.as_path());
+                let seen = if is_made { commit::NOT_YET } else { files.stat(&place)?.fingerprint };
+                Ok(Some((place, seen)))
+            }
+            _ => Ok(None),
+        };
+        let others: Vec<Option<(Resolved, Fingerprint)>> =
+            changes.changes.iter().map(other).collect::<Result<_, FileError>>()?;
         let steps: Vec<Step<'_>> = changes
             .changes
             .iter()
@@ -552,10 +557,14 @@ fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Eff
     changes.iter().filter_map(effect).collect()
 }
 
-fn step_of<'s>(path: Resolved, change: &'s ProcessChange, other: Option<&'s Resolved>) -> Step<'s> {
+fn step_of<'s>(
+    path: Resolved,
+    change: &'s ProcessChange,
+    other: Option<&'s (Resolved, Fingerprint)>,
+) -> Step<'s> {
     let expect = change.before.map_or(Expect::Absent, Expect::Same);
     let to = match (&change.to, other) {
-        (ChangedTo::Linked(_), Some(with)) => To::Linked { with, seen: commit::NOT_YET },
+        (ChangedTo::Linked(_), Some((with, seen))) => To::Linked { with, seen: *seen },
         (ChangedTo::File(content, attributes), _) => {
             To::File { content: Source::At(content), attributes: Some(attributes) }
         }
@@ -564,5 +573,5 @@ fn step_of<'s>(path: Resolved, change: &'s ProcessChange, other: Option<&'s Reso
         (ChangedTo::Directory(attributes), _) => To::Directory { attributes: Some(attributes) },
         (ChangedTo::Nothing | ChangedTo::Linked(_), _) => To::Nothing,
     };
-    Step::new(path, expect, to)
+    Step { opens_directories: true, ..Step::new(path, expect, to) }
 }

@@ -44,7 +44,7 @@ impl UndoDoor<'_> {
             return Err(ToolError::failed("files were changed since; nothing was undone"));
         }
         let files = FilesDoor { cx: self.cx };
-        for way in &plan.ways {
+        for way in plan.declared() {
             self.check(way)?;
         }
         files.go_on()?;

@@ -131,7 +131,17 @@ impl Ticket {
 
     /// Waits until the call may begin, and marks it as running.
     async fn begin(&self) {
-        if self.try_begin() {
+        self.wait_until(|| self.try_begin()).await;
+    }
+
+    /// Waits until all earlier calls of the same turn have ended. Later ones wait meanwhile, since the effects of this call are not
+    /// known yet.
+    pub(super) async fn be_first_of_turn(&self) {
+        self.wait_until(|| self.is_first_of_turn()).await;
+    }
+
+    async fn wait_until(&self, is_time: impl Fn() -> bool) {
+        if is_time() {
             return;
         }
         loop {
@@ -139,11 +149,17 @@ impl Ticket {
             tokio::pin!(moved);
             // Listening begins before looking, so that nothing is missed in between.
             moved.as_mut().enable();
-            if self.try_begin() {
+            if is_time() {
                 return;
             }
             moved.await;
         }
+    }
+
+    fn is_first_of_turn(&self) -> bool {
+        let places = self.queue.places.lock();
+        let Some(turn) = places.taken.get(&self.place).map(|mine| mine.turn) else { return true };
+        places.taken.range(turn..self.place).all(|(_, earlier)| earlier.turn != turn)
     }
 
     fn try_begin(&self) -> bool {
@@ -195,6 +211,8 @@ pub(super) async fn wait<'e>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Effect;
+    use crate::effects::LOOKING_BACK;
 
     fn turn(scheduler: &Scheduler, effects: &[Option<Effects>]) -> Vec<Ticket> {
         let tickets = scheduler.reserve(effects.len());
@@ -220,6 +238,25 @@ mod tests {
         assert_eq!(tickets.iter().map(Ticket::try_begin).collect::<Vec<_>>(), [true, false, true]);
         drop(tickets.remove(0));
         assert!(tickets[0].try_begin());
+    }
+
+    #[test]
+    fn a_call_that_looks_back_waits_for_its_turn_and_holds_up_all_that_changes_files() {
+        let scheduler = Scheduler::default();
+        let other = turn(&scheduler, &[Some(Effects::write("/other"))]);
+        assert!(other[0].try_begin());
+        let mut tickets = turn(
+            &scheduler,
+            &[Some(Effects::write("/a")), None, Some(Effects::write("/b")), Some(Effects::none())],
+        );
+        assert!(!tickets[1].is_first_of_turn(), "a write before it has not ended");
+        assert!(!tickets[2].try_begin(), "behind something unknown");
+        drop(tickets.remove(0));
+        assert!(tickets[0].is_first_of_turn(), "other turns do not matter");
+        tickets[0].declare(Arc::new(Effects::write("/a").and(Effect::State(LOOKING_BACK.into()))));
+        assert!(!tickets[0].try_begin(), "somebody is changing a file");
+        drop(other);
+        assert_eq!(tickets.iter().map(Ticket::try_begin).collect::<Vec<_>>(), [true, false, true]);
     }
 
     #[test]

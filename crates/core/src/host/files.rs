@@ -625,9 +625,10 @@ pub struct Attributes {
     /// The numbers of user and group. Given as far as our rights go.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<(u32, u32)>,
-    /// Extended attributes: access control lists, labels and what people attach to files. Given as far as our rights go.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub extended: Vec<(String, Vec<u8>)>,
+    /// Extended attributes: access control lists, labels and what people attach to files. Given as far as our rights go; those of
+    /// people and access control lists that are not among them are removed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extended: Option<Vec<(String, Vec<u8>)>>,
 }
 
 /// What must be at a path for an [`Alteration`] to be made.
@@ -660,7 +661,7 @@ pub enum Expect {
 pub struct Altered {
     /// What is there now; `None` if nothing is.
     pub stat: Option<Stat>,
-    /// Whether the bytes were written into the old object, because it has other names or an owner who must keep it.
+    /// Whether the bytes were written into the old object, because its owner must keep it.
     pub in_place: bool,
 }
 

@@ -173,6 +173,31 @@ pub trait ApprovalBook: Send + Sync {
 
     /// Removes one; `true` for exactly one of those who try.
     fn remove(&self, id: &ApprovalId) -> Result<bool, String>;
+
+    /// Writes an answer to an open question; `true` for exactly one of those who try, in whichever process.
+    fn settle(&self, id: &ApprovalId, settled: Settled, scope: Scope) -> Result<bool, String>;
+
+    /// Removes a question and returns it as it was then, answered or not; to exactly one of those who try.
+    fn take(&self, id: &ApprovalId) -> Result<Option<Approval>, String>;
+}
+
+/// Writes an answer into a list of approvals, if the question is in it and still open.
+///
+/// ```
+/// use windlass_core::{ApprovalId, Scope, Settled, settle_in};
+/// let id = ApprovalId::new("a1");
+/// assert!(!settle_in([], &id, Settled::Allowed, Scope::Once), "there is no such question");
+/// ```
+pub fn settle_in<'a>(
+    all: impl IntoIterator<Item = &'a mut Approval>,
+    id: &ApprovalId,
+    settled: Settled,
+    scope: Scope,
+) -> bool {
+    let is_open = |one: &&mut Approval| one.id == *id && one.settled == Settled::Pending;
+    let Some(open) = all.into_iter().find(is_open) else { return false };
+    (open.settled, open.scope) = (settled, scope);
+    true
 }
 
 /// Keeps approvals as long as the process lives.
@@ -202,6 +227,16 @@ impl ApprovalBook for MemoryBook {
         let before = all.len();
         all.retain(|one| one.id != *id);
         Ok(all.len() < before)
+    }
+
+    fn settle(&self, id: &ApprovalId, settled: Settled, scope: Scope) -> Result<bool, String> {
+        Ok(settle_in(self.0.lock().iter_mut(), id, settled, scope))
+    }
+
+    fn take(&self, id: &ApprovalId) -> Result<Option<Approval>, String> {
+        let mut all = self.0.lock();
+        let at = all.iter().position(|one| one.id == *id);
+        Ok(at.map(|at| all.remove(at)))
     }
 }
 

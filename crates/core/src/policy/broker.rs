@@ -162,11 +162,11 @@ impl Broker {
         answer
     }
 
-    /// A question that is on record can be answered there by somebody in another process, who then makes the call. What counts once
-    /// must not count here as well.
+    /// A question that is on record can be answered there from another process, which then makes the call. Taking it from the record
+    /// decides which of the two answers is used: what counts once must not count in both processes.
     fn unless_answered_elsewhere(&self, request: &ApprovalRequest, answer: Answer) -> Answer {
-        let Ok(all) = self.book.list() else { return answer };
-        let Some(found) = all.into_iter().find(|one| one.id == request.id) else {
+        let Ok(found) = self.book.take(&request.id) else { return answer };
+        let Some(found) = found else {
             return Answer::Deny("the question was answered or taken back elsewhere".into());
         };
         match found.settled {
@@ -190,16 +190,13 @@ impl Broker {
     }
 
     fn settle(&self, id: &ApprovalId, answer: Answer) -> Result<bool, String> {
-        let is_open = |one: &Approval| one.id == *id && one.settled == Settled::Pending;
-        let Some(pending) = self.book.list()?.into_iter().find(is_open) else { return Ok(false) };
         let (settled, scope) = match answer {
             Answer::Allow => (Settled::Allowed, Scope::Once),
             Answer::AllowFor(scope) => (Settled::Allowed, scope),
             Answer::Deny(why) => (Settled::Denied(why), Scope::Once),
             Answer::DenyFor(scope, why) => (Settled::Denied(why), scope),
         };
-        self.book.put(&Approval { settled, scope, ..pending })?;
-        Ok(true)
+        self.book.settle(id, settled, scope)
     }
 }
 

@@ -3,8 +3,8 @@
 //! New content goes to a temporary file in the same directory, to the disk, and then under the final name, by one rename. What is
 //! there is compared with what was expected before anything is written and once more right before the rename.
 //!
-//! A file that is more than one name can say (it has several hard links, or an owner whom we cannot give the new one to) keeps its
-//! inode and is written in place instead.
+//! A file with other names (hard links) is replaced under this name only: the others may be outside of the workspace. A file of an
+//! owner whom we cannot give the new one to keeps its inode and is written in place instead, if it has no other name.
 
 use std::fs::File;
 
@@ -31,9 +31,6 @@ pub(super) fn replace(
     let target = Target::open(&files.resolver, path, seen)?;
     let old = target.look_at_file()?;
     let reader = target.lock()?;
-    if old.stat.links > 1 {
-        return in_place::write(files, &target, &old, reader.as_ref(), new);
-    }
     let extended = reader.as_ref().map(Extended::read).unwrap_or_default();
     let mode = first_mode(&old, &extended);
     let mut temporary =
@@ -44,6 +41,9 @@ pub(super) fn replace(
     }
     if !give_owner(&old, new, &temporary.file, &made).map_err(meaning)? {
         drop(temporary);
+        if old.stat.links > 1 {
+            return Err(FileErrorKind::Permission);
+        }
         return in_place::write(files, &target, &old, reader.as_ref(), new);
     }
     temporary.fill(new.content).map_err(meaning)?;

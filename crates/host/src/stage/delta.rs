@@ -14,11 +14,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType};
 use rustix::io::Errno;
-use windlass_core::{Attributes, ChangedTo, FileKind, ProcessChange, Stat, quote};
+use windlass_core::{Attributes, ChangedTo, FileKind, Fingerprint, ProcessChange, Stat, quote};
 
 use super::Stage;
 use super::build_directory::Candidate;
-use super::file::{self, Difference};
+use super::file;
 use super::found::{Change, Found};
 use super::gone::Gone;
 use super::ignoring::Ignoring;
@@ -288,6 +288,7 @@ impl Reader<'_> {
     fn remove_all(&mut self, gone: Gone) {
         for (path, before) in gone.objects {
             self.check(&path, &before);
+            self.check_directory(&path, &before);
             let change = Change { path, before: Some(before), to: ChangedTo::Nothing };
             self.found.removed.push(change);
         }
@@ -311,17 +312,28 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What has a stamp later than the beginning was changed by somebody else. A directory gets one with all that comes and goes
-    /// in it.
+    /// Notes a conflict for what has a stamp later than the beginning: a person changed it, or moved it here. A directory that stays
+    /// gets one with all that comes and goes in it.
     fn check(&mut self, path: &Path, before: &Stat) {
         if before.kind != FileKind::Directory && before.fingerprint.changed > self.since {
             self.found.conflicts.push(path.to_owned());
         }
     }
 
+    /// Notes a directory that was moved here since, as far as stamps can tell: its own is later, that of its entries is not. What is
+    /// in it has old stamps, so all that the program did there, it did to others. (In a user namespace, overlayfs does not note
+    /// which object it copied.)
+    fn check_directory(&mut self, path: &Path, before: &Stat) {
+        let Fingerprint { modified, changed, .. } = before.fingerprint;
+        if before.kind == FileKind::Directory && changed > self.since && modified <= self.since {
+            self.found.moved.push(path.to_owned());
+        }
+    }
+
     fn make(&mut self, entry: &Entry<'_>, to: ChangedTo) {
         if let Some(before) = &entry.before {
             self.check(&entry.path, before);
+            self.check_directory(&entry.path, before);
         }
         let change = Change { path: entry.path.clone(), before: entry.before, to };
         self.found.made.push(change);
@@ -335,6 +347,7 @@ impl Reader<'_> {
         let attributes = Attributes { modified: None, ..attributes };
         let path = entry.path.clone();
         if let Some(before) = entry.before.filter(|before| before.kind == FileKind::Directory) {
+            self.check_directory(&entry.path, &before);
             self.compare_directory(entry, before, &attributes)?;
             self.waiting.push(Place { path, merged: entry.merged && !marks.opaque });
             return Ok(());
@@ -375,14 +388,13 @@ impl Reader<'_> {
             },
             Some(Err(errno)) => return Err(errno.into()),
         };
-        let difference = Difference::between(&old, now);
-        self.note_lost(&entry.path, &difference);
-        if difference.is_empty() {
+        let difference = file::difference(&old, now);
+        if difference == Attributes::default() {
             return Ok(());
         }
         let writable = now.mode.is_none_or(|mode| mode & 0o300 == 0o300);
         let group = if writable { &mut self.found.opened } else { &mut self.found.closed };
-        let to = ChangedTo::Attributes(difference.attributes);
+        let to = ChangedTo::Attributes(difference);
         group.push(Change { path: entry.path.clone(), before: Some(before), to });
         Ok(())
     }
@@ -423,7 +435,10 @@ impl Reader<'_> {
         if seen.links > 1 {
             let object = (seen.fingerprint.device, seen.fingerprint.inode);
             let names = self.found.linked.entry(object).or_default();
-            names.push((entry.path.clone(), entry.before.is_some()));
+            names.push((entry.path.clone(), entry.before));
+            if let Some(before) = &entry.before {
+                self.check(&entry.path, before);
+            }
         }
         let was_file = entry.before.filter(|before| before.kind == FileKind::File);
         let (Some(_), Some(lower)) = (was_file, entry.lower) else {
@@ -441,10 +456,16 @@ impl Reader<'_> {
             }
             Some(old) => {
                 self.drop_set_id(entry, &mut attributes, old.mode.unwrap_or(0));
-                let difference = Difference::between(&old, &attributes);
-                self.note_lost(&entry.path, &difference);
-                if !difference.is_empty() {
-                    self.make(entry, ChangedTo::Attributes(difference.attributes));
+                let difference = file::difference(&old, &attributes);
+                if difference != Attributes::default() {
+                    // Other names of the file keep what they have.
+                    let is_shared = entry.before.is_some_and(|before| before.links > 1);
+                    let to = if is_shared {
+                        ChangedTo::File(self.staged(entry), attributes)
+                    } else {
+                        ChangedTo::Attributes(difference)
+                    };
+                    self.make(entry, to);
                 }
             }
         }
@@ -481,14 +502,6 @@ impl Reader<'_> {
 
     fn staged(&self, entry: &Entry<'_>) -> PathBuf {
         self.upper.path.join(&entry.path)
-    }
-
-    fn note_lost(&mut self, path: &Path, difference: &Difference) {
-        for name in &difference.lost {
-            let (path, name) = (shown(path), quote::visible(name));
-            let note = format!("{path} keeps its extended attribute {name}, which was removed");
-            self.found.notes.push(note);
-        }
     }
 }
 

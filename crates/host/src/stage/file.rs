@@ -46,23 +46,19 @@ pub(super) fn open(
 pub(super) fn attributes(of: &OwnedFd, raw: &rustix::fs::Stat) -> (Attributes, Marks) {
     let mut attributes = attributes::read(of, raw);
     let mut marks = Marks::default();
-    attributes.extended.retain(|(name, value)| {
+    let mut extended = attributes.extended.take().unwrap_or_default();
+    extended.retain(|(name, value)| {
         match name.strip_prefix(OWN) {
             Some("opaque") => marks.opaque = value == b"y",
             Some("origin") => marks.copied = true,
             Some("redirect" | "metacopy") => marks.elsewhere = true,
             _ => {}
         }
-        is_told(name)
+        attributes::is_told(name.as_bytes())
     });
-    attributes.extended.sort();
+    extended.sort();
+    attributes.extended = Some(extended);
     (attributes, marks)
-}
-
-/// Whether an extended attribute belongs to the object. Labels are the system's to give, on the stage as well as in the workspace.
-fn is_told(name: &str) -> bool {
-    let is_users = name.starts_with("user.") && !name.starts_with(OWN);
-    is_users || name.starts_with("system.posix_acl_")
 }
 
 /// The numbers of user and group that whatever we make has.
@@ -75,34 +71,13 @@ pub(super) fn as_new(attributes: Attributes, own: (u32, u32)) -> Attributes {
     Attributes { owner: attributes.owner.filter(|owner| *owner != own), ..attributes }
 }
 
-/// What of the attributes is not as it was.
-#[derive(Debug, Default)]
-pub(super) struct Difference {
-    /// Only what differs.
-    pub(super) attributes: Attributes,
-    /// The extended attributes that are no more.
-    pub(super) lost: Vec<String>,
-}
-
-impl Difference {
-    pub(super) fn between(before: &Attributes, now: &Attributes) -> Self {
-        let has = |all: &Attributes, name: &str| all.extended.iter().any(|(had, _)| had == name);
-        let names = before.extended.iter().map(|(name, _)| name);
-        let lost: Vec<String> = names.filter(|name| !has(now, name)).cloned().collect();
-        let is_same = now.extended.iter().all(|one| before.extended.contains(one));
-        Self {
-            attributes: Attributes {
-                mode: now.mode.filter(|_| now.mode != before.mode),
-                modified: now.modified.filter(|_| now.modified != before.modified),
-                owner: now.owner.filter(|_| now.owner != before.owner),
-                extended: if is_same { Vec::new() } else { now.extended.clone() },
-            },
-            lost,
-        }
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.attributes == Attributes::default()
+/// The attributes that are not as they were; the others are not told.
+pub(super) fn difference(before: &Attributes, now: &Attributes) -> Attributes {
+    Attributes {
+        mode: now.mode.filter(|_| now.mode != before.mode),
+        modified: now.modified.filter(|_| now.modified != before.modified),
+        owner: now.owner.filter(|_| now.owner != before.owner),
+        extended: now.extended.clone().filter(|_| now.extended != before.extended),
     }
 }
 

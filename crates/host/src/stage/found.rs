@@ -20,10 +20,15 @@ pub(super) struct Found {
     pub(super) closed: Vec<Change>,
     pub(super) notes: Vec<String>,
     pub(super) conflicts: Vec<PathBuf>,
+    /// Directories that somebody else seems to have moved to where they are: a conflict if anything below them changed.
+    pub(super) moved: Vec<PathBuf>,
     pub(super) built: Vec<PathBuf>,
-    /// The names of each file that has several: its path, and whether something was there.
-    pub(super) linked: HashMap<(u64, u64), Vec<(PathBuf, bool)>>,
+    /// The names of each file that has several, with what was there.
+    pub(super) linked: HashMap<(u64, u64), Vec<Name>>,
 }
+
+/// A name of a file, and what was there before.
+pub(super) type Name = (PathBuf, Option<Stat>);
 
 /// What became of one object.
 pub(super) struct Change {
@@ -41,6 +46,7 @@ impl Found {
         self.closed.reverse();
         self.link_names(workspace);
         self.notes.sort_unstable();
+        self.tell_moved();
         let absolute = |Change { path, before, to }| ProcessChange {
             path: workspace.join(path),
             before: before.map(|before| before.fingerprint),
@@ -55,22 +61,49 @@ impl Found {
         }
     }
 
-    /// A file with several names, all of them new, is told as that: the first is the file, the others are more names for it.
+    /// Directories that were moved in matter where something in them changed.
+    fn tell_moved(&mut self) {
+        let groups = [&self.opened, &self.removed, &self.made, &self.closed];
+        let is_used = |directory: &Path| {
+            let mut changes = groups.iter().copied().flatten();
+            changes.any(|change| change.path.starts_with(directory))
+        };
+        let moved = std::mem::take(&mut self.moved);
+        self.conflicts.extend(moved.into_iter().filter(|directory| is_used(directory)));
+    }
+
+    /// A file with several names is told as that: one of them is the file, the others are more names for it.
     fn link_names(&mut self, workspace: &Path) {
         for mut names in std::mem::take(&mut self.linked).into_values() {
-            if names.iter().any(|(_, was_there)| *was_there) {
-                continue;
-            }
             names.sort_unstable_by(|(one, _), (other, _)| by_bytes(one, other));
-            let mut names = names.into_iter().map(|(path, _)| path);
-            let Some(first) = names.next() else { continue };
-            for path in names {
-                let at = self.made.binary_search_by(|change| by_bytes(&change.path, &path));
-                if let Some(change) = at.ok().and_then(|at| self.made.get_mut(at)) {
-                    change.to = ChangedTo::Linked(workspace.join(&first));
-                }
+            // One that was there and is as it was, if there is one: it stays the file that it is. Otherwise the first to be made.
+            let stays = |(path, before): &Name| before.is_some() && self.place_of(path).is_err();
+            let carrier = names.iter().position(stays).unwrap_or(0);
+            let (carrier, there) = names.remove(carrier);
+            for (path, before) in names {
+                self.link(path, before, &workspace.join(&carrier), there);
             }
         }
+    }
+
+    /// Makes a path another name of the file at `carrier`, where `there` was, unless it is one already.
+    fn link(&mut self, path: PathBuf, before: Option<Stat>, carrier: &Path, there: Option<Stat>) {
+        let to = ChangedTo::Linked(carrier.to_owned());
+        let same = |(one, other): (Stat, Stat)| one.fingerprint.is_same_object(&other.fingerprint);
+        match self.place_of(&path) {
+            Ok(at) => {
+                if let Some(change) = self.made.get_mut(at) {
+                    change.to = to;
+                }
+            }
+            Err(_) if before.zip(there).is_some_and(same) => {}
+            Err(at) => self.made.insert(at, Change { path, before, to }),
+        }
+    }
+
+    /// Returns the index of a path among what is made, or the one that it would have.
+    fn place_of(&self, path: &Path) -> Result<usize, usize> {
+        self.made.binary_search_by(|change| by_bytes(&change.path, path))
     }
 }
 

@@ -41,7 +41,7 @@ fn a_file_gets_exactly_what_is_told() {
                 let to = file(b"restored", Some(&attributes));
                 let altered = alter(&files, &place, expect(&files, &place), to).unwrap();
                 let stat = altered.stat.unwrap();
-                assert_eq!(altered.in_place, path == "one");
+                assert!(!altered.in_place);
                 assert_eq!(stat.mode, attributes.mode.unwrap_or(0o400), "{path}");
                 assert_eq!(Some(stat.fingerprint.modified), attributes.modified, "{path}");
                 assert_eq!(stat, files.stat(&place).unwrap());
@@ -128,37 +128,44 @@ fn mark(ground: &Ground, path: &str, name: &str, value: &[u8]) -> Option<()> {
 
 fn marks(files: &LocalFiles, path: &str) -> Vec<(String, Vec<u8>)> {
     let found = files.look(&place(files, path)).unwrap().unwrap();
-    let mut marks = found.attributes.extended;
+    let mut marks = found.attributes.extended.unwrap();
     marks.retain(|(name, _)| name.starts_with("user.") || name.starts_with("system."));
     marks.sort();
     marks
 }
 
 #[test]
-fn extended_attributes_are_kept_and_given() {
+fn extended_attributes_are_exactly_those_given() {
     for lookup in LOOKUPS {
         let ground = Ground::with(&[("file", "x"), ("one", "x"), ("directory/", "")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         let files = ground.files(lookup);
         for path in ["file", "one", "directory"] {
-            let Some(()) = mark(&ground, path, "user.kept", b"kept") else { return };
+            let Some(()) = mark(&ground, path, "user.gone", b"gone") else { return };
             mark(&ground, path, "user.changed", b"old").unwrap();
             let extended =
                 vec![("user.changed".into(), b"new".to_vec()), ("user.new".into(), vec![])];
-            let told = Attributes { extended, ..Attributes::default() };
+            let told = Attributes { extended: Some(extended), ..Attributes::default() };
             let place = place(&files, path);
             let to = match path {
                 "directory" => To::Attributes(&told),
                 _ => file(b"new", Some(&told)),
             };
             alter(&files, &place, expect(&files, &place), to).unwrap();
-            let expected = [("user.changed", "new"), ("user.kept", "kept"), ("user.new", "")];
+            let expected = [("user.changed", "new"), ("user.new", "")];
             let expected = expected.map(|(name, value)| (name.into(), value.into()));
+            assert_eq!(marks(&files, path), expected, "{path}");
+            // Those that are not told stay.
+            let to = match path {
+                "directory" => To::Attributes(&Attributes::default()),
+                _ => file(b"newer", None),
+            };
+            alter(&files, &place, super::expect(&files, &place), to).unwrap();
             assert_eq!(marks(&files, path), expected, "{path}");
         }
         // What nobody but the kernel may set is no reason to fail.
         let extended = vec![("nonsense".into(), vec![1]), ("user.told".into(), vec![2])];
-        let told = Attributes { extended, ..Attributes::default() };
+        let told = Attributes { extended: Some(extended), ..Attributes::default() };
         alter(&files, &place(&files, "new"), Expect::Absent, file(b"x", Some(&told))).unwrap();
         assert_eq!(marks(&files, "new"), [("user.told".into(), vec![2])]);
     }

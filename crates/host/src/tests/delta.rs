@@ -178,11 +178,15 @@ fn what_a_program_did_is_told() {
             "echo x > x; ln x y; mkdir s; ln x s/z",
             &["+ s/ 755", "+ s/z 644 x\n", "+ x = s/z", "+ y = s/z"],
         ),
-        ("ln a x", &["+ x 644 a\n"]),
-        ("echo x >> a; ln a x", &["~ a 644 a\nx\n", "+ x 644 a\nx\n"]),
-        ("echo x > x; ln -f x a; ln x y", &["~ a 644 x\n", "+ x 644 x\n", "+ y 644 x\n"]),
+        ("ln a x", &["+ x = a"]),
+        ("ln a 0", &["+ 0 = a"]),
+        ("chmod 600 a; ln a 0; ln a x", &["+ 0 600 a\n", "~ a = 0", "+ x = 0"]),
+        ("ln -f a run", &["~ run = a"]),
+        ("cp -p a x; ln x y; mv x a", &["+ y = a"]),
+        ("echo x >> a; ln a x", &["~ a 644 a\nx\n", "+ x = a"]),
+        ("echo x > x; ln -f x a; ln x y", &["~ a 644 x\n", "+ x = a", "+ y = a"]),
         ("echo x > x; chmod 0 x; ln x y", &["+ x 0 x\n", "+ y = x"]),
-        ("echo x > x; chmod 0 x; ln x y; ln -f x a", &["~ a 0 x\n", "+ x 0 x\n", "+ y 0 x\n"]),
+        ("echo x > x; chmod 0 x; ln x y; ln -f x a", &["~ a 0 x\n", "+ x = a", "+ y = a"]),
         ("mkfifo p", &["note: p is a FIFO, which is left out"]),
         ("rm a; mkfifo a", &["- a", "note: a is a FIFO, which is left out"]),
         (
@@ -255,6 +259,10 @@ fn names_are_bytes() {
 #[test]
 fn a_change_by_somebody_else_is_a_conflict() {
     type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a [&'a str]);
+    let swap = |work: &Path| {
+        fs::rename(work.join("b"), work.with_file_name("old")).unwrap();
+        fs::rename(work.with_file_name("other"), work.join("b")).unwrap();
+    };
     let cases: &[Case<'_>] = &[
         ("echo x > a", &|work| fs::write(work.join("a"), "theirs").unwrap(), &["a"]),
         ("rm a", &|work| fs::write(work.join("a"), "theirs").unwrap(), &["a"]),
@@ -272,9 +280,24 @@ fn a_change_by_somebody_else_is_a_conflict() {
         ("rm a", &|work| fs::remove_file(work.join("a")).unwrap(), &[]),
         ("chmod 700 b", &|work| fs::write(work.join("b/new"), "theirs").unwrap(), &[]),
         (": >> a", &|_| {}, &[]),
+        // What is moved keeps its times, and all that is below a moved directory keeps its stamps, too.
+        ("echo x > a", &|work| fs::rename(work.join("run"), work.join("a")).unwrap(), &["a"]),
+        ("rm a", &|work| fs::rename(work.join("run"), work.join("a")).unwrap(), &["a"]),
+        ("echo x > b/c", &swap, &["b"]),
+        ("rm b/c", &swap, &["b"]),
+        ("rm -r b", &swap, &["b"]),
+        ("rm -r b; mkdir b", &swap, &["b"]),
+        ("rm -r b; echo x > b", &swap, &["b"]),
+        ("chmod 700 b/d", &swap, &["b"]),
+        (": >> b/c", &swap, &[]),
+        ("ln a x", &|work| fs::write(work.join("a"), "theirs").unwrap(), &["a"]),
     ];
     for (program, theirs, expected) in cases {
         let ground = base();
+        let mut copied = Command::new("cp");
+        copied.args(["-a", "work/b", "other"]).current_dir(ground.path(""));
+        assert!(copied.status().unwrap().success());
+        wait_for_another_stamp(&ground, ctime(&ground.path("other")));
         let stage = Stage::create(&ground.path("stages")).unwrap();
         run(&stage, &workspace(&ground), program);
         wait_for_another_stamp(&ground, stage.created());
@@ -287,14 +310,18 @@ fn a_change_by_somebody_else_is_a_conflict() {
 
 /// Stamps are some milliseconds coarse.
 fn wait_for_another_stamp(ground: &Ground, than: i64) {
-    use std::os::unix::fs::MetadataExt;
     loop {
         ground.put("stamp", "x");
-        let metadata = fs::metadata(ground.path("stamp")).unwrap();
-        if metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec() > than {
+        if ctime(&ground.path("stamp")) > than {
             return;
         }
     }
+}
+
+fn ctime(path: &Path) -> i64 {
+    use std::os::unix::fs::MetadataExt;
+    let metadata = fs::metadata(path).unwrap();
+    metadata.ctime() * 1_000_000_000 + metadata.ctime_nsec()
 }
 
 #[test]
@@ -344,7 +371,15 @@ fn extended_attributes_are_told() {
         "~ run 644 user.new=2 #!/bin/sh\ny\n",
     ];
     assert_eq!(all, expected);
-    assert_eq!(delta.notes, ["a keeps its extended attribute user.old, which was removed"]);
+    assert_eq!(delta.notes, [""; 0]);
+    let files = ground.files(crate::kernel::Lookup::AtOnce);
+    apply(&files, &delta);
+    let has = |path: &str, name: &str| {
+        rustix::fs::getxattr(ground.work(path), name, &mut [0_u8; 8][..]).is_ok()
+    };
+    for (path, old, new) in [("a", false, true), ("b", true, true), ("run", false, true)] {
+        assert_eq!((has(path, "user.old"), has(path, "user.new")), (old, new), "{path}");
+    }
 }
 
 #[test]

@@ -58,18 +58,20 @@ fn only_what_was_seen_is_replaced() {
 }
 
 #[test]
-fn several_hard_links_stay_one_file() {
+fn a_file_with_other_names_is_replaced_under_one() {
     for lookup in LOOKUPS {
         let ground = Ground::with(&[("one", "old and longer")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
+        fs::hard_link(ground.work("one"), ground.path("outside/three")).unwrap();
         let files = ground.files(lookup);
         for content in ["new", "new and much longer than before", ""] {
             let written = rewrite(&files, "one", content).unwrap();
-            assert!(written.in_place);
-            assert_eq!(written.stat.unwrap().links, 2);
-            assert_eq!(written.stat.unwrap().fingerprint, seen(&files, "two"));
-            assert_eq!(read(&files, "two").unwrap(), content);
+            assert!(!written.in_place);
+            assert_eq!(written.stat.unwrap().links, 1);
+            assert_eq!(read(&files, "two").unwrap(), "old and longer");
         }
+        let two = fs::metadata(ground.work("two")).unwrap();
+        assert_eq!(two.ino(), fs::metadata(ground.path("outside/three")).unwrap().ino());
         assert_eq!(ground.names("work"), ["one", "two"]);
     }
 }
@@ -169,7 +171,10 @@ fn no_update_is_lost() {
                 scope.spawn(move || (0..UPDATES).for_each(|_| count(files, name, stale)));
             }
         });
-        assert_eq!(read(&files, "counter").unwrap(), (THREADS * UPDATES).to_string());
+        // Each name is a file of its own from the first update on.
+        let updates = (THREADS * UPDATES / links).to_string();
+        assert_eq!(read(&files, "counter").unwrap(), updates);
+        assert_eq!(read(&files, if links == 2 { "alias" } else { "counter" }).unwrap(), updates);
         assert_eq!(ground.names("work").len(), links);
     }
 }
@@ -220,14 +225,15 @@ proptest! {
             let seen = seen(&files, "file");
             let written = write(&files, "file", &content, Expect::Same(seen)).unwrap();
             prop_assert_eq!(&fs::read(ground.work("file")).unwrap(), &content);
-            prop_assert_eq!(written.stat.unwrap().links, links);
-            // Writing in place takes the set-id bits away, as it does for everyone but the administrator.
-            let kept = if links == 1 { 0o7777 } else { 0o1777 };
-            prop_assert_eq!(written.stat.unwrap().mode & kept, mode & kept);
+            prop_assert_eq!(written.stat.unwrap().links, 1);
+            prop_assert_eq!(written.stat.unwrap().mode, mode);
             let after = fs::metadata(ground.work("file")).unwrap();
             prop_assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
             // The old fingerprint is of no use any more.
             prop_assert_eq!(error(write(&files, "file", "x", Expect::Same(seen))), "Stale");
+        }
+        if links == 2 {
+            prop_assert_eq!(fs::read(ground.path("outside/second")).unwrap(), b"old");
         }
         prop_assert_eq!(ground.names("work"), ["file"]);
     }

@@ -63,6 +63,7 @@ fn shown(attributes: &Attributes) -> String {
     let extended = attributes
         .extended
         .iter()
+        .flatten()
         .map(|(name, value)| format!(" {name}={}", String::from_utf8_lossy(value)));
     mode + &extended.collect::<String>()
 }

@@ -86,7 +86,9 @@ impl Model {
                 after.nodes.insert(path.into(), Node::File(after.files.len() - 1));
             }
             (Act::Write(content, mode), Some(Node::File(number))) => {
-                after.files[number] = (content, mode.unwrap_or(self.files[number].1));
+                // Other names keep the old file.
+                after.files.push((content, mode.unwrap_or(self.files[number].1)));
+                after.nodes.insert(path.into(), Node::File(after.files.len() - 1));
             }
             (Act::Attributes(mode), Some(Node::File(number))) => after.files[number].1 = *mode,
             (Act::Attributes(mode), Some(Node::Directory(_))) => {

@@ -103,7 +103,7 @@ fn put_attributes(bytes: &mut Vec<u8>, attributes: &Attributes) {
         flag(mode.is_some(), MODE)
             | flag(modified.is_some(), MODIFIED)
             | flag(owner.is_some(), OWNER)
-            | flag(!extended.is_empty(), EXTENDED),
+            | flag(extended.is_some(), EXTENDED),
     );
     if let Some(mode) = mode {
         put_number(bytes, u64::from(*mode));
@@ -115,7 +115,7 @@ fn put_attributes(bytes: &mut Vec<u8>, attributes: &Attributes) {
         put_number(bytes, u64::from(*user));
         put_number(bytes, u64::from(*group));
     }
-    if !extended.is_empty() {
+    if let Some(extended) = extended {
         put_number(bytes, extended.len() as u64);
         for (name, value) in extended {
             put_bytes(bytes, name.as_bytes());
@@ -209,8 +209,9 @@ impl<'a> Reader<'a> {
             attributes.owner = Some((self.small_number()?, self.small_number()?));
         }
         if flags & EXTENDED != 0 {
-            attributes.extended =
-                self.list(|reader| Some((reader.text()?.to_owned(), reader.bytes()?.to_vec())))?;
+            attributes.extended = Some(
+                self.list(|reader| Some((reader.text()?.to_owned(), reader.bytes()?.to_vec())))?,
+            );
         }
         Some(attributes)
     }
@@ -286,7 +287,7 @@ mod tests {
     }
 
     fn attributes() -> impl Strategy<Value = Attributes> {
-        let extended = vec((any::<String>(), vec(any::<u8>(), 0..9)), 0..3);
+        let extended = option::of(vec((any::<String>(), vec(any::<u8>(), 0..9)), 0..3));
         let others = (any::<Option<u32>>(), any::<Option<i64>>(), any::<Option<(u32, u32)>>());
         (others, extended).prop_map(|((mode, modified, owner), extended)| Attributes {
             mode,

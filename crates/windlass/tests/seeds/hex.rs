@@ -194,9 +194,10 @@ async fn h31_all_edits_of_one_turn_are_made() {
     assert_eq!(place.text("a.txt"), lines.replace("line", "done"));
 }
 
-/// H31: the lock went by the spelling of a path. A hard link is another path and the same file.
+/// H31: the lock went by the spelling of a path. A symbolic link is another path to the same file; a hard link is a file of its own
+/// from its first edit on.
 #[tokio::test]
-async fn h31_cc_3_two_names_are_one_file() {
+async fn h31_cc_3_no_edit_is_lost_under_any_name() {
     let lines: String = (0..20).map(|at| format!("line {at};\n")).collect::<Vec<_>>().concat();
     let place = Place::with(&[("a.txt", &lines)]);
     fs::hard_link(place.path("a.txt"), place.path("b.txt")).expect("a link");
@@ -207,15 +208,18 @@ async fn h31_cc_3_two_names_are_one_file() {
         ToolCall::new("edit", input)
     };
     let results = place.windlass.turn(&place.session, (0..20).map(edit).collect()).await;
-    let text = place.text("a.txt");
     for (at, result) in results.iter().enumerate() {
-        let is_there = text.contains(&format!("done {at};"));
+        let (name, other) = if at % 3 == 1 { ("b.txt", "a.txt") } else { ("a.txt", "b.txt") };
+        let done = format!("done {at};");
+        let text = place.text(name);
+        let is_there = text.contains(&done);
         match result.outcome {
             Outcome::Ok => assert!(is_there, "edit {at} is lost: {text}"),
             _ => assert!(!is_there && result.output.to_text().contains("stale"), "{result:?}"),
         }
+        assert!(!place.text(other).contains(&done), "edit {at} is under another name, too");
+        assert_eq!(text.lines().count(), 20);
     }
-    assert_eq!(text.lines().count(), 20);
 }
 
 /// H32: a file was emptied and then filled, and whoever read it meanwhile saw a part.

@@ -22,6 +22,9 @@ struct Change {
     /// Says that something else was seen there.
     #[serde(default)]
     stale: bool,
+    /// Says that nothing was seen there: another process puts it there in the meantime.
+    #[serde(default)]
+    unseen: bool,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +92,7 @@ struct Prepared<'c> {
 impl<'c> Prepared<'c> {
     fn of(change: &'c Change, place: &dyn Fn(&str) -> Resolved) -> Self {
         let path = place(&change.path);
-        let mut seen = fingerprint(&path.path);
+        let mut seen = fingerprint(&path.path).filter(|_| !change.unseen);
         if let Some(seen) = seen.as_mut().filter(|_| change.stale) {
             seen.changed += 1;
         }

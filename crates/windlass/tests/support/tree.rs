@@ -1,5 +1,5 @@
-//! All that is in a directory, as it can be compared with another time: names, bytes, permissions, times of files, targets of links,
-//! and which names are of one file.
+//! All that is in a directory, as it can be compared with another time: names, bytes, permissions, times, extended attributes, targets
+//! of links, and which names are of one file.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -16,15 +16,33 @@ pub(crate) enum Object {
         bytes: Vec<u8>,
         mode: u32,
         modified: (i64, i64),
+        extended: Extended,
         /// The first of its names, if it has several.
         names: Option<PathBuf>,
     },
     Directory {
         mode: u32,
+        modified: (i64, i64),
+        extended: Extended,
     },
     Symlink {
         target: PathBuf,
     },
+}
+
+/// The names and values of the extended attributes that people set.
+type Extended = Vec<(String, Vec<u8>)>;
+
+fn extended(path: &Path) -> Extended {
+    let (mut names, mut all) = ([0_u8; 4096], Vec::new());
+    let length = rustix::fs::llistxattr(path, &mut names[..]).unwrap_or(0);
+    for name in names[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(b"user.")) {
+        let (mut value, name) = ([0_u8; 4096], std::str::from_utf8(name).expect("text"));
+        let length = rustix::fs::lgetxattr(path, name, &mut value[..]).expect("its value");
+        all.push((name.to_owned(), value[..length].to_vec()));
+    }
+    all.sort();
+    all
 }
 
 impl Tree {
@@ -49,13 +67,15 @@ impl Tree {
                 Object::Symlink { target: fs::read_link(&path).expect("a link") }
             } else if facts.is_dir() {
                 self.add(root, &path, first_names);
-                Object::Directory { mode }
+                let modified = (facts.mtime(), facts.mtime_nsec());
+                Object::Directory { mode, modified, extended: extended(&path) }
             } else {
                 let names = (facts.nlink() > 1).then(|| {
                     first_names.entry(facts.ino()).or_insert_with(|| name.clone()).clone()
                 });
                 let bytes = fs::read(&path).expect("a file");
-                Object::File { bytes, mode, modified: (facts.mtime(), facts.mtime_nsec()), names }
+                let (modified, extended) = ((facts.mtime(), facts.mtime_nsec()), extended(&path));
+                Object::File { bytes, mode, modified, extended, names }
             };
             self.0.insert(name, object);
         }
@@ -115,9 +135,25 @@ impl Tree {
 
     pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
         match self.0.get(path)? {
-            Object::File { mode, .. } | Object::Directory { mode } => Some(*mode),
+            Object::File { mode, .. } | Object::Directory { mode, .. } => Some(*mode),
             Object::Symlink { .. } => None,
         }
+    }
+
+    /// The tree without a directory and all that is in it.
+    pub(crate) fn without(mut self, directory: &Path) -> Self {
+        self.0.retain(|path, _| !path.starts_with(directory));
+        self
+    }
+
+    /// The same tree, where it does not matter when names in its directories changed.
+    pub(crate) fn but_for_directory_times(mut self) -> Self {
+        for object in self.0.values_mut() {
+            if let Object::Directory { modified, .. } = object {
+                *modified = (0, 0);
+            }
+        }
+        self
     }
 
     /// What is different, a line for each path; `None` if nothing is.
@@ -152,12 +188,15 @@ impl Tree {
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { bytes, mode, modified, names } => {
+            Self::File { bytes, mode, modified, extended, names } => {
                 let shown = bytes.get(..80).unwrap_or(bytes).escape_ascii();
                 write!(f, "file {mode:o} of {} bytes \"{shown}\" {modified:?}", bytes.len())?;
+                write!(f, " {extended:?}")?;
                 names.as_ref().map_or(Ok(()), |first| write!(f, " also {}", first.display()))
             }
-            Self::Directory { mode } => write!(f, "directory {mode:o}"),
+            Self::Directory { mode, modified, extended } => {
+                write!(f, "directory {mode:o} {modified:?} {extended:?}")
+            }
             Self::Symlink { target } => write!(f, "link to {}", target.display()),
         }
     }

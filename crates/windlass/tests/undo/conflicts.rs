@@ -1,7 +1,7 @@
 //! Where somebody changed something since.
 
 use serde_json::json;
-use windlass::{Outcome, Undo};
+use windlass::{Outcome, ToolCall, Undo};
 
 use crate::support::{Place, text};
 
@@ -130,4 +130,59 @@ async fn un_4_what_is_no_file_is_called_what_it_is() {
     let said = text(&place.undo(Undo::Last).await);
     assert!(said.contains("somebody put something there since"), "{said}");
     assert!(said.contains("there is a directory now"), "{said}");
+}
+
+/// What another process put in the place of a change before us stays, also if it is exactly what we would have made.
+#[tokio::test]
+async fn un_4_a_failed_call_leaves_what_another_process_made() {
+    let place = Place::with(&[("theirs.txt", "the same\n"), ("a.txt", "the same\n")]);
+    std::os::unix::fs::symlink("somewhere", place.path("link")).expect("a link");
+    std::fs::create_dir(place.path("directory")).expect("a directory");
+    for late in [
+        json!({"path": "theirs.txt", "to": "file", "content": "the same\n", "unseen": true}),
+        json!({"path": "link", "to": "symlink", "target": "somewhere", "unseen": true}),
+        json!({"path": "directory", "to": "directory", "unseen": true}),
+        json!({"path": "theirs.txt", "to": "moved", "from": "a.txt", "unseen": true}),
+        json!({"path": "theirs.txt", "to": "linked", "with": "a.txt", "unseen": true}),
+    ] {
+        let first = json!({"path": "new/first.txt", "to": "file", "content": "ours\n"});
+        let said = place.refused("delta", json!({"changes": [first, late]})).await;
+        assert!(said.contains("exists already"), "{late}: {said}");
+    }
+}
+
+/// A call of another workspace is taken back there.
+#[tokio::test]
+async fn un_4_a_call_of_another_workspace_is_refused_with_what_to_do() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let call = place.ok("write", json!({"path": "b.txt", "content": "two\n"})).await.call;
+    let there = place.workspace();
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let here = elsewhere.path().canonicalize().expect("its path");
+    let windlass = windlass::Windlass::builder(&here).state(place.state()).build();
+    let windlass = windlass.expect("another workspace");
+    let result = windlass.undo(&windlass.new_session(), Undo::Call(call.clone())).await;
+    assert_eq!(result.outcome, Outcome::Error, "{}", text(&result));
+    let hint = format!("windlass -C {} undo --call {call}", there.display());
+    assert!(text(&result).contains(&hint), "{}", text(&result));
+    assert_eq!(place.text("b.txt"), "two\n");
+    let undone = place.undo(Undo::Call(call)).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+}
+
+/// Calls of one turn happen in their order: `undo` takes back the write before it, and not the one after it.
+#[tokio::test]
+async fn un_5_undo_in_a_turn_takes_back_what_was_done_before_it() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    for (number, before) in ["first.txt", "new/deep.txt"].into_iter().enumerate() {
+        let write = |path: &str| {
+            ToolCall::new("write", json!({"path": path, "content": "x\n", "mode": "create"}))
+        };
+        let after = format!("after{number}.txt");
+        let calls = vec![write(before), ToolCall::new("undo", json!({})), write(&after)];
+        let results = place.windlass.turn(&place.session, calls).await;
+        let said: Vec<String> = results.iter().map(text).collect();
+        assert!(results.iter().all(|one| one.outcome == Outcome::Ok), "{said:?}");
+        assert!(!place.path(before).exists() && place.path(&after).exists(), "{said:?}");
+    }
 }

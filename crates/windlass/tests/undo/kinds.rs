@@ -107,14 +107,88 @@ async fn un_1_names_of_one_file() {
     }
 }
 
-/// One call cannot make two things of one file.
+/// What is written under one name is another file from then on, also if one call writes under both.
 #[tokio::test]
-async fn two_changes_of_one_file_under_two_names_are_refused() {
+async fn a_file_is_changed_under_the_name_that_is_told() {
     let place = Place::with(&[("one", "old\n")]);
     fs::hard_link(place.path("one"), place.path("two")).expect("a link");
+    fs::hard_link(place.path("one"), place.outside().join("three")).expect("a link");
+    let before = place.tree();
+    let written =
+        place.ok("edit", json!({"path": "one", "old_string": "old", "new_string": "1"})).await;
+    let said = text(&written);
+    assert!(said.contains("had 2 other names (hard links), which keep the old content"), "{said}");
+    place.ok("read", json!({"path": "one"})).await;
+    place.ok("write", json!({"path": "one", "content": "once more\n"})).await;
+    assert_eq!((place.text("one"), place.text("two")), ("once more\n".into(), "old\n".into()));
+    place.ok("undo", json!({})).await;
+    place.ok("undo", json!({})).await;
+    before.assert_is(&place.tree(), "the names are one file again");
     let patch = "*** Begin Patch\n*** Update File: one\n-old\n+first\n*** Update File: two\n-old\n+second\n*** End Patch\n";
-    let said = place.refused("patch", json!({"patch": patch})).await;
-    assert!(said.starts_with("two and one are names of one file"), "{said}");
+    place.ok("patch", json!({"patch": patch})).await;
+    assert_eq!((place.text("one"), place.text("two")), ("first\n".into(), "second\n".into()));
+    assert_eq!(fs::read(place.outside().join("three")).expect("the third name"), b"old\n");
+    there_and_back(&place, &before).await;
+}
+
+/// A file that only root can read, there and back.
+#[tokio::test]
+async fn un_1_a_file_without_permissions() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
+    fs::set_permissions(place.path("b"), fs::Permissions::from_mode(0o000)).expect("a mode");
+    let before = place.tree();
+    place.ok("bash", json!({"command": "chmod 0 a; chmod 600 b; echo more >> b; chmod 0 b"})).await;
+    there_and_back(&place, &before).await;
+}
+
+/// What commands do, there and back: each on a stage, committed like every other change.
+#[tokio::test]
+async fn un_1_what_commands_do() {
+    for command in [
+        "ln d/file new",
+        "ln -f d/file other",
+        "ln one first; rm one",
+        "echo more >> one",
+        "chmod 600 one",
+        "mv one three; echo more >> three",
+        "mv d e",
+        "rm -r d; ln -s other d",
+        "rm d/link; mkdir d/link; echo x > d/link/file",
+        "rm -r hollow; ln -s d hollow",
+        "mkdir ro; echo x > ro/file; mkdir ro/deep; echo y > ro/deep/file; chmod 555 ro/deep ro",
+        "chmod 755 shut; rm shut/file; echo new > shut/new; chmod 555 shut",
+        "chmod 755 shut; rm -r shut",
+        "chmod 555 d",
+        "chmod 400 d/file other",
+        "touch -d 2001-01-01 one other d",
+        "python3 -c 'import os; os.setxattr(\"other\", \"user.new\", b\"1\")'",
+        "python3 -c 'import os; os.removexattr(\"marked\", \"user.old\")'",
+        "python3 -c 'import os; os.setxattr(\"marked\", \"user.old\", b\"2\")'; echo x >> marked",
+        "python3 -c 'import os; os.setxattr(\"d\", \"user.new\", b\"1\"); os.removexattr(\"marked\", \"user.old\")'; echo x >> marked",
+    ] {
+        let files =
+            [("d/file", "content\n"), ("d/deep/er", "er\n"), ("one", "1\n"), ("other", "other\n")];
+        let place = Place::with(&files);
+        for (name, content) in [("hollow/", ""), ("shut/file", "x\n"), ("marked", "marked\n")] {
+            place.put(name, content);
+        }
+        symlink("file", place.path("d/link")).expect("a link");
+        fs::hard_link(place.path("one"), place.path("d/two")).expect("a link");
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(place.path("marked"), "user.old", b"1", flags).expect("an attribute");
+        fs::set_permissions(place.path("shut"), fs::Permissions::from_mode(0o555)).expect("a mode");
+        let before = place.tree();
+        let done = place.ok("bash", json!({"command": command})).await;
+        assert!(before.difference(&place.tree()).is_some(), "{command}: {}", text(&done));
+        there_and_back(&place, &before).await;
+        if place.path("shut").exists() {
+            fs::set_permissions(place.path("shut"), fs::Permissions::from_mode(0o755))
+                .expect("a directory that can be cleared away");
+        }
+    }
 }
 
 /// Names and contents of all kinds, by the tools that models have.

@@ -1,5 +1,6 @@
 //! Taking back: by sessions at random, and case by case.
 
+mod commands;
 mod conflicts;
 mod failures;
 mod kinds;

@@ -39,7 +39,7 @@ pub(super) struct FileDifference {
 /// How each path was left by the changes, which are given the newest first.
 pub(super) fn changes(checkpoints: &[Checkpoint], workspace: &Path) -> Changes {
     let all = checkpoints.iter().rev().flat_map(|checkpoint| &checkpoint.changes);
-    let inside = all.filter_map(|change| {
+    let inside = all.filter(|change| !change.is_directory_time()).filter_map(|change| {
         let path = change.path.strip_prefix(workspace).ok()?;
         Some((path.to_owned(), change.after.clone()))
     });

@@ -53,7 +53,8 @@ pub(super) fn rewind(
     copy: &Path,
 ) -> Vec<String> {
     let mut first: BTreeMap<&Path, &FileState> = BTreeMap::new();
-    for change in changes.iter().flat_map(|checkpoint| &checkpoint.changes) {
+    let changes = changes.iter().flat_map(|checkpoint| &checkpoint.changes);
+    for change in changes.filter(|change| !change.is_directory_time()) {
         if let Ok(inside) = change.path.strip_prefix(workspace) {
             first.entry(inside).or_insert(&change.before);
         }

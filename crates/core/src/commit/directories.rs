@@ -1,0 +1,138 @@
+//! Directories that a commit changes names in: their times are recorded, those that forbid changes are opened for the moment, and
+//! new ones get their mode and times when all is in them.
+//!
+//! A name that comes or goes sets the time of its directory. So the directories around all steps are recorded before the first
+//! step, with nothing but their time, and undo and rollback set it again, last of all.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::{Step, beside};
+use crate::{
+    Alteration, Attributes, Expect, FileError, FileErrorKind, FileKind, FileState, Files,
+    RecordedChange, Stat, To,
+};
+
+/// The permissions without which an owner cannot change names in a directory.
+const OPEN: u32 = 0o300;
+
+/// Records the time of each directory in which steps change names, and the mode where it forbids that.
+pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChange> {
+    let own: HashSet<&Path> = steps.iter().map(|step| step.path.path.as_path()).collect();
+    let mut known: HashSet<&Path> = HashSet::new();
+    let mut around = Vec::new();
+    for directory in steps.iter().flat_map(directories_of) {
+        let is_below =
+            |above: &&Path| above.starts_with(files.workspace()) && *above != files.workspace();
+        // Where directories are missing, they are made in the first one that is there.
+        for directory in directory.ancestors().take_while(is_below) {
+            if own.contains(directory) || !known.insert(directory) {
+                break;
+            }
+            match files.stat(&beside(files, directory)) {
+                Ok(stat) if stat.kind == FileKind::Directory => {
+                    around.push(record(directory, &stat));
+                    break;
+                }
+                Err(FileError { kind: FileErrorKind::NotFound, .. }) => {}
+                // The step itself says what is wrong.
+                Ok(_) | Err(_) => break,
+            }
+        }
+    }
+    around
+}
+
+/// The directories in which a step changes names.
+fn directories_of<'s>(step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
+    let is_own = !matches!(step.to, To::Attributes(_));
+    let own = step.path.path.parent().filter(|_| is_own);
+    let from = match step.to {
+        To::Moved { from, .. } => from.path.parent(),
+        _ => None,
+    };
+    own.into_iter().chain(from)
+}
+
+fn record(directory: &Path, stat: &Stat) -> RecordedChange {
+    let mode = Some(stat.mode).filter(|mode| mode & OPEN != OPEN);
+    let state = |modified| FileState::Directory {
+        attributes: Attributes { mode, modified, ..Attributes::default() },
+    };
+    RecordedChange::new(directory, state(Some(stat.fingerprint.modified)), state(None))
+}
+
+/// What directories get when all steps are made.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled(Vec<(PathBuf, Attributes)>);
+
+impl Unsettled {
+    /// The step as it is done at first: a new directory is open until all is in it.
+    pub(super) fn open_new<'s>(&mut self, step: &Step<'s>, open: &'s mut Attributes) -> Step<'s> {
+        let To::Directory { attributes: Some(wanted) } = step.to else { return step.clone() };
+        let is_closed = wanted.mode.is_some_and(|mode| mode & OPEN != OPEN);
+        if !is_closed && wanted.modified.is_none() {
+            return step.clone();
+        }
+        let Attributes { mode, modified, .. } = *wanted;
+        let last = Attributes { mode, modified, ..Attributes::default() };
+        self.0.push((step.path.path.clone(), last));
+        *open = Attributes { mode: mode.map(|mode| mode | OPEN), ..wanted.clone() };
+        Step { to: To::Directory { attributes: Some(open) }, ..step.clone() }
+    }
+
+    /// Opens the directories of a step that was refused, if their own mode is why; whether it is worth another try.
+    pub(super) fn open_around(
+        &mut self,
+        files: &dyn Files,
+        step: &Step<'_>,
+        all: &[Step<'_>],
+        error: &FileError,
+    ) -> bool {
+        if !step.opens_directories || !matches!(error.kind, FileErrorKind::Permission) {
+            return false;
+        }
+        let mut is_opened = false;
+        for directory in directories_of(step) {
+            is_opened |= self.open(files, directory, all);
+        }
+        is_opened
+    }
+
+    fn open(&mut self, files: &dyn Files, directory: &Path, all: &[Step<'_>]) -> bool {
+        let place = beside(files, directory);
+        let Ok(Stat { mode, fingerprint, .. }) = files.stat(&place) else { return false };
+        if mode & OPEN == OPEN {
+            return false;
+        }
+        let open = Attributes { mode: Some(mode | OPEN), ..Attributes::default() };
+        let to = To::Attributes(&open);
+        let opening = Alteration { expect: Expect::Same(fingerprint), to, temporary: None };
+        if files.alter(&place, &opening).is_err() {
+            return false;
+        }
+        let gets_mode = |step: &Step<'_>| match step.to {
+            To::Nothing => true,
+            To::Attributes(attributes) => attributes.mode.is_some(),
+            _ => false,
+        };
+        if !all.iter().any(|step| step.path.path == directory && gets_mode(step)) {
+            let last = Attributes { mode: Some(mode), ..Attributes::default() };
+            self.0.push((directory.to_owned(), last));
+        }
+        true
+    }
+
+    /// Gives all of them what they are to have, the inner ones first.
+    pub(super) fn settle(mut self, files: &dyn Files) -> Result<(), FileError> {
+        self.0.sort_by(|(one, _), (other, _)| other.cmp(one));
+        for (directory, last) in &self.0 {
+            let place = beside(files, directory);
+            let Stat { fingerprint, .. } = files.stat(&place)?;
+            let to = To::Attributes(last);
+            let settling = Alteration { expect: Expect::Same(fingerprint), to, temporary: None };
+            files.alter(&place, &settling)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Sessions of commands at random: hard links, extended attributes, directories that are moved, build directories and jobs. Undo brings
+//! back the exact tree, build directories excepted. As root, and once more as an ordinary user.
+
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::json;
+use windlass::{Outcome, Undo};
+
+use crate::support::{Dice, Place, Tree, text};
+
+const SEED: u64 = 0x0C03_3A4D;
+/// So many sessions.
+const SESSIONS: u64 = 6;
+const COMMANDS: usize = 7;
+/// The user number of nobody.
+const NOBODY: u32 = 65_534;
+
+#[tokio::test]
+async fn un_1_random_commands() {
+    for number in 0..SESSIONS {
+        play(&mut Dice::new(SEED ^ number)).await;
+    }
+}
+
+/// One session of commands, taken back at once or one by one, and done again.
+async fn play(dice: &mut Dice) {
+    let place = lay_out();
+    let before = tree(&place);
+    let (mut log, mut stack) = (Vec::new(), Vec::new());
+    for _ in 0..COMMANDS {
+        let then = tree(&place);
+        let is_job = dice.one_in(4);
+        // A job works on the workspace itself, so that its files are seen while it runs: undo does not know them.
+        let command = if is_job { build(dice) } else { command(dice, &then) };
+        let done = place.ok("bash", json!({"command": command, "background": is_job})).await;
+        if is_job {
+            for job in place.session.all_jobs() {
+                let end = job.wait().await;
+                assert!(end.changed.is_ok(), "{command}: {:?}", end.changed);
+            }
+        }
+        let how = if is_job { "job" } else { "call" };
+        log.push(format!("{how} {} {command}", done.call));
+        if then.difference(&tree(&place)).is_some() {
+            stack.push(then);
+        }
+    }
+    let (log, after) = (log.join("\n"), tree(&place));
+    if stack.is_empty() {
+        return;
+    }
+    let undone = place.undo(Undo::Session(place.session.id().clone())).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
+    before.assert_is(&tree(&place), &format!("{}\n{log}", text(&undone)));
+    let again = place.undo(Undo::Call(undone.call)).await;
+    assert_eq!(again.outcome, Outcome::Ok, "{}\n{log}", text(&again));
+    after.assert_is(&tree(&place), &format!("the undo was not undone:\n{log}"));
+    for then in stack.into_iter().rev() {
+        let undone = place.undo(Undo::Last).await;
+        assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
+        then.assert_is(&tree(&place), &format!("one by one, {}:\n{log}", text(&undone)));
+    }
+}
+
+fn lay_out() -> Place {
+    let place = Place::with(&[
+        (".gitignore", "target/\n"),
+        ("a.txt", "a\n"),
+        ("b.txt", "b\n"),
+        ("d/c.txt", "c\n"),
+        ("d/deep/e.txt", "e\n"),
+        ("f/g.txt", "g\n"),
+        ("target/debug/old", "old\n"),
+    ]);
+    std::fs::hard_link(place.path("a.txt"), place.path("d/twin")).expect("a link");
+    std::os::unix::fs::symlink("a.txt", place.path("link")).expect("a link");
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(place.path("b.txt"), "user.old", b"1", flags).expect("an attribute");
+    place
+}
+
+fn tree(place: &Place) -> Tree {
+    place.tree().without("target".as_ref())
+}
+
+/// What a job does: it builds.
+fn build(dice: &mut Dice) -> String {
+    let number = dice.below(1_000);
+    format!("mkdir -p target/debug; cat a.txt link > target/debug/j{number}; echo built || true")
+}
+
+/// What a command does, with names that are there.
+fn command(dice: &mut Dice, tree: &Tree) -> String {
+    let all: Vec<PathBuf> = [tree.files(), tree.directories()].concat();
+    let files: Vec<PathBuf> =
+        tree.files().into_iter().filter(|file| !file.starts_with(".git")).collect();
+    let mut file = || dice.pick(&files).map_or("a.txt".into(), |file| file.display().to_string());
+    let (one, other) = (file(), file());
+    let directory =
+        dice.pick(&tree.directories()).map_or("d".into(), |one| one.display().to_string());
+    let mut new = format!("n{}", dice.below(1_000));
+    while all.iter().any(|path| path.as_os_str() == new.as_str()) {
+        new.push('x');
+    }
+    let python = |text: &str| format!("python3 -c 'import os; {text}'");
+    let done = match dice.below(14) {
+        0 => format!("ln {one} {new}"),
+        1 => format!("ln -f {one} {other}"),
+        2 => python(&format!("os.setxattr(\"{one}\", \"user.new\", b\"{new}\")")),
+        3 => python("os.removexattr(\"b.txt\", \"user.old\")"),
+        4 => format!("mv {directory} {new}"),
+        5 => format!("mv {one} {new}"),
+        6 => format!("rm -r {directory}"),
+        7 => format!("echo {new} >> {one}; ln {one} {new}"),
+        8 => format!("rm -r {directory}; ln -s {other} {directory}"),
+        9 => format!("rm {one}; mkdir {one}; echo x > {one}/{new}"),
+        10 => format!("mkdir {new}; echo x > {new}/x; ln {new}/x {new}/y; chmod 555 {new}"),
+        11 => format!("mkdir -p target/debug; echo {new} > target/debug/{new}; cp {one} {new}"),
+        12 => format!("chmod 640 {one}; touch -d 2001-01-01 {other}"),
+        _ => format!("rm -rf target; mkdir target; echo x > target/{new}; echo {new} > {one}"),
+    };
+    // What cannot be done is no failure here: both names may be of one file.
+    format!("{done} || true")
+}
+
+/// Once more as nobody: whoever runs the tests as an ordinary user has done so already.
+#[test]
+fn un_1_commands_of_an_ordinary_user() {
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let program = std::env::current_exe().expect("the test program");
+    for directory in program.ancestors().skip(1) {
+        let mode = std::fs::metadata(directory).expect("a directory").mode();
+        assert!(mode & 1 == 1, "{} must be open to others", directory.display());
+    }
+    let base = tempfile::tempdir().expect("a folder");
+    chown(base.path(), Some(NOBODY), Some(NOBODY)).expect("another owner");
+    let mut command = Command::new("setpriv");
+    command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups"]);
+    command.arg(program).args(["--exact", "undo::commands::un_1_random_commands"]);
+    command.arg("undo::kinds::un_1_what_commands_do").env("TMPDIR", base.path());
+    let ran = command.env("HOME", base.path()).output().expect("setpriv, of util-linux");
+    let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("2 passed"), "{said}");
+}
