@@ -5,9 +5,12 @@
 //! the first object touched. What fails in the middle is taken back at once; what is killed in the middle is put right by
 //! whoever starts next.
 
+mod old;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use self::old::OldContents;
 use crate::history::{NewCheckpoint, NewContent};
 use crate::names::{self, Object};
 use crate::rollback::{RolledBack, roll_back};
@@ -110,7 +113,7 @@ pub(crate) fn commit(
     steps: &[Step<'_>],
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Altered>, Refused> {
-    let plan = Plan::of(files, origin, steps)?;
+    let mut plan = Plan::of(files, origin, steps)?;
     // An undo that finds everything as it was has still taken something back: the next one must not find the same again.
     if plan.changes.is_empty() && !origin.is_undo() {
         return Ok(Vec::new());
@@ -121,6 +124,9 @@ pub(crate) fn commit(
         ToolError::from(error)
             .with_context("what is there could not be saved, so nothing is changed")
     })?;
+    drop(contents);
+    // What is there is safe now, and need not be held any longer.
+    plan.read.forget();
     match plan.perform(files, steps, is_stopped) {
         Ok(altered) => {
             // The change is made and can be taken back; a mark that could not be set is set by whoever looks next.
@@ -128,7 +134,7 @@ pub(crate) fn commit(
             Ok(altered)
         }
         Err(Stopped { error, done, begun }) => {
-            let content = |hash: &ContentHash| plan.content(steps, *hash);
+            let content = |hash: &ContentHash| pending.open(hash).map_err(ToolError::from);
             let begun = plan.changes.get(..begun).unwrap_or(&plan.changes);
             let RolledBack { taken_back, left, is_open } = roll_back(files, begun, done, &content);
             match (is_open, left.is_empty()) {
@@ -143,18 +149,22 @@ pub(crate) fn commit(
 }
 
 /// All that is known before anything is touched.
-struct Plan {
+struct Plan<'f> {
     /// What will be written down, in the order in which it is done: directories that are missing first.
     changes: Vec<RecordedChange>,
     /// Those directories.
     parents: Vec<Resolved>,
-    /// Bytes that were there and are read from the files themselves, by their hash.
-    read: Vec<(ContentHash, Vec<u8>)>,
+    /// Bytes that are there and that no step knows.
+    read: OldContents<'f>,
     /// What is known of each step.
     known: Vec<Known>,
     /// Where among the changes files with several names are altered.
     altered: HashMap<Object, usize>,
 }
+
+/// So many bytes of files that a commit creates are kept, so that they can be shown and compared later. More are not worth the
+/// space: taking a new file back takes no content, and who takes that back again has it from the file.
+const MOST_NEW: u64 = 64 << 20;
 
 /// What is known of one step.
 struct Known {
@@ -164,6 +174,9 @@ struct Known {
     old: Option<ContentHash>,
     /// The hash of the bytes that will be there.
     new: Option<ContentHash>,
+    new_length: u64,
+    /// Where its contents are among those that were read.
+    read: std::ops::Range<usize>,
     /// The name that they have until then.
     temporary: Option<String>,
     /// Where it is among the changes.
@@ -173,12 +186,12 @@ struct Known {
 /// The places that are taken care of.
 type Planned<'s> = HashSet<&'s Path>;
 
-impl Plan {
-    fn of(files: &dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
+impl<'f> Plan<'f> {
+    fn of(files: &'f dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
         let mut plan = Self {
             changes: Vec::with_capacity(steps.len()),
             parents: Vec::new(),
-            read: Vec::new(),
+            read: OldContents::new(files),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
         };
@@ -233,15 +246,20 @@ impl Plan {
         number: usize,
         step: &Step<'_>,
     ) -> Result<(), Refused> {
-        let seen = self.see(files, step)?;
+        let read = self.read.all.len();
+        let seen = self.see(step)?;
         let (before, kind) = (seen.state, seen.kind);
-        let moved = self.move_of(files, step)?;
-        let linked = self.link_of(files, step)?;
+        let moved = self.move_of(step)?;
+        let linked = self.link_of(step)?;
         let written = written(step);
         let new = written.map(ContentHash::of_source).transpose().map_err(unreadable)?;
         let after = match linked {
             Some(linked) => linked,
             None => after(step, &before, moved.as_ref(), new, written)?,
+        };
+        let new_length = match after {
+            FileState::File { len, .. } => len,
+            _ => 0,
         };
         if is_altered(step) {
             self.note_alteration(files, step, &after)?;
@@ -252,6 +270,8 @@ impl Plan {
             kind,
             old: before.hash(),
             new,
+            new_length,
+            read: read..self.read.all.len(),
             temporary: temporary.clone(),
             change: self.changes.len(),
         });
@@ -305,19 +325,19 @@ impl Plan {
     }
 
     /// What is there, which must be what was expected.
-    fn see(&mut self, files: &dyn Files, step: &Step<'_>) -> Result<Seen, Refused> {
+    fn see(&mut self, step: &Step<'_>) -> Result<Seen, Refused> {
         let seen = match step.expect {
             // The change itself makes sure of it.
             Expect::Absent => return Ok(Seen::nothing()),
             Expect::Same(expected) => {
                 let known = step.before.map(|bytes| (expected, bytes));
-                let mut seen = state::see(files, &step.path, known)?;
+                let mut seen = self.read.see(&step.path, known)?;
                 if seen.fingerprint != Some(expected) {
                     let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
                     return Err(FileError::new("change", name, FileErrorKind::Stale).into());
                 }
-                if let (Some(hash), Some(bytes)) = (seen.state.hash(), seen.bytes.take()) {
-                    self.read.push((hash, bytes));
+                if step.before.is_none() {
+                    self.read.add(&step.path, &mut seen);
                 }
                 seen
             }
@@ -333,43 +353,33 @@ impl Plan {
     }
 
     /// For what is moved here: from where, and what it is.
-    fn move_of(
-        &mut self,
-        files: &dyn Files,
-        step: &Step<'_>,
-    ) -> Result<Option<(PathBuf, FileState)>, Refused> {
+    fn move_of(&mut self, step: &Step<'_>) -> Result<Option<(PathBuf, FileState)>, Refused> {
         let To::Moved { from, .. } = step.to else { return Ok(None) };
-        let mut seen = state::see(files, from, None)?;
-        if let (Some(hash), Some(bytes)) = (seen.state.hash(), seen.bytes.take()) {
-            self.read.push((hash, bytes));
-        }
+        let mut seen = self.read.see(from, None)?;
+        self.read.add(from, &mut seen);
         let gone = RecordedChange::new(&from.path, seen.state.clone(), FileState::Absent);
         self.changes.push(gone);
         Ok(Some((from.path.clone(), seen.state)))
     }
 
     /// For what gets one more name: what it is.
-    fn link_of(
-        &mut self,
-        files: &dyn Files,
-        step: &Step<'_>,
-    ) -> Result<Option<FileState>, Refused> {
+    fn link_of(&mut self, step: &Step<'_>) -> Result<Option<FileState>, Refused> {
         let To::Linked { with, .. } = step.to else { return Ok(None) };
         if let Some(made) = self.changes.iter().rfind(|change| change.path == with.path) {
             return Ok(Some(made.after.clone()));
         }
-        let seen = state::see(files, with, None)?;
+        let mut seen = self.read.see(with, None)?;
+        self.read.add(with, &mut seen);
         let FileState::File { hash, len, attributes, object } = seen.state else {
             return Err(FileError::new("link", &with.path, FileErrorKind::Changed).into());
         };
-        if let Some(bytes) = seen.bytes {
-            self.read.push((hash, bytes));
-        }
         let object = object.map(|object| FileObject { links: object.links + 1, ..object });
         Ok(Some(FileState::File { hash, len, attributes, object }))
     }
 
-    /// Everything that the states name.
+    /// What the history has to keep: every content that is there, and those that will be there, if an earlier state is not
+    /// enough to take the change back or if they are short enough to be shown later. A new content follows the old one that it is
+    /// probably much like.
     fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
         let mut contents: Vec<NewContent<'a>> = Vec::new();
         let mut known = HashSet::new();
@@ -378,29 +388,22 @@ impl Plan {
                 contents.push(content);
             }
         };
-        for (hash, bytes) in &self.read {
-            add(NewContent { hash: *hash, source: Source::Bytes(bytes), base: None });
-        }
+        let mut new_bytes = 0;
         for (step, known) in steps.iter().zip(&self.known) {
             if let (Some(hash), Some(bytes)) = (known.old, step.before) {
                 add(NewContent { hash, source: Source::Bytes(bytes), base: None });
             }
+            for old in self.read.all.get(known.read.clone()).unwrap_or_default() {
+                add(NewContent { hash: old.hash, source: old.source(), base: None });
+            }
             if let (Some(hash), Some(source)) = (known.new, written(step)) {
-                add(NewContent { hash, source, base: known.old });
+                new_bytes += known.new_length;
+                if known.kind.is_some() || step.rewrite.is_some() || new_bytes <= MOST_NEW {
+                    add(NewContent { hash, source, base: known.old });
+                }
             }
         }
         contents
-    }
-
-    /// Bytes that were there or should be, for taking back.
-    fn content(&self, steps: &[Step<'_>], wanted: ContentHash) -> Result<Vec<u8>, ToolError> {
-        let contents = self.contents(steps);
-        let content = contents.iter().find(|content| content.hash == wanted);
-        let content = content.ok_or_else(|| ToolError::internal("the old content was not kept"))?;
-        let read = content.source.read().map_err(|error| {
-            ToolError::host_failed(format!("the content could not be read: {error}"))
-        })?;
-        Ok(read.into_owned())
     }
 
     fn perform(

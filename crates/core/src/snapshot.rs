@@ -10,7 +10,8 @@ use crate::names;
 use crate::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
-    ContentHash, Entry, FileState, Files, Shelf, Source, ToolError, Visitor, Walk, WalkOptions,
+    ContentHash, Entry, FileState, Files, Opened, Shelf, Source, ToolError, Visitor, Walk,
+    WalkOptions,
 };
 
 /// What was at some paths, and below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored anywhere.
@@ -41,8 +42,10 @@ impl Snapshot {
         for path in paths {
             let path = files.resolve(path)?.path;
             for (below, seen) in tree(files, &path)? {
-                if let (Some(hash), Some(bytes)) = (seen.state.hash(), &seen.bytes) {
-                    shelf.keep(&hash, bytes)?;
+                if let Some(hash) = seen.state.hash()
+                    && let Some(bytes) = state::read(files, &beside(files, &below), hash)?
+                {
+                    shelf.keep(&hash, &bytes)?;
                 }
                 snapshot.states.push((below, seen.state));
             }
@@ -94,7 +97,7 @@ impl Visitor for Names<'_> {
 
 /// What it takes to go back to a snapshot.
 pub(crate) struct Return<'s> {
-    ways: Vec<(PathBuf, Seen, &'s FileState, Option<Vec<u8>>)>,
+    ways: Vec<(PathBuf, Seen, &'s FileState, Option<Opened>)>,
 }
 
 /// What was not there.
@@ -121,7 +124,7 @@ impl<'s> Return<'s> {
         ways.extend(now.into_iter().map(|(path, seen)| (path, seen, ABSENT, None)));
         for (_, seen, then, content) in &mut ways {
             if let Some(hash) = then.hash().filter(|hash| seen.state.hash() != Some(*hash)) {
-                *content = Some(load(shelf, hash)?);
+                *content = Some(Opened::Bytes(load(shelf, hash)?));
             }
         }
         Ok(Self { ways })
@@ -140,7 +143,8 @@ impl<'s> Return<'s> {
         gone.chain(made)
             .filter(|(_, seen, then, _)| is_first(seen, then))
             .filter_map(|(path, seen, then, content)| {
-                state::step_to(beside(files, path), seen, then, content.as_deref())
+                let content = content.as_ref().map(Opened::source);
+                state::step_to(beside(files, path), seen, then, content)
             })
             .collect()
     }

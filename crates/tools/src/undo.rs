@@ -285,9 +285,10 @@ fn texts(undo: UndoDoor<'_>, way: &Way) -> Result<Option<(String, String)>, Tool
         (None, FileState::File { .. }) => undo.present(&way.path)?,
         _ => Some(Vec::new()),
     };
-    let then = match way.then.hash() {
-        Some(hash) => Some(undo.content(&hash)?),
-        None => Some(Vec::new()),
+    let then = match way.then {
+        FileState::File { len, .. } if len > UndoDoor::MAX_SHOWN => None,
+        FileState::File { hash, .. } => Some(undo.content(&hash)?),
+        _ => Some(Vec::new()),
     };
     Ok(now.and_then(text).zip(then.and_then(text)))
 }

@@ -2,15 +2,15 @@
 //!
 //! All of it is blocking: file systems are, and a tool that walks a tree does so in [`Context::blocking`](crate::Context::blocking).
 
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::{borrow::Cow, io};
+use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
+use super::Source;
 use crate::{SessionId, ToolError, quote};
 
 /// The files of one machine, seen from one workspace.
@@ -544,66 +544,6 @@ pub enum FoundBody {
     Directory(Vec<OsString>),
     /// A FIFO, a socket or a device.
     Other,
-}
-
-/// The bytes of a file: in memory, or all of another file that is open.
-///
-/// ```
-/// use windlass_core::Source;
-/// let content = Source::from(b"hello".as_slice());
-/// assert_eq!(content.read()?, b"hello".as_slice());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub enum Source<'a> {
-    /// In memory.
-    Bytes(&'a [u8]),
-    /// In an open file, from its beginning to its end.
-    File(&'a File),
-    /// In the file at this place, which is nobody's but ours.
-    At(&'a Path),
-}
-
-impl<'a> Source<'a> {
-    /// How many bytes there are.
-    pub fn length(self) -> io::Result<u64> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes.len() as u64),
-            Self::File(file) => Ok(file.metadata()?.len()),
-            Self::At(path) => Ok(std::fs::symlink_metadata(path)?.len()),
-        }
-    }
-
-    /// All of the bytes, in memory.
-    pub fn read(self) -> io::Result<Cow<'a, [u8]>> {
-        match self {
-            Self::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::At(path) => Ok(Cow::Owned(Source::File(&File::open(path)?).read()?.into_owned())),
-            Self::File(file) => {
-                let mut bytes =
-                    Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
-                let mut at = 0;
-                let mut buffer = vec![0; 128 << 10];
-                loop {
-                    match file.read_at(&mut buffer, at) {
-                        Ok(0) => return Ok(Cow::Owned(bytes)),
-                        Ok(read) => {
-                            bytes.extend_from_slice(buffer.get(..read).unwrap_or_default());
-                            at += read as u64;
-                        }
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl<'a> From<&'a [u8]> for Source<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Bytes(bytes)
-    }
 }
 
 /// What an object has besides its content. What is `None`, or not there, is left as it is.

@@ -47,6 +47,7 @@ fn is_long(content: Source<'_>) -> bool {
     match content {
         Source::Bytes(bytes) => bytes.len() >= LONG,
         Source::File(_) | Source::At(_) => true,
+        Source::Kept(kept) => kept.length() >= LONG as u64,
     }
 }
 

@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileExt;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -124,9 +123,7 @@ impl Before {
             content::copy(reader, &copy.file)?;
             return Ok(Self::Disk(copy.file.try_clone()?));
         }
-        let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
-        reader.read_exact_at(&mut bytes, 0)?;
-        Ok(Self::Memory(bytes))
+        Ok(Self::Memory(Source::File(reader).read()?.into_owned()))
     }
 
     /// The error that led here is the one to tell, whether or not this helps.

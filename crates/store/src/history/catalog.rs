@@ -215,9 +215,29 @@ pub(super) struct Entering<'a> {
     stored: i64,
 }
 
+/// The beginning of something that is entered as a whole or not at all.
+pub(super) struct Mark {
+    stored: i64,
+}
+
 impl<'a> Entering<'a> {
     pub(super) fn new(connection: &'a Connection) -> Self {
         Self { connection, stored: 0 }
+    }
+
+    /// Begins something that is entered as a whole or not at all.
+    pub(super) fn mark(&self) -> rusqlite::Result<Mark> {
+        self.connection.prepare_cached("SAVEPOINT whole")?.execute([])?;
+        Ok(Mark { stored: self.stored })
+    }
+
+    /// Keeps what was entered since the mark, or takes it out again.
+    pub(super) fn settle_mark(&mut self, mark: Mark, is_kept: bool) -> rusqlite::Result<()> {
+        if !is_kept {
+            self.connection.prepare_cached("ROLLBACK TO whole")?.execute([])?;
+            self.stored = mark.stored;
+        }
+        self.connection.prepare_cached("RELEASE whole")?.execute([]).map(drop)
     }
 
     /// Whether the checkpoint was not there yet.
