@@ -6,19 +6,21 @@
 //! whoever starts next.
 
 mod old;
+mod perform;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use self::old::OldContents;
+use self::perform::Stopped;
+pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
 use crate::history::{NewCheckpoint, NewContent};
 use crate::names::{self, Object};
 use crate::rollback::{RolledBack, roll_back};
 use crate::state::{self, Seen};
 use crate::{
-    Alteration, Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind,
-    FileObject, FileState, Files, Fingerprint, History, Origin, RecordedChange, Resolved, Source,
-    Stat, To, ToolError, quote,
+    Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
+    FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError, quote,
 };
 
 /// One change of a commit.
@@ -162,8 +164,8 @@ struct Plan<'f> {
     altered: HashMap<Object, usize>,
 }
 
-/// So many bytes of files that a commit creates are kept, so that they can be shown and compared later. More are not worth the
-/// space: taking a new file back takes no content, and who takes that back again has it from the file.
+/// So many bytes of new contents are kept, so that they can be shown and compared later. More are not worth the space: it takes the
+/// old content to take a change back, and who takes that back again has the new one from the file.
 const MOST_NEW: u64 = 64 << 20;
 
 /// What is known of one step.
@@ -175,6 +177,8 @@ struct Known {
     /// The hash of the bytes that will be there.
     new: Option<ContentHash>,
     new_length: u64,
+    /// Whether they are written over the old ones: a kill may leave a mixture, which takes both to be known.
+    is_in_place: bool,
     /// Where its contents are among those that were read.
     read: std::ops::Range<usize>,
     /// The name that they have until then.
@@ -223,7 +227,11 @@ impl<'f> Plan<'f> {
             }
             let place = beside(files, above);
             match files.stat(&place) {
-                Ok(_) => break,
+                Ok(_) => {
+                    // The next file in it need not ask again.
+                    planned.insert(above);
+                    break;
+                }
                 Err(FileError { kind: FileErrorKind::NotFound, .. }) => {
                     planned.insert(above);
                     missing.push(place);
@@ -257,6 +265,7 @@ impl<'f> Plan<'f> {
             Some(linked) => linked,
             None => after(step, &before, moved.as_ref(), new, written)?,
         };
+        let is_in_place = names::shared_object(&after).is_some();
         let new_length = match after {
             FileState::File { len, .. } => len,
             _ => 0,
@@ -271,6 +280,7 @@ impl<'f> Plan<'f> {
             old: before.hash(),
             new,
             new_length,
+            is_in_place,
             read: read..self.read.all.len(),
             temporary: temporary.clone(),
             change: self.changes.len(),
@@ -377,9 +387,9 @@ impl<'f> Plan<'f> {
         Ok(Some(FileState::File { hash, len, attributes, object }))
     }
 
-    /// What the history has to keep: every content that is there, and those that will be there, if an earlier state is not
-    /// enough to take the change back or if they are short enough to be shown later. A new content follows the old one that it is
-    /// probably much like.
+    /// What the history has to keep: every content that is there, and those that will be there as far as it takes them to
+    /// recover from a kill, or as they are few enough to be shown later. A new content follows the old one that it is probably
+    /// much like.
     fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
         let mut contents: Vec<NewContent<'a>> = Vec::new();
         let mut known = HashSet::new();
@@ -398,133 +408,13 @@ impl<'f> Plan<'f> {
             }
             if let (Some(hash), Some(source)) = (known.new, written(step)) {
                 new_bytes += known.new_length;
-                if known.kind.is_some() || step.rewrite.is_some() || new_bytes <= MOST_NEW {
+                if known.is_in_place || new_bytes <= MOST_NEW {
                     add(NewContent { hash, source, base: known.old });
                 }
             }
         }
         contents
     }
-
-    fn perform(
-        &self,
-        files: &dyn Files,
-        steps: &[Step<'_>],
-        is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Vec<Altered>, Stopped> {
-        let mut done = 0;
-        for directory in &self.parents {
-            make_directory(files, directory).map_err(|error| Stopped {
-                error: error.into(),
-                done,
-                begun: done + 1,
-            })?;
-            done += 1;
-        }
-        let mut altered = Vec::with_capacity(steps.len());
-        // What stands alone meets nothing that others did.
-        let mut touched = (steps.len() > 1).then(Touched::default);
-        for (step, known) in steps.iter().zip(&self.known) {
-            if is_stopped() {
-                let error = ToolError::cancelled("the call was stopped while files were changed");
-                return Err(Stopped { error, done, begun: done });
-            }
-            let begun = done + if matches!(step.to, To::Moved { .. }) { 2 } else { 1 };
-            let stopped = |error: FileError| Stopped { error: error.into(), done, begun };
-            let renewed = touched.as_ref().map(|touched| touched.renew(files, step));
-            let renewed = renewed.transpose().map_err(stopped)?;
-            let step = renewed.as_ref().unwrap_or(step);
-            let made = perform(files, step, known.kind, known.temporary.as_deref());
-            let made = made.map_err(stopped)?;
-            if let Some(touched) = &mut touched {
-                touched.add(step, &made);
-            }
-            altered.push(made);
-            done = begun;
-        }
-        Ok(altered)
-    }
-}
-
-/// Stands for what is not there before an earlier step of the same commit has made it.
-pub(crate) const NOT_YET: Fingerprint =
-    Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
-
-/// What the earlier steps of a commit made of objects. A name that is added or taken away is a change of what has other names.
-#[derive(Default)]
-struct Touched {
-    /// By device and number.
-    objects: HashMap<(u64, u64), Option<Fingerprint>>,
-    places: HashMap<PathBuf, Fingerprint>,
-}
-
-impl Touched {
-    fn add(&mut self, step: &Step<'_>, altered: &Altered) {
-        let now = altered.stat.map(|stat| stat.fingerprint);
-        let mut touched = |seen: Fingerprint| {
-            let made = now.filter(|now| now.is_same_object(&seen));
-            let known = self.objects.entry((seen.device, seen.inode)).or_default();
-            *known = made.or(*known);
-        };
-        if let Expect::Same(seen) = step.expect {
-            touched(seen);
-        }
-        if let To::Moved { seen, .. } | To::Linked { seen, .. } = step.to {
-            touched(seen);
-        }
-        if let Some(stat) = altered.stat {
-            self.places.insert(step.path.path.clone(), stat.fingerprint);
-        }
-    }
-
-    /// The step with what it is about as it is now.
-    fn renew<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
-        let mut step = step.clone();
-        // Who takes a name away need not care what the name is of by now, if it is our doing.
-        let is_content = matches!(step.to, To::File { .. } | To::Attributes(_)) && !step.is_apart;
-        if let Expect::Same(seen) = &mut step.expect {
-            *seen = self.current(files, &step.path, *seen, !is_content)?;
-        }
-        match &mut step.to {
-            To::Moved { from, seen } => {
-                let is_written = matches!(step.rewrite, Some(To::File { .. }));
-                *seen = self.current(files, from, *seen, !is_written)?;
-            }
-            To::Linked { with, seen } => {
-                let made = self.places.get(&with.path).copied();
-                *seen = self.current(files, with, made.unwrap_or(*seen), true)?;
-            }
-            _ => {}
-        }
-        Ok(step)
-    }
-
-    /// What an object that was touched is now. Its content must be what was seen, or, if that will do, what we made of it: new
-    /// content was decided on for what was seen.
-    fn current(
-        &self,
-        files: &dyn Files,
-        path: &Resolved,
-        seen: Fingerprint,
-        may_be_ours: bool,
-    ) -> Result<Fingerprint, FileError> {
-        let Some(made) = self.objects.get(&(seen.device, seen.inode)) else { return Ok(seen) };
-        let Some(found) = files.look(path)? else { return Ok(seen) };
-        let now = found.stat.fingerprint;
-        let has_content = |of: &Fingerprint| (of.len, of.modified) == (now.len, now.modified);
-        let is_ours = may_be_ours && made.as_ref().is_some_and(has_content);
-        let is_it = now.is_same_object(&seen) && (has_content(&seen) || is_ours);
-        Ok(if is_it { now } else { seen })
-    }
-}
-
-/// Why a commit stopped in the middle.
-struct Stopped {
-    error: ToolError,
-    /// How many of its changes had been made by then.
-    done: usize,
-    /// How many had been begun: the last of them may be half-made.
-    begun: usize,
 }
 
 /// The bytes that a step puts in place.
@@ -564,72 +454,6 @@ fn after(
         (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
         _ => origin.clone(),
     })
-}
-
-/// Where a directory is made that others need: there may be one by now.
-fn make_directory(files: &dyn Files, path: &Resolved) -> Result<(), FileError> {
-    let to = To::Directory { attributes: None };
-    let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
-    match made {
-        Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
-            Stat { kind: FileKind::Directory, .. } => Ok(()),
-            _ => Err(FileError::new("make", &path.path, FileErrorKind::NotADirectory)),
-        },
-        made => made.map(drop),
-    }
-}
-
-/// Does what one step says.
-pub(crate) fn perform(
-    files: &dyn Files,
-    step: &Step<'_>,
-    found: Option<FileKind>,
-    temporary: Option<&str>,
-) -> Result<Altered, FileError> {
-    if let (true, Some(temporary)) = (step.is_apart, temporary) {
-        return put_apart(files, step, temporary);
-    }
-    let mut expect = step.expect;
-    let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
-    if step.is_apart || found.is_some_and(is_of_another) {
-        // What would not be replaced is in the way.
-        files.alter(&step.path, &Alteration { expect, to: To::Nothing, temporary: None })?;
-        expect = Expect::Absent;
-    }
-    let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary })?;
-    match (step.rewrite, altered.stat) {
-        (Some(to), Some(stat)) => {
-            let expect = Expect::Same(stat.fingerprint);
-            files.alter(&step.path, &Alteration { expect, to, temporary })
-        }
-        _ => Ok(altered),
-    }
-}
-
-/// Puts another file where a name of one with several is. Written there, it would be changed under all of them: so it is made
-/// beside it, and moved over the name.
-fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Altered, FileError> {
-    let made = beside(files, &step.path.path.with_file_name(temporary));
-    let early = early_name(temporary);
-    let new = Alteration { expect: Expect::Absent, to: step.to, temporary: Some(&early) };
-    let altered = files.alter(&made, &new)?;
-    let Some(Stat { fingerprint: seen, .. }) = altered.stat else { return Ok(altered) };
-    let to = To::Moved { from: &made, seen };
-    files.alter(&step.path, &Alteration { expect: step.expect, to, temporary: None })
-}
-
-/// What a file is called that is to have a temporary name, as long as it is not whole.
-pub(crate) fn early_name(temporary: &str) -> String {
-    format!("{temporary}.new")
-}
-
-fn kind_of(to: &To<'_>) -> Option<FileKind> {
-    match to {
-        To::File { .. } | To::Moved { .. } | To::Linked { .. } => Some(FileKind::File),
-        To::Symlink(_) => Some(FileKind::Symlink),
-        To::Directory { .. } => Some(FileKind::Directory),
-        To::Attributes(_) | To::Nothing => None,
-    }
 }
 
 /// A place as it is recorded: real already, so it need not be resolved.

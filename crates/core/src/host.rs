@@ -16,9 +16,9 @@ pub use absence::{Absence, PathUse};
 pub(crate) use content::is_mixture;
 pub use content::{Extent, KeptContent, Opened, Source};
 pub use files::{
-    Alteration, Altered, Attributes, Entry, Expect, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Stat, To, Visitor, Walk,
-    WalkOptions, WalkReport,
+    Alteration, Altered, Attributes, Batch, Entry, Expect, FileError, FileErrorKind, FileKind,
+    Files, Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Stat, To, Visitor,
+    Walk, WalkOptions, WalkReport,
 };
 pub use processes::{
     Access, Backend, ChangedTo, Confinement, Errors, Level, Meter, NetworkAccess, Process,

@@ -65,7 +65,7 @@ pub use history::{
 };
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
-    Absence, Access, Alteration, Altered, Attributes, Backend, BoxFuture, ChangedTo, Clock,
+    Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
     Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
     Fingerprint, Found, FoundBody, Host, HttpRequest, HttpResponse, KeptContent, Level, Meter,
     Network, NetworkAccess, Note, OpenFile, Opened, Opener, PathUse, Person, Process,

@@ -27,6 +27,22 @@ pub(crate) fn roll_back(
     done: usize,
     content: state::Contents<'_>,
 ) -> RolledBack {
+    let batch = if changes.len() >= commit::MANY { files.batch(&[]).ok().flatten() } else { None };
+    let Some(batch) = batch else { return roll_back_each(files, changes, done, content) };
+    let mut rolled = roll_back_each(&*batch, changes, done, content);
+    if let Err(error) = batch.settle() {
+        rolled.is_open = true;
+        rolled.left.push((error.path.clone(), error.to_string()));
+    }
+    rolled
+}
+
+fn roll_back_each(
+    files: &dyn Files,
+    changes: &[RecordedChange],
+    done: usize,
+    content: state::Contents<'_>,
+) -> RolledBack {
     let mut rolled = RolledBack { taken_back: Vec::new(), left: Vec::new(), is_open: false };
     for change in changes {
         rolled.is_open |= recover::remove_temporary(files, change).is_err();

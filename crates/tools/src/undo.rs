@@ -4,7 +4,7 @@
 //! `UndoAny`, the same tool with more ways to say which changes are meant.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -200,10 +200,10 @@ struct Report {
 impl Report {
     fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
         let mut report = Self { lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
+        let sources: HashSet<&PathBuf> =
+            plan.ways.iter().filter_map(|way| way.moved_from.as_ref()).collect();
         for way in &plan.ways {
-            let is_source =
-                plan.ways.iter().any(|other| other.moved_from.as_ref() == Some(&way.path));
-            if !is_source {
+            if !sources.contains(&way.path) {
                 report.add(cx, undo, way)?;
             }
         }
@@ -216,12 +216,15 @@ impl Report {
         if let Some(from) = &way.moved_from {
             line = format!("{line} (from {})", Root::of(cx, from)?.show(Path::new("")));
         }
+        // What is removed or new has a line only, and not all lines are shown.
+        let has_diff = way.then != FileState::Absent && way.now != FileState::Absent;
         if self.diffs.len() < MAX_SHOWN
+            && (has_diff || self.lines.len() < MAX_NAMED)
             && let Some((before, after)) = texts(undo, way)?
         {
             let changes = diff::unified(&before, &after, Cutter::of(cx));
             line = format!("{line} (+{} -{})", changes.added, changes.removed);
-            if way.then != FileState::Absent && way.now != FileState::Absent {
+            if has_diff {
                 self.diffs.push(format!("{name}\n{}", changes.text));
             }
         }

@@ -137,6 +137,9 @@ pub enum Extent<'a> {
 /// The length of the pieces in which files are read.
 const PIECE: usize = 128 << 10;
 
+/// The unit in which file systems keep data.
+const PAGE: usize = 4 << 10;
+
 /// A shorter file is read as if it had no holes.
 const WORTH_SEEKING: u64 = 1 << 20;
 
@@ -223,12 +226,30 @@ fn visit_file(file: &File, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) 
         if data.start > at {
             visit(Extent::Hole(data.start - at))?;
         }
-        at = read_pieces(file, &mut buffer, data.start, data.end, visit)?;
+        let mut split = |extent: Extent<'_>| split_zeros(extent, visit);
+        at = read_pieces(file, &mut buffer, data.start, data.end, &mut split)?;
         if at < data.end {
             return Ok(at);
         }
     }
     read_pieces(file, &mut buffer, at, u64::MAX, visit)
+}
+
+/// Hands on data of a sparse file without the pages that are all zeros: what was just written to it is told by larger units.
+fn split_zeros(
+    extent: Extent<'_>,
+    visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let Extent::Data(mut rest) = extent else { return visit(extent) };
+    let is_zeros = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+    while !rest.is_empty() {
+        let is_hole = rest.chunks(PAGE).next().is_some_and(is_zeros);
+        let alike = rest.chunks(PAGE).take_while(|page| is_zeros(page) == is_hole);
+        let (run, later) = rest.split_at(alike.map(<[u8]>::len).sum());
+        visit(if is_hole { Extent::Hole(run.len() as u64) } else { Extent::Data(run) })?;
+        rest = later;
+    }
+    Ok(())
 }
 
 /// Returns where the next data of a sparse file is, from `at` on: an empty range at its end if there is none any more. `None` if

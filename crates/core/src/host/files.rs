@@ -60,11 +60,51 @@ pub trait Files: Send + Sync {
     /// Makes one object what it should be, if it still is what was seen: afterwards it is all of the new or all of the old.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;
 
+    /// Begins many changes that wait for the disk together; `None` if each is to wait for itself. `contents` are files of ours
+    /// that will be new contents, as [`Source::At`]: the disk has them when this returns.
+    fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {
+        let _ = contents;
+        Ok(None)
+    }
+
     /// The `.aiexclude` file that hides this object, if one does.
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError>;
 
     /// An existing path that was probably meant.
     fn nearest(&self, path: &Path) -> Option<PathBuf>;
+}
+
+/// Files while many of them are changed together. A change is made at once, but may be lost with the power until all are settled;
+/// its content is not.
+///
+/// ```
+/// use windlass_core::{Batch, FileError, Files};
+///
+/// fn change_many(files: &dyn Files, change: impl Fn(&dyn Files) -> Result<(), FileError>) -> Result<(), FileError> {
+///     match files.batch(&[])? {
+///         None => change(files),
+///         Some(batch) => {
+///             change(&*batch)?;
+///             batch.settle()
+///         }
+///     }
+/// }
+/// ```
+pub trait Batch: Files {
+    /// Writes the new content of an alteration beside the place where it will be, under the name that it gives. Returns where it
+    /// is: as [`Source::At`] it becomes the file without being written again. `None` if it cannot be written before its turn
+    /// comes, since its directory is not there yet.
+    fn prepare(
+        &self,
+        path: &Resolved,
+        alteration: &Alteration<'_>,
+    ) -> Result<Option<PathBuf>, FileError>;
+
+    /// Waits until the disk has all contents that were prepared.
+    fn secure(&self) -> Result<(), FileError>;
+
+    /// Waits until the disk has all that was changed.
+    fn settle(&self) -> Result<(), FileError>;
 }
 
 /// Where a path really leads.

@@ -94,7 +94,7 @@ fn clear(to: &File, at: u64, length: u64) -> io::Result<()> {
 }
 
 fn write_zeros(to: &File, mut at: u64, length: u64) -> io::Result<()> {
-    let zeros = [0; 64 << 10];
+    let zeros = vec![0; 64 << 10];
     let end = at.saturating_add(length);
     while at < end {
         let count = usize::try_from(end - at).unwrap_or(usize::MAX).min(zeros.len());

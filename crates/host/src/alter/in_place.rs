@@ -18,7 +18,7 @@ use super::target::{Old, Target};
 use super::temporary::{Style, Temporary, as_errno};
 use super::unseen;
 use crate::attributes;
-use crate::durability::Durability;
+use crate::durability::Settling;
 use crate::files::LocalFiles;
 use crate::kernel::{FOR_READING, meaning, open_child, stat};
 use crate::resolver::same_object;
@@ -73,7 +73,7 @@ fn open(
     opened.map(File::from)
 }
 
-fn overwrite(file: &File, old: &Old, new: &New<'_>, durability: Durability) -> io::Result<()> {
+fn overwrite(file: &File, old: &Old, new: &New<'_>, durability: Settling) -> io::Result<()> {
     let len = content::write(file, new.content)?;
     file.set_len(len)?;
     if let Some(told) = new.attributes {
@@ -127,7 +127,7 @@ impl Before {
     }
 
     /// The error that led here is the one to tell, whether or not this helps.
-    fn put_back(&self, file: &File, old: &Old, durability: Durability) {
+    fn put_back(&self, file: &File, old: &Old, durability: Settling) {
         let source = match self {
             Self::Memory(bytes) => Source::Bytes(bytes),
             Self::Disk(copy) => Source::File(copy),

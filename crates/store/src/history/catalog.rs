@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use windlass_core::{ContentHash, Origin};
 
 use super::delta::Common;
-use super::encoding::decode;
+use super::encoding::decode_origin;
 use super::slot::{Generation, Header, Id};
 use crate::database::Layout;
 
@@ -216,6 +216,7 @@ pub(super) struct Entering<'a> {
 }
 
 /// The beginning of something that is entered as a whole or not at all.
+#[derive(Clone, Copy)]
 pub(super) struct Mark {
     stored: i64,
 }
@@ -352,7 +353,7 @@ impl<'a> Entering<'a> {
         for hash in row.contents.as_chunks().0 {
             self.release(*hash)?;
         }
-        let undoes = decode(&row.body).map(|(origin, _)| origin.undoes).unwrap_or_default();
+        let undoes = decode_origin(&row.body).map(|origin| origin.undoes).unwrap_or_default();
         for call in undoes {
             self.connection
                 .prepare_cached("DELETE FROM undoes WHERE call = ? AND moment = ? AND id = ?")?

@@ -14,7 +14,7 @@ use windlass_core::SessionId;
 use super::HistorySettings;
 use super::catalog::{self, Entering, NewRow, Position, UNDO};
 use super::compress::Press;
-use super::encoding::decode;
+use super::encoding::decode_origin;
 use super::gathering::{Failure, Gathering};
 use super::objects::Objects;
 use super::pen::empty_left;
@@ -294,7 +294,7 @@ impl Draining<'_> {
     ) -> Result<u64, Failure> {
         let frame = view.frame(place).map_err(|why| view.failed(why))?;
         let frame = frame.ok_or_else(|| view.damaged(place))?;
-        let (origin, _) = decode(&frame.body).ok_or_else(|| view.damaged(place))?;
+        let origin = decode_origin(&frame.body).ok_or_else(|| view.damaged(place))?;
         let contents: Vec<u8> =
             frame.entries.iter().flat_map(|entry| *entry.hash.as_bytes()).collect();
         let Frame { moment, id, body, .. } = &frame;

@@ -128,12 +128,13 @@ impl Objects {
         // In between it may have been compressed.
         let file = match open_if_there(&path).map_err(|why| failed(&path, why))? {
             Some(file) => Some(file),
-            None => self.expand(&compressed).map_err(|why| failed(&compressed, why))?,
+            None => expand(&compressed).map_err(|why| failed(&compressed, why))?,
         };
         let Some(file) = file else { return Err(self.missing(hash)) };
-        match self.is_as_named(&file, hash).map_err(|why| failed(&path, why))? {
-            true => Ok(Opened::File(file)),
-            false => Err(self.damaged(hash)),
+        if self.is_as_named(&file, hash).map_err(|why| failed(&path, why))? {
+            Ok(Opened::File(file))
+        } else {
+            Err(self.damaged(hash))
         }
     }
 
@@ -149,16 +150,6 @@ impl Objects {
             crate::queue::lock(&self.checked).insert(*hash, stamp);
         }
         Ok(is_as_named)
-    }
-
-    /// Expands a compressed file, if it is there, into one without a name.
-    fn expand(&self, path: &Path) -> io::Result<Option<File>> {
-        let Some(from) = open_if_there(path)? else { return Ok(None) };
-        let aside = aside(path);
-        let mut to = create(&aside)?;
-        fs::remove_file(&aside)?;
-        compress::expand_to(from, &mut to)?;
-        Ok(Some(to))
     }
 
     /// How much space a content takes, if it is kept.
@@ -281,9 +272,10 @@ fn copy_file(from: &File, to: &File, hash: &ContentHash) -> io::Result<()> {
     if !is_shared {
         return copy_pieces(Source::File(from), to, hash);
     }
-    match ContentHash::of_source(Source::File(to))? == *hash {
-        true => Ok(()),
-        false => Err(changed_meanwhile()),
+    if ContentHash::of_source(Source::File(to))? == *hash {
+        Ok(())
+    } else {
+        Err(changed_meanwhile())
     }
 }
 
@@ -302,10 +294,17 @@ fn copy_pieces(source: Source<'_>, to: &File, hash: &ContentHash) -> io::Result<
         Ok(())
     })?;
     to.set_len(length)?;
-    match hasher.finish() == *hash {
-        true => Ok(()),
-        false => Err(changed_meanwhile()),
-    }
+    if hasher.finish() == *hash { Ok(()) } else { Err(changed_meanwhile()) }
+}
+
+/// Expands a compressed file, if it is there, into one without a name.
+fn expand(path: &Path) -> io::Result<Option<File>> {
+    let Some(from) = open_if_there(path)? else { return Ok(None) };
+    let aside = aside(path);
+    let mut to = create(&aside)?;
+    fs::remove_file(&aside)?;
+    compress::expand_to(from, &mut to)?;
+    Ok(Some(to))
 }
 
 /// The space that a file takes: a hole takes none.

@@ -130,9 +130,10 @@ impl<'a> Plan<'a> {
         self.last = Some((number, bytes.clone()));
         let size = common.middle(&bytes).len();
         let is_worth_it = size <= bytes.len() / 4 && size as u64 <= large;
-        Ok(match is_worth_it {
-            true => Form::Delta { base, depth, common, length: bytes.len() },
-            false => whole(bytes.len() as u64, large),
+        Ok(if is_worth_it {
+            Form::Delta { base, depth, common, length: bytes.len() }
+        } else {
+            whole(bytes.len() as u64, large)
         })
     }
 
@@ -162,9 +163,10 @@ impl<'a> Plan<'a> {
         let content = self.new.get(number).ok_or_else(changed_meanwhile)?;
         let bytes = content.source.read()?;
         let is_at_hand = matches!(content.source, Source::Bytes(_));
-        match is_at_hand || ContentHash::of(&bytes) == content.hash {
-            true => Ok(bytes),
-            false => Err(changed_meanwhile()),
+        if is_at_hand || ContentHash::of(&bytes) == content.hash {
+            Ok(bytes)
+        } else {
+            Err(changed_meanwhile())
         }
     }
 
@@ -242,9 +244,10 @@ impl<'a> Plan<'a> {
     ) -> io::Result<()> {
         let bytes = self.read(part.content)?;
         let middle = part.common.middle(&bytes);
-        match middle.len() as u64 == part.block.size {
-            true => write(middle),
-            false => Err(changed_meanwhile()),
+        if middle.len() as u64 == part.block.size {
+            write(middle)
+        } else {
+            Err(changed_meanwhile())
         }
     }
 }

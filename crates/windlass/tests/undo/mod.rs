@@ -3,5 +3,6 @@
 mod conflicts;
 mod failures;
 mod kinds;
+mod many;
 mod player;
 mod sessions;
