@@ -17,6 +17,7 @@ use table::Row;
 
 mod change;
 mod engine;
+mod many;
 mod mcp;
 mod measure;
 mod policy;
@@ -42,6 +43,7 @@ const GROUPS: &[Group] = &[
     Group { rows: policy::ROWS, measure: policy::measure },
     Group { rows: redact::ROWS, measure: redact::measure },
     Group { rows: change::ROWS, measure: change::measure },
+    Group { rows: many::ROWS, measure: many::measure },
     Group { rows: process::ROWS, measure: process::measure },
     Group { rows: search::SMALL_ROWS, measure: search::measure_small },
     Group { rows: search::LARGE_ROWS, measure: search::measure_large },

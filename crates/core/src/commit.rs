@@ -6,19 +6,22 @@
 //! whoever starts next.
 
 mod directories;
+mod old;
+mod perform;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use self::directories::Unsettled;
+use self::old::OldContents;
+use self::perform::Stopped;
+pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
 use crate::history::{NewCheckpoint, NewContent};
 use crate::names::{self, Object};
 use crate::rollback::{RolledBack, roll_back};
 use crate::state::{self, Seen};
 use crate::{
-    Alteration, Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind,
-    FileObject, FileState, Files, Fingerprint, History, Origin, RecordedChange, Resolved, Source,
-    Stat, To, ToolError, quote,
+    Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
+    FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError, quote,
 };
 
 /// One change of a commit.
@@ -125,7 +128,7 @@ pub(crate) fn commit(
     steps: &[Step<'_>],
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Altered>, Refused> {
-    let plan = Plan::of(files, origin, steps)?;
+    let mut plan = Plan::of(files, origin, steps)?;
     // An undo that finds everything as it was has still taken something back: the next one must not find the same again.
     if plan.changes.is_empty() && !origin.is_undo() {
         return Ok(Vec::new());
@@ -136,6 +139,9 @@ pub(crate) fn commit(
         ToolError::from(error)
             .with_context("what is there could not be saved, so nothing is changed")
     })?;
+    drop(contents);
+    // What is there is safe now, and need not be held any longer.
+    plan.read.forget();
     match plan.perform(files, steps, is_stopped) {
         Ok(altered) => {
             // The change is made and can be taken back; a mark that could not be set is set by whoever looks next.
@@ -143,7 +149,7 @@ pub(crate) fn commit(
             Ok(altered)
         }
         Err(Stopped { error, done, begun, found }) => {
-            let content = |hash: &ContentHash| plan.content(steps, *hash);
+            let content = |hash: &ContentHash| pending.open(hash).map_err(ToolError::from);
             let begun = plan.changes.get(..begun).unwrap_or(&plan.changes);
             // Directories that another process made in the meantime are not ours to remove.
             let is_ours = |(at, _): &(usize, &RecordedChange)| !found.contains(at);
@@ -167,7 +173,7 @@ pub(crate) fn commit(
 }
 
 /// All that is known before anything is touched.
-struct Plan {
+struct Plan<'f> {
     /// What will be written down, in the order in which it is done: the times of directories in which names change, then
     /// directories that are missing.
     changes: Vec<RecordedChange>,
@@ -175,13 +181,17 @@ struct Plan {
     around: usize,
     /// Those directories.
     parents: Vec<Resolved>,
-    /// Bytes that were there and are read from the files themselves, by their hash.
-    read: Vec<(ContentHash, Vec<u8>)>,
+    /// Bytes that are there and that no step knows.
+    read: OldContents<'f>,
     /// What is known of each step.
     known: Vec<Known>,
     /// Where among the changes files with several names are altered.
     altered: HashMap<Object, usize>,
 }
+
+/// So many bytes of new contents are kept, so that they can be shown and compared later. More are not worth the space: it takes the
+/// old content to take a change back, and who takes that back again has the new one from the file.
+const MOST_NEW: u64 = 64 << 20;
 
 /// What is known of one step.
 struct Known {
@@ -191,6 +201,11 @@ struct Known {
     old: Option<ContentHash>,
     /// The hash of the bytes that will be there.
     new: Option<ContentHash>,
+    new_length: u64,
+    /// Whether they are written over the old ones: a kill may leave a mixture, which takes both to be known.
+    is_in_place: bool,
+    /// Where its contents are among those that were read.
+    read: std::ops::Range<usize>,
     /// The name that they have until then.
     temporary: Option<String>,
     /// Where it is among the changes.
@@ -200,13 +215,13 @@ struct Known {
 /// The places that are taken care of.
 type Planned<'s> = HashSet<&'s Path>;
 
-impl Plan {
-    fn of(files: &dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
+impl<'f> Plan<'f> {
+    fn of(files: &'f dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
         let mut plan = Self {
             changes: directories::around(files, steps),
             around: 0,
             parents: Vec::new(),
-            read: Vec::new(),
+            read: OldContents::new(files),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
         };
@@ -239,7 +254,11 @@ impl Plan {
             }
             let place = beside(files, above);
             match files.stat(&place) {
-                Ok(_) => break,
+                Ok(_) => {
+                    // The next file in it need not ask again.
+                    planned.insert(above);
+                    break;
+                }
                 Err(FileError { kind: FileErrorKind::NotFound, .. }) => {
                     planned.insert(above);
                     missing.push(place);
@@ -262,15 +281,21 @@ impl Plan {
         number: usize,
         step: &Step<'_>,
     ) -> Result<(), Refused> {
-        let seen = self.see(files, step)?;
+        let read = self.read.all.len();
+        let seen = self.see(step)?;
         let (before, kind) = (seen.state, seen.kind);
-        let moved = self.move_of(files, step)?;
-        let linked = self.link_of(files, step)?;
+        let moved = self.move_of(step)?;
+        let linked = self.link_of(step)?;
         let written = written(step);
         let new = written.map(ContentHash::of_source).transpose().map_err(unreadable)?;
         let after = match linked {
             Some(linked) => linked,
             None => after(step, &before, moved.as_ref(), new, written)?,
+        };
+        let is_in_place = names::shared_object(&after).is_some();
+        let new_length = match after {
+            FileState::File { len, .. } => len,
+            _ => 0,
         };
         if is_altered(step) {
             self.note_alteration(files, step, &after)?;
@@ -281,6 +306,9 @@ impl Plan {
             kind,
             old: before.hash(),
             new,
+            new_length,
+            is_in_place,
+            read: read..self.read.all.len(),
             temporary: temporary.clone(),
             change: self.changes.len(),
         });
@@ -334,19 +362,19 @@ impl Plan {
     }
 
     /// What is there, which must be what was expected.
-    fn see(&mut self, files: &dyn Files, step: &Step<'_>) -> Result<Seen, Refused> {
+    fn see(&mut self, step: &Step<'_>) -> Result<Seen, Refused> {
         let seen = match step.expect {
             // The change itself makes sure of it.
             Expect::Absent => return Ok(Seen::nothing()),
             Expect::Same(expected) => {
                 let known = step.before.map(|bytes| (expected, bytes));
-                let mut seen = state::see(files, &step.path, known)?;
+                let mut seen = self.read.see(&step.path, known)?;
                 if seen.fingerprint != Some(expected) {
                     let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
                     return Err(FileError::new("change", name, FileErrorKind::Stale).into());
                 }
-                if let (Some(hash), Some(bytes)) = (seen.state.hash(), seen.bytes.take()) {
-                    self.read.push((hash, bytes));
+                if step.before.is_none() {
+                    self.read.add(&step.path, &mut seen);
                 }
                 seen
             }
@@ -362,43 +390,33 @@ impl Plan {
     }
 
     /// For what is moved here: from where, and what it is.
-    fn move_of(
-        &mut self,
-        files: &dyn Files,
-        step: &Step<'_>,
-    ) -> Result<Option<(PathBuf, FileState)>, Refused> {
+    fn move_of(&mut self, step: &Step<'_>) -> Result<Option<(PathBuf, FileState)>, Refused> {
         let To::Moved { from, .. } = step.to else { return Ok(None) };
-        let mut seen = state::see(files, from, None)?;
-        if let (Some(hash), Some(bytes)) = (seen.state.hash(), seen.bytes.take()) {
-            self.read.push((hash, bytes));
-        }
+        let mut seen = self.read.see(from, None)?;
+        self.read.add(from, &mut seen);
         let gone = RecordedChange::new(&from.path, seen.state.clone(), FileState::Absent);
         self.changes.push(gone);
         Ok(Some((from.path.clone(), seen.state)))
     }
 
     /// For what gets one more name: what it is.
-    fn link_of(
-        &mut self,
-        files: &dyn Files,
-        step: &Step<'_>,
-    ) -> Result<Option<FileState>, Refused> {
+    fn link_of(&mut self, step: &Step<'_>) -> Result<Option<FileState>, Refused> {
         let To::Linked { with, .. } = step.to else { return Ok(None) };
         if let Some(made) = self.changes.iter().rfind(|change| change.path == with.path) {
             return Ok(Some(made.after.clone()));
         }
-        let seen = state::see(files, with, None)?;
+        let mut seen = self.read.see(with, None)?;
+        self.read.add(with, &mut seen);
         let FileState::File { hash, len, attributes, object } = seen.state else {
             return Err(FileError::new("link", &with.path, FileErrorKind::Changed).into());
         };
-        if let Some(bytes) = seen.bytes {
-            self.read.push((hash, bytes));
-        }
         let object = object.map(|object| FileObject { links: object.links + 1, ..object });
         Ok(Some(FileState::File { hash, len, attributes, object }))
     }
 
-    /// Everything that the states name.
+    /// What the history has to keep: every content that is there, and those that will be there as far as it takes them to
+    /// recover from a kill, or as they are few enough to be shown later. A new content follows the old one that it is probably
+    /// much like.
     fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
         let mut contents: Vec<NewContent<'a>> = Vec::new();
         let mut known = HashSet::new();
@@ -407,212 +425,23 @@ impl Plan {
                 contents.push(content);
             }
         };
-        for (hash, bytes) in &self.read {
-            add(NewContent { hash: *hash, source: Source::Bytes(bytes), base: None });
-        }
+        let mut new_bytes = 0;
         for (step, known) in steps.iter().zip(&self.known) {
             if let (Some(hash), Some(bytes)) = (known.old, step.before) {
                 add(NewContent { hash, source: Source::Bytes(bytes), base: None });
             }
+            for old in self.read.all.get(known.read.clone()).unwrap_or_default() {
+                add(NewContent { hash: old.hash, source: old.source(), base: None });
+            }
             if let (Some(hash), Some(source)) = (known.new, written(step)) {
-                add(NewContent { hash, source, base: known.old });
+                new_bytes += known.new_length;
+                if known.is_in_place || new_bytes <= MOST_NEW {
+                    add(NewContent { hash, source, base: known.old });
+                }
             }
         }
         contents
     }
-
-    /// Bytes that were there or should be, for taking back.
-    fn content(&self, steps: &[Step<'_>], wanted: ContentHash) -> Result<Vec<u8>, ToolError> {
-        let contents = self.contents(steps);
-        let content = contents.iter().find(|content| content.hash == wanted);
-        let content = content.ok_or_else(|| ToolError::internal("the old content was not kept"))?;
-        let read = content.source.read().map_err(|error| {
-            ToolError::host_failed(format!("the content could not be read: {error}"))
-        })?;
-        Ok(read.into_owned())
-    }
-
-    fn perform(
-        &self,
-        files: &dyn Files,
-        steps: &[Step<'_>],
-        is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Vec<Altered>, Stopped> {
-        let mut done = self.around;
-        let mut found = Vec::new();
-        for directory in &self.parents {
-            match make_directory(files, directory) {
-                Ok(Made::New) => {}
-                Ok(Made::Found) => found.push(done),
-                Err(error) => {
-                    return Err(Stopped { error: error.into(), done, begun: done + 1, found });
-                }
-            }
-            done += 1;
-        }
-        let mut altered = Vec::with_capacity(steps.len());
-        // What stands alone meets nothing that others did.
-        let mut touched = (steps.len() > 1).then(Touched::default);
-        let mut unsettled = Unsettled::default();
-        for (step, known) in steps.iter().zip(&self.known) {
-            if is_stopped() {
-                let error = ToolError::cancelled("the call was stopped while files were changed");
-                return Err(Stopped { error, done, begun: done, found });
-            }
-            let begun = done + if matches!(step.to, To::Moved { .. }) { 2 } else { 1 };
-            let renewed = match &touched {
-                Some(touched) => touched.renew(files, step).map_err(Failed::untouched),
-                None => Ok(step.clone()),
-            };
-            let mut open = Attributes::default();
-            let made = renewed.and_then(|step| {
-                let temporary = known.temporary.as_deref();
-                let opened = unsettled.open_new(&step, &mut open);
-                let mut made = perform_parts(files, &opened, known.kind, temporary);
-                if let Err(Failed { error, .. }) = &made
-                    && unsettled.open_around(files, &opened, steps, error)
-                {
-                    made = perform_parts(files, &opened, known.kind, temporary);
-                }
-                made.map(|made| (step, made))
-            });
-            let (step, made) = match made {
-                Ok(made) => made,
-                Err(Failed { error, is_untouched }) => {
-                    let begun = if is_untouched { done } else { begun };
-                    return Err(Stopped { error: error.into(), done, begun, found });
-                }
-            };
-            if let Some(touched) = &mut touched {
-                touched.add(&step, &made);
-            }
-            altered.push(made);
-            done = begun;
-        }
-        unsettled.settle(files).map_err(|error| Stopped {
-            error: error.into(),
-            done,
-            begun: done,
-            found,
-        })?;
-        Ok(altered)
-    }
-}
-
-/// Stands for what is not there before an earlier step of the same commit has made it.
-pub(crate) const NOT_YET: Fingerprint =
-    Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
-
-/// What the earlier steps of a commit made of objects. A name that is added or taken away is a change of what has other names.
-#[derive(Default)]
-struct Touched {
-    /// By device and number.
-    objects: HashMap<(u64, u64), Option<Fingerprint>>,
-    places: HashMap<PathBuf, Fingerprint>,
-}
-
-impl Touched {
-    fn add(&mut self, step: &Step<'_>, altered: &Altered) {
-        let now = altered.stat.map(|stat| stat.fingerprint);
-        let mut touched = |seen: Fingerprint| {
-            let made = now.filter(|now| now.is_same_object(&seen));
-            let known = self.objects.entry((seen.device, seen.inode)).or_default();
-            *known = made.or(*known);
-        };
-        if let Expect::Same(seen) = step.expect {
-            touched(seen);
-        }
-        if let To::Moved { seen, .. } | To::Linked { seen, .. } = step.to {
-            touched(seen);
-        }
-        if let Some(stat) = altered.stat {
-            self.places.insert(step.path.path.clone(), stat.fingerprint);
-        }
-    }
-
-    /// The step with what it is about as it is now.
-    fn renew<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
-        let mut step = step.clone();
-        // Who takes a name away need not care what the name is of by now, if it is our doing.
-        let is_content = matches!(step.to, To::File { .. } | To::Attributes(_)) && !step.is_apart;
-        if let Expect::Same(seen) = &mut step.expect {
-            *seen = self.current(files, &step.path, *seen, !is_content)?;
-        }
-        match &mut step.to {
-            To::Moved { from, seen } => {
-                let is_written = matches!(step.rewrite, Some(To::File { .. }));
-                *seen = self.current(files, from, *seen, !is_written)?;
-            }
-            To::Linked { with, seen } => {
-                let made = self.places.get(&with.path).copied();
-                *seen = self.current(files, with, made.unwrap_or(*seen), true)?;
-            }
-            _ => {}
-        }
-        Ok(step)
-    }
-
-    /// What an object that was touched is now. Its content must be what was seen, or, if that will do, what we made of it: new
-    /// content was decided on for what was seen.
-    fn current(
-        &self,
-        files: &dyn Files,
-        path: &Resolved,
-        seen: Fingerprint,
-        may_be_ours: bool,
-    ) -> Result<Fingerprint, FileError> {
-        let Some(made) = self.objects.get(&(seen.device, seen.inode)) else { return Ok(seen) };
-        let Some(found) = files.look(path)? else { return Ok(seen) };
-        let now = found.stat.fingerprint;
-        let has_content = |of: &Fingerprint| (of.len, of.modified) == (now.len, now.modified);
-        let is_ours = may_be_ours && made.as_ref().is_some_and(has_content);
-        let is_it = now.is_same_object(&seen) && (has_content(&seen) || is_ours);
-        Ok(if is_it { now } else { seen })
-    }
-}
-
-/// Why a commit stopped in the middle.
-struct Stopped {
-    error: ToolError,
-    /// How many of its changes had been made by then.
-    done: usize,
-    /// How many had been begun: the last of them may be half-made.
-    begun: usize,
-    /// Which of them are directories that were there by then.
-    found: Vec<usize>,
-}
-
-/// Why a step was not made.
-struct Failed {
-    error: FileError,
-    /// Whether this step changed nothing. What is at its place, or is not, is another's doing, even if it looks like ours.
-    is_untouched: bool,
-}
-
-impl Failed {
-    fn untouched(error: FileError) -> Self {
-        Self { error, is_untouched: true }
-    }
-
-    /// A refusal of the first alteration of a step: something else is there than was expected.
-    fn first(error: FileError, to: &To<'_>) -> Self {
-        use FileErrorKind::{Changed, Exists, NotADirectory, NotEmpty, NotFound, Stale};
-        let is_refused =
-            matches!(error.kind, Changed | Exists | NotADirectory | NotEmpty | NotFound | Stale);
-        // A new name is looked at once more after it was given.
-        let is_given = matches!((&error.kind, to), (Changed, To::Linked { .. }));
-        Self { error, is_untouched: is_refused && !is_given }
-    }
-
-    fn later(error: FileError) -> Self {
-        Self { error, is_untouched: false }
-    }
-}
-
-/// What was found where a directory was to be made.
-enum Made {
-    New,
-    Found,
 }
 
 /// The bytes that a step puts in place.
@@ -652,89 +481,6 @@ fn after(
         (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
         _ => origin.clone(),
     })
-}
-
-/// Where a directory is made that others need: there may be one by now.
-fn make_directory(files: &dyn Files, path: &Resolved) -> Result<Made, FileError> {
-    let to = To::Directory { attributes: None };
-    let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
-    match made {
-        Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
-            Stat { kind: FileKind::Directory, .. } => Ok(Made::Found),
-            _ => Err(FileError::new("make", &path.path, FileErrorKind::NotADirectory)),
-        },
-        made => made.map(|_| Made::New),
-    }
-}
-
-/// Does what one step says.
-pub(crate) fn perform(
-    files: &dyn Files,
-    step: &Step<'_>,
-    found: Option<FileKind>,
-    temporary: Option<&str>,
-) -> Result<Altered, FileError> {
-    perform_parts(files, step, found, temporary).map_err(|failed| failed.error)
-}
-
-/// The same; a failure says whether any part of the step was done.
-fn perform_parts(
-    files: &dyn Files,
-    step: &Step<'_>,
-    found: Option<FileKind>,
-    temporary: Option<&str>,
-) -> Result<Altered, Failed> {
-    if let (true, Some(temporary)) = (step.is_apart, temporary) {
-        return put_apart(files, step, temporary).map_err(Failed::later);
-    }
-    let mut expect = step.expect;
-    let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
-    let is_in_the_way = step.is_apart || found.is_some_and(is_of_another);
-    if is_in_the_way {
-        // What would not be replaced is in the way.
-        let removal = Alteration { expect, to: To::Nothing, temporary: None };
-        let removed = files.alter(&step.path, &removal);
-        removed.map_err(|error| Failed::first(error, &removal.to))?;
-        expect = Expect::Absent;
-    }
-    let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary });
-    let altered = altered.map_err(|error| {
-        if is_in_the_way { Failed::later(error) } else { Failed::first(error, &step.to) }
-    })?;
-    match (step.rewrite, altered.stat) {
-        (Some(to), Some(stat)) => {
-            let expect = Expect::Same(stat.fingerprint);
-            let rewritten = files.alter(&step.path, &Alteration { expect, to, temporary });
-            rewritten.map_err(Failed::later)
-        }
-        _ => Ok(altered),
-    }
-}
-
-/// Puts another file where a name of one with several is. Written there, it would be changed under all of them: so it is made
-/// beside it, and moved over the name.
-fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Altered, FileError> {
-    let made = beside(files, &step.path.path.with_file_name(temporary));
-    let early = early_name(temporary);
-    let new = Alteration { expect: Expect::Absent, to: step.to, temporary: Some(&early) };
-    let altered = files.alter(&made, &new)?;
-    let Some(Stat { fingerprint: seen, .. }) = altered.stat else { return Ok(altered) };
-    let to = To::Moved { from: &made, seen };
-    files.alter(&step.path, &Alteration { expect: step.expect, to, temporary: None })
-}
-
-/// What a file is called that is to have a temporary name, as long as it is not whole.
-pub(crate) fn early_name(temporary: &str) -> String {
-    format!("{temporary}.new")
-}
-
-fn kind_of(to: &To<'_>) -> Option<FileKind> {
-    match to {
-        To::File { .. } | To::Moved { .. } | To::Linked { .. } => Some(FileKind::File),
-        To::Symlink(_) => Some(FileKind::Symlink),
-        To::Directory { .. } => Some(FileKind::Directory),
-        To::Attributes(_) | To::Nothing => None,
-    }
 }
 
 /// A place as it is recorded: real already, so it need not be resolved.

@@ -6,86 +6,22 @@
 //!
 //! States, not operations: going back is the same for what a tool wrote, a process deleted or an undo restored.
 
+mod hash;
+mod kept;
 mod memory;
 mod untracked;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::SystemTime;
-use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::hash::{ContentHash, ContentHasher};
+pub(crate) use self::kept::Kept;
 pub use self::memory::MemoryHistory;
 pub(crate) use self::untracked::Untracked;
-use crate::{Attributes, CallId, SessionId, Source, TurnId};
-
-/// The BLAKE3 hash of the bytes of a file.
-///
-/// ```
-/// use windlass_core::ContentHash;
-/// let hash = ContentHash::of(b"hello\n");
-/// assert_eq!(hash, ContentHash::of(b"hello\n"));
-/// assert_eq!(hash.to_string().len(), 64);
-/// assert_eq!(hash.to_string().parse(), Ok(hash));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ContentHash([u8; 32]);
-
-impl ContentHash {
-    /// The hash of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(*blake3::hash(bytes).as_bytes())
-    }
-
-    /// The hash of a file's bytes, wherever they are.
-    pub fn of_source(source: Source<'_>) -> io::Result<Self> {
-        Ok(Self::of(&source.read()?))
-    }
-
-    /// The bytes of the hash.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// A hash that was kept as bytes.
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-}
-
-impl fmt::Display for ContentHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&blake3::Hash::from_bytes(self.0).to_hex())
-    }
-}
-
-impl fmt::Debug for ContentHash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl std::str::FromStr for ContentHash {
-    type Err = String;
-
-    fn from_str(hex: &str) -> Result<Self, String> {
-        blake3::Hash::from_hex(hex)
-            .map(|hash| Self(*hash.as_bytes()))
-            .map_err(|error| error.to_string())
-    }
-}
-
-impl Serialize for ContentHash {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for ContentHash {
-    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+use crate::{Attributes, CallId, Opened, SessionId, Source, TurnId};
 
 /// What is, was or will be at a path.
 ///
@@ -462,8 +398,13 @@ pub trait History: Send + Sync {
     /// The checkpoints that are meant, the newest first. With [`Query::is_last`], those of one call or none.
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError>;
 
-    /// Bytes that were kept.
+    /// Bytes that were kept, all in memory.
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError>;
+
+    /// Opens bytes that were kept, whose hash has been checked. Those that are many are not in memory.
+    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+        self.content(hash).map(Opened::Bytes)
+    }
 }
 
 impl fmt::Debug for dyn History {
@@ -481,6 +422,9 @@ impl fmt::Debug for dyn History {
 /// }
 /// ```
 pub trait Pending: Send {
+    /// Opens bytes that came with the checkpoint, whose hash has been checked: for taking back what was begun.
+    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError>;
+
     /// The change is made.
     fn finish(self: Box<Self>) -> Result<(), HistoryError>;
 

@@ -4,6 +4,7 @@
 //! that were resolved and decided on, and makes sure that the object it opens is the very one the decision was about.
 
 mod absence;
+mod content;
 mod files;
 mod processes;
 
@@ -12,9 +13,11 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 pub use absence::{Absence, PathUse};
+pub(crate) use content::is_mixture;
+pub use content::{Extent, KeptContent, Opened, Source};
 pub use files::{
-    Alteration, Altered, Attributes, Entry, Expect, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Source, Stat, To, Visitor,
+    Alteration, Altered, Attributes, Batch, Entry, Expect, FileError, FileErrorKind, FileKind,
+    Files, Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Stat, To, Visitor,
     Walk, WalkOptions, WalkReport,
 };
 pub use processes::{

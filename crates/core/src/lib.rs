@@ -60,17 +60,18 @@ pub use error::{Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
 pub use history::{
-    Checkpoint, ContentHash, FileObject, FileState, History, HistoryError, MemoryHistory,
-    NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
+    Checkpoint, ContentHash, ContentHasher, FileObject, FileState, History, HistoryError,
+    MemoryHistory, NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
 };
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
-    Absence, Access, Alteration, Altered, Attributes, Backend, BoxFuture, ChangedTo, Clock,
-    Confinement, Entry, Errors, Expect, FileError, FileErrorKind, FileKind, Files, Fingerprint,
-    Found, FoundBody, Host, HttpRequest, HttpResponse, Level, Meter, Network, NetworkAccess, Note,
-    OpenFile, Opener, PathUse, Person, Process, ProcessChange, ProcessChanges, ProcessEnd,
-    ProcessRequest, Processes, Program, Resolved, Signal, Source, Stage, Stat, State, Stdin,
-    TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
+    Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
+    Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
+    Fingerprint, Found, FoundBody, Host, HttpRequest, HttpResponse, KeptContent, Level, Meter,
+    Network, NetworkAccess, Note, OpenFile, Opened, Opener, PathUse, Person, Process,
+    ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved,
+    Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk,
+    WalkOptions, WalkReport,
 };
 pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};

@@ -18,7 +18,7 @@ use crate::commit::beside;
 use crate::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
-    CallId, ContentHash, FileState, Files, HistoryError, SessionId, Step, ToolError, quote,
+    CallId, ContentHash, FileState, Files, HistoryError, SessionId, Source, Step, ToolError, quote,
 };
 
 /// Where the bytes of proposals and snapshots are kept, and the lists of proposals.
@@ -204,7 +204,7 @@ impl Proposals {
     pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
         let failed = |error: std::io::Error| HistoryError::Failed(error.to_string());
         let file = self.shelf.open(hash)?;
-        Ok(crate::Source::File(&file).read().map_err(failed)?.into_owned())
+        Ok(Source::File(&file).read().map_err(failed)?.into_owned())
     }
 
     /// Drops what is proposed for these paths, or everything; the paths that were dropped.
@@ -306,7 +306,8 @@ impl Application {
             .filter(|(proposal, now, _)| !now.state.is_like(&proposal.then))
             .filter_map(|(proposal, now, content)| {
                 let path = beside(files, &proposal.path);
-                state::step_to(path, now, &proposal.then, content.as_deref())
+                let content = content.as_deref().map(Source::Bytes);
+                state::step_to(path, now, &proposal.then, content)
             })
             .collect()
     }

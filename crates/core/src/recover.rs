@@ -9,7 +9,7 @@ use crate::commit::{self, beside};
 use crate::rollback::{RolledBack, roll_back};
 use crate::state;
 use crate::{
-    Alteration, ContentHash, Expect, FileError, Files, RecordedChange, To, ToolError, quote,
+    Alteration, ContentHash, Expect, FileError, Files, Opened, RecordedChange, To, ToolError, quote,
 };
 
 /// How a change that was cut off was put right.
@@ -53,7 +53,7 @@ pub enum Recovered {
 pub fn recover(
     files: &dyn Files,
     changes: &[RecordedChange],
-    content: &dyn Fn(&ContentHash) -> Result<Vec<u8>, ToolError>,
+    content: &dyn Fn(&ContentHash) -> Result<Opened, ToolError>,
 ) -> Recovered {
     let is_done = |change: &RecordedChange| {
         let now = state::see(files, &beside(files, &change.path), None);

@@ -8,7 +8,7 @@ use crate::commit::{self, Step, beside};
 use crate::names::{self, Object};
 use crate::recover;
 use crate::state::{self, Seen};
-use crate::{ContentHash, FileError, FileState, Files, RecordedChange, Resolved, To, ToolError};
+use crate::{FileError, FileState, Files, RecordedChange, Resolved, To};
 
 /// What has been taken back, and what could not be.
 pub(crate) struct RolledBack {
@@ -25,19 +25,36 @@ pub(crate) fn roll_back(
     files: &dyn Files,
     changes: &[RecordedChange],
     done: usize,
-    content: &dyn Fn(&ContentHash) -> Result<Vec<u8>, ToolError>,
+    content: state::Contents<'_>,
+) -> RolledBack {
+    let batch = if changes.len() >= commit::MANY { files.batch(&[]).ok().flatten() } else { None };
+    let Some(batch) = batch else { return roll_back_each(files, changes, done, content) };
+    let mut rolled = roll_back_each(&*batch, changes, done, content);
+    if let Err(error) = batch.settle() {
+        rolled.is_open = true;
+        rolled.left.push((error.path.clone(), error.to_string()));
+    }
+    rolled
+}
+
+fn roll_back_each(
+    files: &dyn Files,
+    changes: &[RecordedChange],
+    done: usize,
+    content: state::Contents<'_>,
 ) -> RolledBack {
     let mut rolled = RolledBack { taken_back: Vec::new(), left: Vec::new(), is_open: false };
     for change in changes {
         rolled.is_open |= recover::remove_temporary(files, change).is_err();
     }
+    let moves = state::Moves::among(changes);
     // What is still elsewhere must not be made a second time.
     let mut elsewhere: HashSet<&Path> = HashSet::new();
     for (at, change) in changes.iter().enumerate().rev() {
         if elsewhere.contains(change.path.as_path()) {
             continue;
         }
-        match state::back(files, change, &state::Move::of(change, changes), content) {
+        match state::back(files, change, &moves.of(change), content) {
             Ok(state::Back::AsBefore) => {}
             Ok(state::Back::Restored) if is_made_for_others(change) => {}
             Ok(state::Back::Restored) if change.is_directory_time() => {}

@@ -11,8 +11,8 @@ use crate::names::{self, Object};
 use crate::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
-    ContentHash, Entry, FileState, Files, Resolved, Shelf, Source, To, ToolError, Visitor, Walk,
-    WalkOptions,
+    ContentHash, Entry, FileState, Files, Opened, Resolved, Shelf, Source, To, ToolError, Visitor,
+    Walk, WalkOptions,
 };
 
 /// What was at some paths, and below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored anywhere.
@@ -43,8 +43,10 @@ impl Snapshot {
         for path in paths {
             let path = files.resolve(path)?.path;
             for (below, seen) in tree(files, &path)? {
-                if let (Some(hash), Some(bytes)) = (seen.state.hash(), &seen.bytes) {
-                    shelf.keep(&hash, bytes)?;
+                if let Some(hash) = seen.state.hash()
+                    && let Some(bytes) = state::read(files, &beside(files, &below), hash)?
+                {
+                    shelf.keep(&hash, &bytes)?;
                 }
                 snapshot.states.push((below, seen.state));
             }
@@ -105,7 +107,7 @@ struct Way<'s> {
     seen: Seen,
     then: &'s FileState,
     /// The bytes that it had, if it has others.
-    content: Option<Vec<u8>>,
+    content: Option<Opened>,
     /// Another name of the same file, under which it is written.
     carrier: Option<Resolved>,
 }
@@ -143,7 +145,7 @@ impl<'s> Return<'s> {
                 Some(Vacant(place)) => drop(place.insert(way.path.clone())),
                 None => {}
             }
-            way.content = Some(load(shelf, hash)?);
+            way.content = Some(Opened::Bytes(load(shelf, hash)?));
         }
         Ok(Self { ways })
     }
@@ -172,7 +174,10 @@ impl Way<'_> {
                 let to = To::Linked { with, seen: NOT_YET };
                 Some(Step::new(path, self.seen.expect(), to))
             }
-            None => state::step_to(path, &self.seen, self.then, self.content.as_deref()),
+            None => {
+                let content = self.content.as_ref().map(Opened::source);
+                state::step_to(path, &self.seen, self.then, content)
+            }
         }
     }
 }

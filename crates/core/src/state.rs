@@ -1,12 +1,15 @@
 //! What is at a place, and how to bring it back to what was there before.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::path::Path;
 
 use crate::commit::{self, Step, beside};
+use crate::host::is_mixture;
 use crate::names;
 use crate::{
     Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject, FileState,
-    Files, Fingerprint, Found, FoundBody, RecordedChange, Resolved, Source, To, ToolError,
+    Files, Fingerprint, Found, FoundBody, Opened, RecordedChange, Resolved, Source, To, ToolError,
 };
 
 /// What a look at a place saw.
@@ -15,7 +18,7 @@ pub(crate) struct Seen {
     pub(crate) state: FileState,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) kind: Option<FileKind>,
-    /// The bytes of a file, unless they were known.
+    /// The bytes of a file, if they are few and were asked for.
     pub(crate) bytes: Option<Vec<u8>>,
     /// The names of what is in a directory.
     pub(crate) entries: Vec<OsString>,
@@ -43,23 +46,31 @@ pub(crate) fn see(
     path: &Resolved,
     known: Option<(Fingerprint, &[u8])>,
 ) -> Result<Seen, FileError> {
+    see_with(files, path, known, 0)
+}
+
+/// Looks at a place, and keeps the bytes of a file that has no more than `keep`. All others are hashed in pieces.
+pub(crate) fn see_with(
+    files: &dyn Files,
+    path: &Resolved,
+    known: Option<(Fingerprint, &[u8])>,
+    keep: u64,
+) -> Result<Seen, FileError> {
     let Some(Found { stat, attributes, body }) = files.look(path)? else {
         return Ok(Seen::nothing());
     };
     let (mut bytes, mut entries) = (None, Vec::new());
     let state = match body {
         FoundBody::File(file) => {
-            let hash = match known {
-                Some((fingerprint, known)) if fingerprint == stat.fingerprint => {
-                    ContentHash::of(known)
-                }
-                _ => {
-                    let read = Source::File(&file).read();
-                    let read = read.map_err(|error| unreadable(path, error))?.into_owned();
-                    let hash = ContentHash::of(&read);
-                    bytes = Some(read);
-                    hash
-                }
+            let known = known.filter(|(fingerprint, _)| *fingerprint == stat.fingerprint);
+            if known.is_none() && stat.len <= keep {
+                let read = Source::File(&file).read();
+                bytes = Some(read.map_err(|error| unreadable(path, error))?.into_owned());
+            }
+            let hash = match known.map(|(_, known)| known).or(bytes.as_deref()) {
+                Some(bytes) => ContentHash::of(bytes),
+                None => ContentHash::of_source(Source::File(&file))
+                    .map_err(|error| unreadable(path, error))?,
             };
             let Fingerprint { device, inode, .. } = stat.fingerprint;
             let object = Some(FileObject { device, inode, born: born(&file), links: stat.links });
@@ -73,6 +84,28 @@ pub(crate) fn see(
         FoundBody::Other => FileState::Other,
     };
     Ok(Seen { state, fingerprint: Some(stat.fingerprint), kind: Some(stat.kind), bytes, entries })
+}
+
+/// The bytes of the file at a place, which must have this hash; `None` if no file is there.
+pub(crate) fn read(
+    files: &dyn Files,
+    path: &Resolved,
+    hash: ContentHash,
+) -> Result<Option<Vec<u8>>, FileError> {
+    let Some(file) = open(files, path)? else { return Ok(None) };
+    let bytes = Source::File(&file).read().map_err(|error| unreadable(path, error))?;
+    if ContentHash::of(&bytes) == hash {
+        return Ok(Some(bytes.into_owned()));
+    }
+    Err(FileError::new("read", &path.path, FileErrorKind::Changed))
+}
+
+/// Opens the file at a place; `None` if no file is there.
+pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs::File>, FileError> {
+    Ok(match files.look(path)? {
+        Some(Found { body: FoundBody::File(file), .. }) => Some(file),
+        _ => None,
+    })
 }
 
 /// When a file was made, in nanoseconds since 1970; zero where that is not known.
@@ -131,13 +164,13 @@ fn merge(new: &Attributes, old: &Attributes) -> Attributes {
     }
 }
 
-/// The step that makes what is at a place what it was; `None` if it is that already. `content` must hold the bytes of a file
-/// whose content differs.
+/// The step that makes what is at a place what it was; `None` if it is that already. `content` must have the bytes of a
+/// file whose content differs.
 pub(crate) fn step_to<'a>(
     path: Resolved,
     now: &Seen,
     target: &'a FileState,
-    content: Option<&'a [u8]>,
+    content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
     let to = match (&now.state, target) {
         (FileState::Absent, FileState::Absent) | (_, FileState::Other) => return None,
@@ -152,7 +185,7 @@ pub(crate) fn step_to<'a>(
             To::Attributes(attributes)
         }
         (_, FileState::File { attributes, .. }) => {
-            To::File { content: Source::Bytes(content?), attributes: Some(attributes) }
+            To::File { content: content?, attributes: Some(attributes) }
         }
         (FileState::Symlink { target: a }, FileState::Symlink { target: b }) if a == b => {
             return None;
@@ -190,10 +223,10 @@ pub(crate) fn apart<'a>(
     path: Resolved,
     now: &Seen,
     target: &'a FileState,
-    content: Option<&'a [u8]>,
+    content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
     let attributes = attributes_of(target);
-    let to = To::File { content: Source::Bytes(content?), attributes };
+    let to = To::File { content: content?, attributes };
     let stands_for = object(target);
     Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect(), to) })
 }
@@ -228,32 +261,53 @@ pub(crate) enum Move<'a> {
     To(&'a RecordedChange),
 }
 
-impl<'a> Move<'a> {
+/// The moves of a checkpoint, by the places that they are about.
+#[derive(Debug, Default)]
+pub(crate) struct Moves<'a> {
+    origins: HashMap<&'a Path, &'a RecordedChange>,
+    destinations: HashMap<&'a Path, &'a RecordedChange>,
+}
+
+impl<'a> Moves<'a> {
+    /// The moves among these changes.
+    pub(crate) fn among(all: &'a [RecordedChange]) -> Self {
+        let mut moves = Self::default();
+        for change in all {
+            if let Some(from) = &change.moved_from {
+                moves.destinations.entry(from).or_insert(change);
+            }
+        }
+        if moves.destinations.is_empty() {
+            return moves;
+        }
+        for change in all.iter().filter(|change| change.after == FileState::Absent) {
+            moves.origins.entry(&change.path).or_insert(change);
+        }
+        moves
+    }
+
     /// How a change takes part in a move.
-    pub(crate) fn of(change: &RecordedChange, all: &'a [RecordedChange]) -> Self {
-        let is_origin = |other: &&RecordedChange| {
-            Some(&other.path) == change.moved_from.as_ref() && other.after == FileState::Absent
-        };
-        let is_destination = |other: &&RecordedChange| {
-            other.moved_from.as_ref() == Some(&change.path) && change.after == FileState::Absent
-        };
-        match (all.iter().find(is_origin), all.iter().find(is_destination)) {
-            (Some(origin), _) => Self::From(origin),
-            (None, Some(destination)) => Self::To(destination),
-            (None, None) => Self::None,
+    pub(crate) fn of(&self, change: &RecordedChange) -> Move<'a> {
+        let origin = change.moved_from.as_deref().and_then(|from| self.origins.get(from));
+        let is_gone = change.after == FileState::Absent;
+        let destination = self.destinations.get(change.path.as_path()).filter(|_| is_gone);
+        match (origin, destination) {
+            (Some(origin), _) => Move::From(origin),
+            (None, Some(destination)) => Move::To(destination),
+            (None, None) => Move::None,
         }
     }
 }
 
-/// Loads the bytes of a file as it was or should have become.
-type Content<'a> = &'a dyn Fn(&ContentHash) -> Result<Vec<u8>, ToolError>;
+/// Opens the bytes of a file as it was or should have become.
+pub(crate) type Contents<'a> = &'a dyn Fn(&ContentHash) -> Result<Opened, ToolError>;
 
 /// Brings one object of a change that was cut off back to what it was.
 pub(crate) fn back(
     files: &dyn Files,
     change: &RecordedChange,
     moved: &Move<'_>,
-    content: Content<'_>,
+    content: Contents<'_>,
 ) -> Result<Back, ToolError> {
     let path = beside(files, &change.path);
     let now = see(files, &path, None)?;
@@ -269,7 +323,7 @@ pub(crate) fn back(
     if let Move::From(origin) = moved {
         return move_back(files, &path, &now, change, origin, content);
     }
-    if !is_ours(&now, change, moved, content)? {
+    if !is_ours(files, &path, &now, change, moved, content)? {
         return Ok(Back::NotOurs);
     }
     restore(files, path, &now, change, content)
@@ -281,7 +335,7 @@ fn restore(
     path: Resolved,
     now: &Seen,
     change: &RecordedChange,
-    content: Content<'_>,
+    content: Contents<'_>,
 ) -> Result<Back, ToolError> {
     // What was to stay the file that it was is that file, also where it got another number: the workspace may have been copied.
     let stays = names::object_of(&change.before) == names::object_of(&change.after);
@@ -302,8 +356,8 @@ fn restore(
         Some((with, Seen { fingerprint: Some(seen), .. })) => {
             Some(Step::new(path, now.expect(), To::Linked { with, seen: *seen }))
         }
-        _ if is_apart => apart(path, now, &change.before, bytes.as_deref()),
-        _ => step_to(path, now, &change.before, bytes.as_deref()),
+        _ if is_apart => apart(path, now, &change.before, bytes.as_ref().map(Opened::source)),
+        _ => step_to(path, now, &change.before, bytes.as_ref().map(Opened::source)),
     };
     let Some(step) = step else { return Ok(Back::AsBefore) };
     match commit::perform(files, &step, now.kind, change.temporary.as_deref()) {
@@ -316,10 +370,12 @@ fn restore(
 
 /// Whether what is there is what the change makes, or a part of it.
 fn is_ours(
+    files: &dyn Files,
+    path: &Resolved,
     now: &Seen,
     change: &RecordedChange,
     moved: &Move<'_>,
-    content: Content<'_>,
+    content: Contents<'_>,
 ) -> Result<bool, ToolError> {
     if now.state.is_like(&change.after) {
         return Ok(true);
@@ -339,7 +395,7 @@ fn is_ours(
         Move::From(_) | Move::None => &change.after,
     };
     match (change.before.hash(), after.hash()) {
-        (Some(old), Some(new)) => is_between(now, old, new, content),
+        (Some(old), Some(new)) => is_between(files, path, now, old, new, content),
         _ => Ok(false),
     }
 }
@@ -347,26 +403,20 @@ fn is_ours(
 /// Whether a file has the bytes of one of two states, whatever its attributes, or of both: one that is written in place has that
 /// for a moment.
 fn is_between(
+    files: &dyn Files,
+    path: &Resolved,
     now: &Seen,
     old: ContentHash,
     new: ContentHash,
-    content: Content<'_>,
+    content: Contents<'_>,
 ) -> Result<bool, ToolError> {
     let Some(hash) = now.state.hash() else { return Ok(false) };
     if hash == old || hash == new {
         return Ok(true);
     }
-    let Some(bytes) = &now.bytes else { return Ok(false) };
-    Ok(is_mixture(bytes, &content(&old)?, &content(&new)?))
-}
-
-/// Whether every byte is one of two texts' at the same place.
-fn is_mixture(bytes: &[u8], old: &[u8], new: &[u8]) -> bool {
-    let fits = bytes.len() <= old.len().max(new.len());
-    fits && bytes
-        .iter()
-        .enumerate()
-        .all(|(at, byte)| old.get(at) == Some(byte) || new.get(at) == Some(byte))
+    let Some(file) = open(files, path)? else { return Ok(false) };
+    let mixed = is_mixture(&Opened::File(file), &content(&old)?, &content(&new)?);
+    Ok(mixed.map_err(|error| unreadable(path, error))?)
 }
 
 /// Takes back a move, and what was written to the object afterwards.
@@ -376,14 +426,14 @@ fn move_back(
     now: &Seen,
     change: &RecordedChange,
     origin: &RecordedChange,
-    content: Content<'_>,
+    content: Contents<'_>,
 ) -> Result<Back, ToolError> {
     let (Some(seen), Some(new), Some(old)) =
         (now.fingerprint, change.after.hash(), origin.before.hash())
     else {
         return Ok(Back::NotOurs);
     };
-    if !is_between(now, old, new, content)? {
+    if !is_between(files, path, now, old, new, content)? {
         return Ok(Back::NotOurs);
     }
     let home = beside(files, &origin.path);
@@ -393,8 +443,7 @@ fn move_back(
     }
     let bytes = if now.state.hash() == Some(old) { None } else { Some(content(&old)?) };
     let attributes = attributes_of(&origin.before);
-    let rewrite =
-        bytes.as_deref().map(|bytes| To::File { content: Source::Bytes(bytes), attributes });
+    let rewrite = bytes.as_ref().map(|bytes| To::File { content: bytes.source(), attributes });
     let moved = To::Moved { from: path, seen };
     let step = Step { rewrite, ..Step::new(home, Expect::Absent, moved) };
     commit::perform(files, &step, None, change.temporary.as_deref())?;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use self::shared::{Machine, Shared, find_names};
 use crate::commit::{self, Step, beside};
+use crate::history::Kept;
 use crate::names::{self, Identities, Object};
 use crate::state::{self, Seen};
 use crate::{
@@ -544,7 +545,7 @@ pub(crate) struct Restoring<'a> {
     ways: &'a [Way],
     /// Fresh looks at every path.
     seen: Vec<Seen>,
-    contents: Vec<Option<Vec<u8>>>,
+    contents: Vec<Option<Kept<'a>>>,
     /// Other names of files that had several.
     names: Vec<Option<(Resolved, Fingerprint)>>,
     sources: Vec<Option<(Resolved, Fingerprint, Option<ContentHash>)>>,
@@ -584,7 +585,7 @@ impl<'a> Restoring<'a> {
         let name = self.name(way)?;
         let content = match way.then.hash() {
             Some(hash) if (have != Some(hash) || way.is_apart) && name.is_none() => {
-                Some(self.history.content(&hash)?)
+                Kept::of(self.history, &way.then)?
             }
             _ => None,
         };
@@ -615,12 +616,12 @@ impl<'a> Restoring<'a> {
 
     /// The steps, in their order. What is moved needs no step at its old place.
     pub(crate) fn steps(&self) -> Vec<Step<'_>> {
-        let moved =
-            |path: &Path| self.sources.iter().flatten().any(|(from, ..)| from.path == *path);
+        let moved: HashSet<&Path> =
+            self.sources.iter().flatten().map(|(from, ..)| from.path.as_path()).collect();
         let mut steps = Vec::with_capacity(self.ways.len());
         let mut written = HashSet::new();
         for (at, way) in self.ways.iter().enumerate() {
-            if moved(&way.path) {
+            if moved.contains(way.path.as_path()) {
                 continue;
             }
             let Some(mut step) = self.step(at, way) else { continue };
@@ -640,7 +641,7 @@ impl<'a> Restoring<'a> {
     fn step(&self, at: usize, way: &'a Way) -> Option<Step<'_>> {
         let path = beside(self.files, &way.path);
         let seen = self.seen.get(at)?;
-        let content = self.contents.get(at)?.as_deref();
+        let content = self.contents.get(at)?.as_ref().map(Kept::source);
         let stands_for = state::object(&way.then);
         if let Some((with, fingerprint)) = self.names.get(at)? {
             let to = To::Linked { with, seen: *fingerprint };
@@ -658,7 +659,7 @@ impl<'a> Restoring<'a> {
         };
         let attributes = state::attributes_of(&way.then);
         let rewrite = match content {
-            Some(bytes) => Some(To::File { content: bytes.into(), attributes }),
+            Some(content) => Some(To::File { content, attributes }),
             None => attributes.map(To::Attributes),
         };
         let moved = To::Moved { from, seen: *fingerprint };

@@ -4,6 +4,7 @@
 //! expected, the new object is made whole beside it and takes its name in one step, after a last look. What fails on the way
 //! leaves what was there. This file only says who does what.
 
+mod adopt;
 mod attributes;
 mod content;
 mod create;
@@ -14,7 +15,7 @@ mod link;
 pub(crate) mod locks;
 mod moved;
 mod parents;
-
+mod prepare;
 mod remove;
 mod replace;
 mod target;
@@ -27,6 +28,7 @@ use crate::files::LocalFiles;
 use crate::kernel::{meaning, refusal};
 pub(crate) use content::copy as copy_content;
 use locks::Key;
+pub(crate) use prepare::prepare;
 pub(crate) use temporary::as_errno;
 
 /// Makes a change, or leaves everything as it was.

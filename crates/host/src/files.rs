@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use windlass_core::{
-    Alteration, Altered, Entry, FileError, FileErrorKind, Files, Found, OpenFile, Resolved,
+    Alteration, Altered, Batch, Entry, FileError, FileErrorKind, Files, Found, OpenFile, Resolved,
     SessionId, Stat, Visitor, Walk, WalkOptions, WalkReport,
 };
 
 use crate::alter::as_errno;
 use crate::alter::locks::Locks;
-use crate::durability::Durability;
+use crate::batch::LocalBatch;
+use crate::durability::{Durability, Settling};
 use crate::kernel::{Lookup, meaning, refusal};
 use crate::resolver::{Resolver, is_session_tmp};
 use crate::session_tmp::SessionTmp;
@@ -20,9 +21,9 @@ use crate::{alter, ancestry, look, nearest, walk};
 /// The files of this machine, seen from one workspace.
 #[derive(Debug)]
 pub struct LocalFiles {
-    pub(crate) resolver: Resolver,
+    pub(crate) resolver: Arc<Resolver>,
     pub(crate) locks: Arc<Locks>,
-    pub(crate) durability: Durability,
+    pub(crate) durability: Settling,
 }
 
 impl LocalFiles {
@@ -41,8 +42,8 @@ impl LocalFiles {
         lookup: Lookup,
         durability: Durability,
     ) -> Result<Self, FileError> {
-        let resolver = Resolver::open(workspace, lookup)?;
-        Ok(Self { resolver, locks: Arc::default(), durability })
+        let resolver = Arc::new(Resolver::open(workspace, lookup)?);
+        Ok(Self { resolver, locks: Arc::default(), durability: Settling::each(durability) })
     }
 
     /// The same files with the `/tmp` of a session, whose directory is in this state.
@@ -68,9 +69,18 @@ impl LocalFiles {
     ) -> Self {
         let tmp = SessionTmp::new(directories, session.clone());
         Self {
-            resolver: self.resolver.with_tmp(tmp),
+            resolver: Arc::new(self.resolver.with_tmp(tmp)),
             locks: self.locks.clone(),
             durability: self.durability,
+        }
+    }
+
+    /// The same files, for the changes of a batch.
+    pub(crate) fn in_batch(&self) -> Self {
+        Self {
+            resolver: self.resolver.clone(),
+            locks: self.locks.clone(),
+            durability: self.durability.in_batch(),
         }
     }
 }
@@ -118,6 +128,10 @@ impl Files for LocalFiles {
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         alter::alter(self, path, alteration)
+    }
+
+    fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {
+        Ok(Some(Box::new(LocalBatch::begin(self, contents)?)))
     }
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {

@@ -12,6 +12,7 @@ mod address;
 mod alter;
 mod ancestry;
 mod attributes;
+mod batch;
 mod clock;
 mod durability;
 mod files;

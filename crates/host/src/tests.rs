@@ -1,7 +1,9 @@
 //! The tests of this crate: each looks at both ways of looking up a path, by the kernel and by component.
 
+mod adopt;
 mod alter;
 mod attributes;
+mod batch;
 mod build_directories;
 mod create;
 mod delta;

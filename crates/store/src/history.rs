@@ -26,6 +26,7 @@ mod tidying;
 mod unfinished;
 mod view;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -34,7 +35,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use windlass_core::{
-    Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Pending, Query, SessionId,
+    Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Opened, Pending, Query,
+    SessionId, Source,
 };
 
 pub use self::unfinished::Unfinished;
@@ -356,14 +358,30 @@ impl History for UndoHistory {
     }
 
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
+        match self.open(hash)? {
+            Opened::Bytes(bytes) => Ok(bytes),
+            Opened::File(file) => {
+                let read = Source::File(&file).read().map(Cow::into_owned);
+                read.map_err(|why| HistoryError::Failed(format!("cannot read {hash}: {why}")))
+            }
+        }
+    }
+
+    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         let objects = &self.shared.objects;
-        let known = lock(&self.shared.pens).ready.iter().find_map(|pen| pen.content(hash, objects));
+        let known = lock(&self.shared.pens).ready.iter().find_map(|pen| pen.open(hash, objects));
         if let Some(Ok(content)) = known {
             return Ok(content);
         }
         let mut drain = lock(&self.shared.drain);
+        // What is in the catalog is found without a look into the slots.
+        if let Some(reading) = drain.reading()
+            && let Some(content) = reading.open(hash, objects)?
+        {
+            return Ok(content);
+        }
         let Some(reading) = drain.look()? else { return Err(never_kept(hash)) };
-        match reading.content(hash, objects)? {
+        match reading.open(hash, objects)? {
             Some(content) => Ok(content),
             None => Err(match reading.numbers()?.2 {
                 Totals { dropped: 0, forgotten: 0, .. } => never_kept(hash),
@@ -387,6 +405,11 @@ struct Recorded<'h> {
 }
 
 impl Pending for Recorded<'_> {
+    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+        let opened = self.pen.open(hash, &self.history.shared.objects);
+        Ok(opened.ok_or(HistoryError::Dropped(*hash))??)
+    }
+
     fn finish(mut self: Box<Self>) -> Result<(), HistoryError> {
         self.pen.finish()?;
         self.history.put_back(self.pen);

@@ -4,7 +4,7 @@
 //! `UndoAny`, the same tool with more ways to say which changes are meant.
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -202,10 +202,10 @@ struct Report {
 impl Report {
     fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
         let mut report = Self { lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
+        let sources: HashSet<&PathBuf> =
+            plan.ways.iter().filter_map(|way| way.moved_from.as_ref()).collect();
         for way in plan.ways.iter().filter(|way| !way.is_directory_time()) {
-            let is_source =
-                plan.ways.iter().any(|other| other.moved_from.as_ref() == Some(&way.path));
-            if !is_source {
+            if !sources.contains(&way.path) {
                 report.add(cx, undo, way)?;
             }
         }
@@ -218,12 +218,15 @@ impl Report {
         if let Some(from) = &way.moved_from {
             line = format!("{line} (from {})", Root::recorded(cx, from)?.show(Path::new("")));
         }
+        // What is removed or new has a line only, and not all lines are shown.
+        let has_diff = way.then != FileState::Absent && way.now != FileState::Absent;
         if self.diffs.len() < MAX_SHOWN
+            && (has_diff || self.lines.len() < MAX_NAMED)
             && let Some((before, after)) = texts(undo, way)?
         {
             let changes = diff::unified(&before, &after, Cutter::of(cx));
             line = format!("{line} (+{} -{})", changes.added, changes.removed);
-            if way.then != FileState::Absent && way.now != FileState::Absent {
+            if has_diff {
                 self.diffs.push(format!("{name}\n{}", changes.text));
             }
         }
@@ -287,9 +290,10 @@ fn texts(undo: UndoDoor<'_>, way: &Way) -> Result<Option<(String, String)>, Tool
         (None, FileState::File { .. }) => undo.present(&way.path)?,
         _ => Some(Vec::new()),
     };
-    let then = match way.then.hash() {
-        Some(hash) => Some(undo.content(&hash)?),
-        None => Some(Vec::new()),
+    let then = match way.then {
+        FileState::File { len, .. } if len > UndoDoor::MAX_SHOWN => None,
+        FileState::File { hash, .. } => Some(undo.content(&hash)?),
+        _ => Some(Vec::new()),
     };
     Ok(now.and_then(text).zip(then.and_then(text)))
 }

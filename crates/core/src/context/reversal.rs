@@ -57,18 +57,28 @@ impl UndoDoor<'_> {
         Ok(done.into_iter().map(|(path, _)| path).collect())
     }
 
-    /// Earlier bytes of a file.
+    /// The longest content that is shown, in bytes: a longer one is not read for that.
+    pub const MAX_SHOWN: u64 = 16 << 20;
+
+    /// Earlier bytes of a file, all in memory.
     pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, ToolError> {
-        Ok(self.cx.history.content(hash)?)
+        let opened = self.cx.history.open(hash)?;
+        let failed = |error: std::io::Error| ToolError::host_failed(error.to_string());
+        if opened.length().map_err(failed)? > Self::MAX_SHOWN {
+            return Err(ToolError::failed(format!("the content {hash} is too long to be shown")));
+        }
+        Ok(opened.source().read().map_err(failed)?.into_owned())
     }
 
-    /// Bytes of a file that a plan is about, as they are now; `None` if it is no regular file, or none that tools may see.
+    /// Bytes of a file that a plan is about, as they are now; `None` if it is no regular file, if it is too
+    /// long to be shown, or if no tool may see it.
     pub fn present(&self, path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
         if self.is_hidden(path) {
             return Ok(None);
         }
         let files = self.cx.files();
-        Ok(state::see(&*files, &commit::beside(&*files, path), None)?.bytes)
+        let place = commit::beside(&*files, path);
+        Ok(state::see_with(&*files, &place, None, Self::MAX_SHOWN)?.bytes)
     }
 
     /// Whether no tool may see what is in this file.

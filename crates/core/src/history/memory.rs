@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::{
     Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Pending, Query, RecordedChange,
 };
-use crate::Origin;
 use crate::sync::Lock;
+use crate::{Opened, Origin};
 
 /// A history in memory. The oldest checkpoints make room when there is more than [`MemoryHistory::MAX_BYTES`] of contents.
 ///
@@ -36,12 +36,7 @@ impl History for MemoryHistory {
         &'h self,
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
-        let mut contents = Vec::with_capacity(new.contents.len());
-        for content in new.contents {
-            let bytes = content.source.read();
-            let bytes = bytes.map_err(|error| HistoryError::Failed(error.to_string()))?;
-            contents.push((content.hash, bytes.into_owned()));
-        }
+        let contents = read_all(new)?;
         Ok(Box::new(Recorded {
             history: self,
             origin: new.origin.clone(),
@@ -111,10 +106,39 @@ struct Recorded<'h> {
     history: &'h MemoryHistory,
     origin: Origin,
     changes: Vec<RecordedChange>,
-    contents: Vec<(ContentHash, Vec<u8>)>,
+    contents: HashMap<ContentHash, Vec<u8>>,
+}
+
+/// Reads the contents of a checkpoint into memory. Refuses those that are more than a history in memory keeps at all.
+pub(super) fn read_all(
+    new: &NewCheckpoint<'_>,
+) -> Result<HashMap<ContentHash, Vec<u8>>, HistoryError> {
+    let failed = |error: std::io::Error| HistoryError::Failed(error.to_string());
+    let mut bytes: u64 = 0;
+    for content in new.contents {
+        bytes = bytes.saturating_add(content.source.length().map_err(failed)?);
+    }
+    if bytes > MemoryHistory::MAX_BYTES as u64 {
+        return Err(HistoryError::Failed(format!(
+            "what call {} is about to change takes {bytes} bytes, and a history in memory keeps at most {}; \
+             give the engine a state directory",
+            new.origin.call,
+            MemoryHistory::MAX_BYTES
+        )));
+    }
+    let mut contents = HashMap::with_capacity(new.contents.len());
+    for content in new.contents {
+        contents.insert(content.hash, content.source.read().map_err(failed)?.into_owned());
+    }
+    Ok(contents)
 }
 
 impl Pending for Recorded<'_> {
+    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+        let bytes = self.contents.get(hash).cloned().ok_or(HistoryError::Dropped(*hash))?;
+        Ok(Opened::Bytes(bytes))
+    }
+
     fn finish(self: Box<Self>) -> Result<(), HistoryError> {
         let mut kept = self.history.0.lock();
         for (hash, bytes) in self.contents {

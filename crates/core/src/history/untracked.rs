@@ -1,14 +1,21 @@
 //! No history: for changes that are only proposed, which have a list of their own.
 
+use std::collections::HashMap;
+
+use super::memory::read_all;
 use super::{Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Pending, Query};
+use crate::Opened;
 
 /// Keeps nothing.
 #[derive(Debug)]
 pub(crate) struct Untracked;
 
 impl History for Untracked {
-    fn record<'h>(&'h self, _: &NewCheckpoint<'_>) -> Result<Box<dyn Pending + 'h>, HistoryError> {
-        Ok(Box::new(Untracked))
+    fn record<'h>(
+        &'h self,
+        new: &NewCheckpoint<'_>,
+    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+        Ok(Box::new(Held(read_all(new)?)))
     }
 
     fn checkpoints(&self, _: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
@@ -20,7 +27,14 @@ impl History for Untracked {
     }
 }
 
-impl Pending for Untracked {
+/// What it takes to take back a change that fails in the middle.
+struct Held(HashMap<ContentHash, Vec<u8>>);
+
+impl Pending for Held {
+    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+        self.0.get(hash).cloned().map(Opened::Bytes).ok_or(HistoryError::Dropped(*hash))
+    }
+
     fn finish(self: Box<Self>) -> Result<(), HistoryError> {
         Ok(())
     }

@@ -2,15 +2,15 @@
 //!
 //! All of it is blocking: file systems are, and a tool that walks a tree does so in [`Context::blocking`](crate::Context::blocking).
 
+use std::borrow::Cow;
 use std::ffi::OsString;
-use std::fmt;
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::{borrow::Cow, io};
+use std::{fmt, io};
 
 use serde::{Deserialize, Serialize};
 
+use super::Source;
 use crate::{SessionId, ToolError, quote};
 
 /// The files of one machine, seen from one workspace.
@@ -60,11 +60,51 @@ pub trait Files: Send + Sync {
     /// Makes one object what it should be, if it still is what was seen: afterwards it is all of the new or all of the old.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;
 
+    /// Begins many changes that wait for the disk together; `None` if each is to wait for itself. `contents` are files of ours
+    /// that will be new contents, as [`Source::At`]: the disk has them when this returns.
+    fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {
+        let _ = contents;
+        Ok(None)
+    }
+
     /// The `.aiexclude` file that hides this object, if one does.
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError>;
 
     /// An existing path that was probably meant.
     fn nearest(&self, path: &Path) -> Option<PathBuf>;
+}
+
+/// Files while many of them are changed together. A change is made at once, but may be lost with the power until all are settled;
+/// its content is not.
+///
+/// ```
+/// use windlass_core::{Batch, FileError, Files};
+///
+/// fn change_many(files: &dyn Files, change: impl Fn(&dyn Files) -> Result<(), FileError>) -> Result<(), FileError> {
+///     match files.batch(&[])? {
+///         None => change(files),
+///         Some(batch) => {
+///             change(&*batch)?;
+///             batch.settle()
+///         }
+///     }
+/// }
+/// ```
+pub trait Batch: Files {
+    /// Writes the new content of an alteration beside the place where it will be, under the name that it gives. Returns where it
+    /// is: as [`Source::At`] it becomes the file without being written again. `None` if it cannot be written before its turn
+    /// comes, since its directory is not there yet.
+    fn prepare(
+        &self,
+        path: &Resolved,
+        alteration: &Alteration<'_>,
+    ) -> Result<Option<PathBuf>, FileError>;
+
+    /// Waits until the disk has all contents that were prepared.
+    fn secure(&self) -> Result<(), FileError>;
+
+    /// Waits until the disk has all that was changed.
+    fn settle(&self) -> Result<(), FileError>;
 }
 
 /// Where a path really leads.
@@ -544,66 +584,6 @@ pub enum FoundBody {
     Directory(Vec<OsString>),
     /// A FIFO, a socket or a device.
     Other,
-}
-
-/// The bytes of a file: in memory, or all of another file that is open.
-///
-/// ```
-/// use windlass_core::Source;
-/// let content = Source::from(b"hello".as_slice());
-/// assert_eq!(content.read()?, b"hello".as_slice());
-/// # Ok::<(), std::io::Error>(())
-/// ```
-#[derive(Debug, Clone, Copy)]
-pub enum Source<'a> {
-    /// In memory.
-    Bytes(&'a [u8]),
-    /// In an open file, from its beginning to its end.
-    File(&'a File),
-    /// In the file at this place, which is nobody's but ours.
-    At(&'a Path),
-}
-
-impl<'a> Source<'a> {
-    /// How many bytes there are.
-    pub fn length(self) -> io::Result<u64> {
-        match self {
-            Self::Bytes(bytes) => Ok(bytes.len() as u64),
-            Self::File(file) => Ok(file.metadata()?.len()),
-            Self::At(path) => Ok(std::fs::symlink_metadata(path)?.len()),
-        }
-    }
-
-    /// All of the bytes, in memory.
-    pub fn read(self) -> io::Result<Cow<'a, [u8]>> {
-        match self {
-            Self::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
-            Self::At(path) => Ok(Cow::Owned(Source::File(&File::open(path)?).read()?.into_owned())),
-            Self::File(file) => {
-                let mut bytes =
-                    Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
-                let mut at = 0;
-                let mut buffer = vec![0; 128 << 10];
-                loop {
-                    match file.read_at(&mut buffer, at) {
-                        Ok(0) => return Ok(Cow::Owned(bytes)),
-                        Ok(read) => {
-                            bytes.extend_from_slice(buffer.get(..read).unwrap_or_default());
-                            at += read as u64;
-                        }
-                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                        Err(error) => return Err(error),
-                    }
-                }
-            }
-        }
-    }
-}
-
-impl<'a> From<&'a [u8]> for Source<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self::Bytes(bytes)
-    }
 }
 
 /// What an object has besides its content. What is `None`, or not there, is left as it is.

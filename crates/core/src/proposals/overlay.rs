@@ -97,7 +97,7 @@ impl Overlay<'_> {
 
     /// What is at a path, its bytes kept.
     fn see(&self, path: &Resolved) -> Result<FileState, FileError> {
-        let seen = state::see(self, path, None)?;
+        let seen = state::see_with(self, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
             self.keep(path, bytes)?;
         }
@@ -139,7 +139,7 @@ impl Overlay<'_> {
 
     /// What is really there, its bytes kept so that the difference can be shown.
     fn base(&self, path: &Resolved) -> Result<FileState, FileError> {
-        let seen = state::see(self.inner, path, None)?;
+        let seen = state::see_with(self.inner, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
             self.keep(path, bytes)?;
         }

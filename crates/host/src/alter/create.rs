@@ -26,15 +26,21 @@ pub(super) fn create(
     if is_long(new.content) && stat_child(directory, name).is_ok() {
         return Err(FileErrorKind::Exists);
     }
-    let mut temporary =
-        Temporary::create(directory, first_mode(new), style, new.temporary).map_err(meaning)?;
+    let adopted =
+        Temporary::adopt(directory, &path.path, new.content, new.attributes).map_err(meaning)?;
+    let mut temporary = match adopted {
+        Some(adopted) => adopted,
+        None => {
+            Temporary::create(directory, first_mode(new), style, new.temporary).map_err(meaning)?
+        }
+    };
     temporary.fill(new.content).map_err(meaning)?;
     if let Some(wanted) = new.attributes {
         let now = rustix::fs::fstat(&temporary.file).map_err(meaning)?;
         attributes::give(&temporary.file, &now, wanted).map_err(meaning)?;
     }
     attributes::give_time(&temporary.file, new.modified()).map_err(meaning)?;
-    files.durability.settle_file(&temporary.file).map_err(meaning)?;
+    temporary.settle(files.durability).map_err(meaning)?;
     temporary.become_new(name).map_err(meaning)?;
     parents.settle(files.durability).map_err(unconfirmed)?;
     stat(&temporary.file).map(whole).map_err(unseen)
@@ -47,12 +53,13 @@ fn is_long(content: Source<'_>) -> bool {
     match content {
         Source::Bytes(bytes) => bytes.len() >= LONG,
         Source::File(_) | Source::At(_) => true,
+        Source::Kept(kept) => kept.length() >= LONG as u64,
     }
 }
 
 /// What any new file has, from the beginning: so the kernel applies the umask, or the directory's own default. If the mode is
 /// told, nobody else sees the file before it has it.
-fn first_mode(new: &New<'_>) -> Mode {
+pub(super) fn first_mode(new: &New<'_>) -> Mode {
     match new.attributes.and_then(|attributes| attributes.mode) {
         Some(_) => Mode::from_raw_mode(0o600),
         None => Mode::from_raw_mode(0o666),

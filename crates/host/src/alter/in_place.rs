@@ -5,7 +5,6 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::FileExt;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use super::target::{Old, Target};
 use super::temporary::{Style, Temporary, as_errno};
 use super::unseen;
 use crate::attributes;
-use crate::durability::Durability;
+use crate::durability::Settling;
 use crate::files::LocalFiles;
 use crate::kernel::{FOR_READING, meaning, open_child, stat};
 use crate::resolver::same_object;
@@ -74,7 +73,7 @@ fn open(
     opened.map(File::from)
 }
 
-fn overwrite(file: &File, old: &Old, new: &New<'_>, durability: Durability) -> io::Result<()> {
+fn overwrite(file: &File, old: &Old, new: &New<'_>, durability: Settling) -> io::Result<()> {
     let len = content::write(file, new.content)?;
     file.set_len(len)?;
     if let Some(told) = new.attributes {
@@ -124,13 +123,11 @@ impl Before {
             content::copy(reader, &copy.file)?;
             return Ok(Self::Disk(copy.file.try_clone()?));
         }
-        let mut bytes = vec![0; usize::try_from(len).map_err(io::Error::other)?];
-        reader.read_exact_at(&mut bytes, 0)?;
-        Ok(Self::Memory(bytes))
+        Ok(Self::Memory(Source::File(reader).read()?.into_owned()))
     }
 
     /// The error that led here is the one to tell, whether or not this helps.
-    fn put_back(&self, file: &File, old: &Old, durability: Durability) {
+    fn put_back(&self, file: &File, old: &Old, durability: Settling) {
         let source = match self {
             Self::Memory(bytes) => Source::Bytes(bytes),
             Self::Disk(copy) => Source::File(copy),

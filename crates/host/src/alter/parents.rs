@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::Resolved;
 
-use crate::durability::Durability;
+use crate::durability::Settling;
 use crate::kernel::{FOR_LISTING, NAME_ONLY, open_child};
 use crate::resolver::Resolver;
 
@@ -59,7 +59,7 @@ impl Parents {
     }
 
     /// Waits until the disk has the directory and all that was made for it.
-    pub(super) fn settle(&self, durability: Durability) -> Result<(), Errno> {
+    pub(super) fn settle(&self, durability: Settling) -> Result<(), Errno> {
         durability.settle_directory(&self.directory)?;
         self.made.iter().rev().try_for_each(|(above, _)| durability.settle_directory(above))
     }

@@ -10,7 +10,7 @@ use std::fs::File;
 
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use windlass_core::{Altered, Attributes, FileErrorKind, Fingerprint, Resolved};
+use windlass_core::{Altered, Attributes, FileErrorKind, Fingerprint, Resolved, Source};
 
 use super::file::New;
 use super::target::{Old, Target};
@@ -33,22 +33,29 @@ pub(super) fn replace(
     let reader = target.lock()?;
     let extended = reader.as_ref().map(Extended::read).unwrap_or_default();
     let mode = first_mode(&old, &extended);
-    let mut temporary =
-        Temporary::create(target.directory(), mode, style, new.temporary).map_err(meaning)?;
+    let adopted = Temporary::adopt(target.directory(), &path.path, new.content, new.attributes);
+    let mut temporary = match adopted.map_err(meaning)? {
+        Some(adopted) => adopted,
+        None => {
+            Temporary::create(target.directory(), mode, style, new.temporary).map_err(meaning)?
+        }
+    };
     let made = rustix::fs::fstat(&temporary.file).map_err(meaning)?;
     if new.attributes.is_none() && !is_plainly_ours(&old, &made) {
         target.check_writable()?;
     }
     if !give_owner(&old, new, &temporary.file, &made).map_err(meaning)? {
-        drop(temporary);
         if old.stat.links > 1 {
             return Err(FileErrorKind::Permission);
         }
-        return in_place::write(files, &target, &old, reader.as_ref(), new);
+        // What has its content since before may be gone with its name.
+        let content =
+            if temporary.is_adopted() { Source::File(&temporary.file) } else { new.content };
+        return in_place::write(files, &target, &old, reader.as_ref(), &New { content, ..*new });
     }
     temporary.fill(new.content).map_err(meaning)?;
     give_rest(&old, &extended, new, &temporary.file, made).map_err(meaning)?;
-    files.durability.settle_file(&temporary.file).map_err(meaning)?;
+    temporary.settle(files.durability).map_err(meaning)?;
     temporary.get_ready().map_err(meaning)?;
     target.look()?;
     temporary.replace(target.name).map_err(meaning)?;

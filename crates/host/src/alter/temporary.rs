@@ -6,13 +6,15 @@
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
-use windlass_core::Source;
+use windlass_core::{Attributes, Source};
 
-use super::content;
+use super::{adopt, content};
+use crate::durability::Settling;
 use crate::kernel::descriptor_path;
 
 /// How often a name is drawn again that exists already.
@@ -32,6 +34,10 @@ pub(super) struct Temporary<'d> {
     directory: BorrowedFd<'d>,
     /// The name that must be removed if all does not go well.
     name: Option<String>,
+    /// The place of a file of ours elsewhere that is moved here.
+    elsewhere: Option<&'d Path>,
+    /// Whether it has its content since before.
+    is_adopted: bool,
     pub(super) file: File,
 }
 
@@ -52,7 +58,7 @@ impl<'d> Temporary<'d> {
     fn create_unnamed(directory: BorrowedFd<'d>, mode: Mode) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(directory, ".", flags, mode) {
-            Ok(file) => Ok(Self { directory, name: None, file: file.into() }),
+            Ok(file) => Ok(Self::empty(directory, None, file.into())),
             // The answers of file systems, and of kernels, that do not know it.
             Err(Errno::ISDIR | Errno::INVAL | Errno::OPNOTSUPP) => Err(Errno::OPNOTSUPP),
             Err(errno) => Err(errno),
@@ -68,17 +74,75 @@ impl<'d> Temporary<'d> {
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (name, file) =
             with_name(wanted, |name| rustix::fs::openat(directory, name, flags, mode))?;
-        Ok(Self { directory, name: Some(name), file: file.into() })
+        Ok(Self::empty(directory, Some(name), file.into()))
+    }
+
+    fn empty(directory: BorrowedFd<'d>, name: Option<String>, file: File) -> Self {
+        Self { directory, name, elsewhere: None, is_adopted: false, file }
+    }
+
+    /// A file that has the content already and only needs its name, if it can be used as it is: one that was prepared beside
+    /// `target`, or one of ours elsewhere.
+    pub(super) fn adopt(
+        directory: BorrowedFd<'d>,
+        target: &Path,
+        content: Source<'d>,
+        told: Option<&Attributes>,
+    ) -> Result<Option<Self>, Errno> {
+        let Source::At(place) = content else { return Ok(None) };
+        if place.parent() == target.parent() {
+            return Self::take_prepared(directory, place).map(Some);
+        }
+        let Some(told) = told else { return Ok(None) };
+        let file = adopt::open(place, directory, told)?;
+        let adopted =
+            |file| Self { directory, name: None, elsewhere: Some(place), is_adopted: true, file };
+        Ok(file.map(adopted))
+    }
+
+    fn take_prepared(directory: BorrowedFd<'d>, place: &Path) -> Result<Self, Errno> {
+        let name = place.file_name().and_then(|name| name.to_str()).ok_or(Errno::INVAL)?;
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(directory, name, flags, Mode::empty())?.into();
+        let name = Some(name.to_owned());
+        Ok(Self { directory, name, elsewhere: None, is_adopted: true, file })
+    }
+
+    /// Whether it has its content since before.
+    pub(super) fn is_adopted(&self) -> bool {
+        self.is_adopted
+    }
+
+    /// Leaves the file under the name that it has, for later.
+    pub(super) fn leave(mut self) {
+        self.name = None;
+    }
+
+    /// Whether it has this name.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        self.name.as_deref() == Some(name)
+    }
+
+    /// Waits until the disk has it.
+    pub(super) fn settle(&self, durability: Settling) -> Result<(), Errno> {
+        if self.is_adopted {
+            durability.settle_adopted(&self.file)
+        } else {
+            durability.settle_file(&self.file)
+        }
     }
 
     /// Writes all of the content.
     pub(super) fn fill(&mut self, content: Source<'_>) -> Result<(), Errno> {
+        if self.is_adopted {
+            return Ok(());
+        }
         content::write(&self.file, content).map(drop).map_err(|why| as_errno(&why))
     }
 
     /// Gets a name, if it has none, so that only a rename is left to do.
     pub(super) fn get_ready(&mut self) -> Result<(), Errno> {
-        if self.name.is_none() {
+        if self.name.is_none() && self.elsewhere.is_none() {
             let (name, ()) = with_name(None, |name| self.link(name))?;
             self.name = Some(name);
         }
@@ -88,6 +152,9 @@ impl<'d> Temporary<'d> {
     /// Takes the place of what is called `name`.
     pub(super) fn replace(&mut self, name: impl Arg) -> Result<(), Errno> {
         self.get_ready()?;
+        if let Some(place) = self.elsewhere {
+            return rustix::fs::renameat(CWD, place, self.directory, name);
+        }
         if let Some(own) = &self.name {
             rustix::fs::renameat(self.directory, own.as_str(), self.directory, name)?;
         }
@@ -97,6 +164,9 @@ impl<'d> Temporary<'d> {
 
     /// Takes the name `name` if nothing has it.
     pub(super) fn become_new(&mut self, name: impl Arg + Copy) -> Result<(), Errno> {
+        if let Some(place) = self.elsewhere {
+            return move_new(place, self.directory, name);
+        }
         let Some(own) = self.name.as_deref() else { return self.link(name) };
         let directory = self.directory;
         match rustix::fs::renameat_with(directory, own, directory, name, RenameFlags::NOREPLACE) {
@@ -128,6 +198,18 @@ impl Drop for Temporary<'_> {
             // Nothing is left to do about a failure here; the error that led here is the one to tell.
             let _ = rustix::fs::unlinkat(self.directory, name.as_str(), AtFlags::empty());
         }
+    }
+}
+
+/// Moves a file to a name that nothing may have.
+fn move_new(from: &Path, to: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
+    match rustix::fs::renameat_with(CWD, from, to, name, RenameFlags::NOREPLACE) {
+        // Some file systems cannot promise that. A second name can only be a new one too; the first one goes as usual.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            rustix::fs::linkat(CWD, from, to, name, AtFlags::empty())?;
+            rustix::fs::unlinkat(CWD, from, AtFlags::empty())
+        }
+        moved => moved,
     }
 }
 

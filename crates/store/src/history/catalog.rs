@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row};
 use windlass_core::{ContentHash, Origin};
 
 use super::delta::Common;
-use super::encoding::decode;
+use super::encoding::decode_origin;
 use super::slot::{Generation, Header, Id};
 use crate::database::Layout;
 
@@ -215,9 +215,30 @@ pub(super) struct Entering<'a> {
     stored: i64,
 }
 
+/// The beginning of something that is entered as a whole or not at all.
+#[derive(Clone, Copy)]
+pub(super) struct Mark {
+    stored: i64,
+}
+
 impl<'a> Entering<'a> {
     pub(super) fn new(connection: &'a Connection) -> Self {
         Self { connection, stored: 0 }
+    }
+
+    /// Begins something that is entered as a whole or not at all.
+    pub(super) fn mark(&self) -> rusqlite::Result<Mark> {
+        self.connection.prepare_cached("SAVEPOINT whole")?.execute([])?;
+        Ok(Mark { stored: self.stored })
+    }
+
+    /// Keeps what was entered since the mark, or takes it out again.
+    pub(super) fn settle_mark(&mut self, mark: Mark, is_kept: bool) -> rusqlite::Result<()> {
+        if !is_kept {
+            self.connection.prepare_cached("ROLLBACK TO whole")?.execute([])?;
+            self.stored = mark.stored;
+        }
+        self.connection.prepare_cached("RELEASE whole")?.execute([]).map(drop)
     }
 
     /// Whether the checkpoint was not there yet.
@@ -332,7 +353,7 @@ impl<'a> Entering<'a> {
         for hash in row.contents.as_chunks().0 {
             self.release(*hash)?;
         }
-        let undoes = decode(&row.body).map(|(origin, _)| origin.undoes).unwrap_or_default();
+        let undoes = decode_origin(&row.body).map(|origin| origin.undoes).unwrap_or_default();
         for call in undoes {
             self.connection
                 .prepare_cached("DELETE FROM undoes WHERE call = ? AND moment = ? AND id = ?")?

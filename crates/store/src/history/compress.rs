@@ -37,9 +37,9 @@ pub(super) fn expand(bytes: &[u8], length: usize) -> io::Result<Vec<u8>> {
     if expanded.len() == length { Ok(expanded) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// A content whose length is not known.
-pub(super) fn expand_all(bytes: &[u8]) -> io::Result<Vec<u8>> {
-    zstd::stream::decode_all(bytes)
+/// Expands a file to another, however long.
+pub(super) fn expand_to(from: File, to: &mut File) -> io::Result<()> {
+    zstd::stream::copy_decode(from, to)
 }
 
 /// From one file to another, however long.

@@ -14,12 +14,12 @@ use windlass_core::SessionId;
 use super::HistorySettings;
 use super::catalog::{self, Entering, NewRow, Position, UNDO};
 use super::compress::Press;
-use super::encoding::decode;
+use super::encoding::decode_origin;
 use super::gathering::{Failure, Gathering};
 use super::objects::Objects;
 use super::pen::empty_left;
 use super::reading::Reading;
-use super::slot::{Found, Frame, Header, read_header};
+use super::slot::{Entry, Found, Frame, Header, read_header};
 use super::view::{Opened, View, open_frame, open_slot, set_aside};
 use crate::connection::Counted;
 use crate::database::Database;
@@ -68,8 +68,13 @@ impl Drain {
             // If it cannot be now, then later.
             drop(draining.run_durably());
         }
+        Ok(self.reading())
+    }
+
+    /// Something to look back with, as far as slots are drained; nothing if the database is not open.
+    pub(super) fn reading(&self) -> Option<Reading<'_>> {
         let Self { database, connection, .. } = self;
-        Ok(connection.as_deref().map(|connection| Reading { database, connection }))
+        connection.as_deref().map(|connection| Reading { database, connection })
     }
 
     /// Brings all finished checkpoints into the database, safe from a loss of power, and keeps the limits.
@@ -289,26 +294,35 @@ impl Draining<'_> {
     ) -> Result<u64, Failure> {
         let frame = view.frame(place).map_err(|why| view.failed(why))?;
         let frame = frame.ok_or_else(|| view.damaged(place))?;
-        let (origin, _) = decode(&frame.body).ok_or_else(|| view.damaged(place))?;
-        // All is read before the first row is written.
-        let mut gathering = Gathering { objects: self.objects, view, press, new: Vec::new() };
-        for entry in &frame.entries {
-            gathering.add(entry, entering)?;
-        }
-        let new = gathering.new;
+        let origin = decode_origin(&frame.body).ok_or_else(|| view.damaged(place))?;
         let contents: Vec<u8> =
             frame.entries.iter().flat_map(|entry| *entry.hash.as_bytes()).collect();
         let Frame { moment, id, body, .. } = &frame;
         let row = NewRow { moment: *moment, id: *id, origin: &origin, contents: &contents, body };
-        if entering.add(&row)? {
-            for content in &new {
-                entering.add_content(content)?;
-            }
-            for entry in &frame.entries {
-                entering.hold(&entry.hash)?;
-            }
+        let mark = entering.mark()?;
+        let entered = self.enter(&row, &frame.entries, view, entering, press);
+        entering.settle_mark(mark, entered.is_ok())?;
+        entered.map(|()| frame.end)
+    }
+
+    /// Adds a checkpoint and its contents, one after another: no two of them are in memory at once.
+    fn enter(
+        &self,
+        row: &NewRow<'_>,
+        entries: &[Entry],
+        view: &mut View<'_>,
+        entering: &mut Entering<'_>,
+        press: &mut Press,
+    ) -> Result<(), Failure> {
+        if !entering.add(row)? {
+            return Ok(());
         }
-        Ok(frame.end)
+        let mut gathering = Gathering { objects: self.objects, view, press };
+        for entry in entries {
+            gathering.add(entry, entering)?;
+            entering.hold(&entry.hash)?;
+        }
+        Ok(())
     }
 
     /// What was made before this is too old. The last hour never is.

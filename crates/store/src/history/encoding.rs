@@ -40,6 +40,11 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Origin, Vec<RecordedChange>)> {
     reader.0.is_empty().then_some((origin, changes))
 }
 
+/// By whom it was done, without all that was.
+pub(super) fn decode_origin(bytes: &[u8]) -> Option<Origin> {
+    Reader(bytes).origin()
+}
+
 const MOVED: u8 = 1;
 const TEMPORARY: u8 = 2;
 
@@ -351,6 +356,7 @@ mod tests {
         fn what_is_told_is_understood(origin in origin(), changes in vec(change(), 0..4)) {
             let mut bytes = Vec::new();
             encode(&mut bytes, &origin, &changes);
+            prop_assert_eq!(decode_origin(&bytes), Some(origin.clone()));
             prop_assert_eq!(decode(&bytes), Some((origin, changes)));
             for length in 0..bytes.len() {
                 prop_assert_eq!(decode(&bytes[..length]), None, "cut at {}", length);

@@ -1,5 +1,5 @@
 //! What a drain brings from a slot into the catalog: the contents of a checkpoint that are not there yet, read, checked and made
-//! small before the first row is written.
+//! small one after another.
 
 use super::catalog::{Entering, Form, NewContentRow};
 use super::compress::Press;
@@ -28,21 +28,20 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
-/// The contents of one checkpoint that are not in the catalog yet.
+/// Adds the contents of one checkpoint that are not in the catalog yet.
 pub(super) struct Gathering<'a, 'view> {
     pub(super) objects: &'a Objects,
     pub(super) view: &'a mut View<'view>,
     pub(super) press: &'a mut Press,
-    pub(super) new: Vec<NewContentRow>,
 }
 
 impl Gathering<'_, '_> {
     /// Adds a content and those that it is told by, unless they are there; how far it is from one that is whole.
-    pub(super) fn add(&mut self, entry: &Entry, entering: &Entering<'_>) -> Result<u32, Failure> {
-        let gathered = self.new.iter().find(|new| new.hash == entry.hash).map(|new| new.depth);
-        if let Some(depth) = gathered {
-            return Ok(depth);
-        }
+    pub(super) fn add(
+        &mut self,
+        entry: &Entry,
+        entering: &mut Entering<'_>,
+    ) -> Result<u32, Failure> {
         if let Some(depth) = entering.depth(&entry.hash)? {
             return Ok(depth);
         }
@@ -55,16 +54,15 @@ impl Gathering<'_, '_> {
             Err(Failure::Slot(StoreError::Damaged { .. })) => NewContentRow::lost(entry.hash),
             row => row?,
         };
-        let depth = row.depth;
-        self.new.push(row);
-        Ok(depth)
+        entering.add_content(&row)?;
+        Ok(row.depth)
     }
 
     fn block(
         &mut self,
         entry: &Entry,
         place: u64,
-        entering: &Entering<'_>,
+        entering: &mut Entering<'_>,
     ) -> Result<NewContentRow, Failure> {
         // If this is what its hash says, so is what it is told by.
         let whole = self.view.content(entry, self.objects)?;

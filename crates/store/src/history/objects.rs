@@ -4,13 +4,16 @@
 //! looking whether a file is there until a slot says that it is needed; whoever removes files takes it alone and looks into the
 //! slots. So none is removed that somebody counts on.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
-use windlass_core::{ContentHash, Source};
+use windlass_core::{ContentHash, ContentHasher, Extent, Opened, Source};
 
 use super::compress;
 use crate::StoreError;
@@ -20,14 +23,19 @@ use crate::StoreError;
 pub(super) struct Objects {
     dir: PathBuf,
     sync: bool,
+    /// Files that were found to have the content that their names say, as they were then.
+    checked: Arc<Mutex<HashMap<ContentHash, Stamp>>>,
 }
+
+/// What a file is, and when it was changed.
+type Stamp = (u64, u64, i64, i64);
 
 const COMPRESSED: &str = "zst";
 const ASIDE: &str = "tmp";
 
 impl Objects {
     pub(super) fn in_history(dir: &Path, sync: bool) -> Self {
-        Self { dir: dir.join("objects"), sync }
+        Self { dir: dir.join("objects"), sync, checked: Arc::default() }
     }
 
     /// Held while files are looked for and counted on.
@@ -77,11 +85,7 @@ impl Objects {
     fn keep_at(&self, path: &Path, hash: &ContentHash, source: Source<'_>) -> io::Result<()> {
         let shelf = path.parent().unwrap_or(&self.dir);
         make_directory(shelf)?;
-        self.write_aside(path, path, |file| match source {
-            Source::Bytes(bytes) => file.write_all(bytes),
-            Source::File(from) => copy(from, file, hash),
-            Source::At(path) => copy(&File::open(path)?, file, hash),
-        })?;
+        self.write_aside(path, path, |file| copy(source, file, hash))?;
         if self.sync {
             for directory in [shelf, self.dir.as_path()] {
                 File::open(directory)?.sync_all()?;
@@ -97,12 +101,8 @@ impl Objects {
         to: &Path,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let aside = path.with_extension(format!("{}-{number}.{ASIDE}", std::process::id()));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true).mode(0o600);
-        let written = options.open(&aside).and_then(|mut file| {
+        let aside = aside(path);
+        let written = create(&aside).and_then(|mut file| {
             write(&mut file)?;
             if self.sync { file.sync_all() } else { Ok(()) }
         });
@@ -114,22 +114,49 @@ impl Objects {
         moved
     }
 
-    /// A content that was kept.
+    /// A content that was kept, all in memory: the base of one that was changed in memory.
     pub(super) fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, StoreError> {
+        let opened = self.open(hash)?;
+        let read = opened.source().read().map(Cow::into_owned);
+        read.map_err(|why| StoreError::file("read", &self.path(hash), why))
+    }
+
+    /// Opens a content that was kept, which is what its hash says.
+    pub(super) fn open(&self, hash: &ContentHash) -> Result<Opened, StoreError> {
+        let failed = |path: &Path, why| StoreError::file("read", path, why);
         let (path, compressed) = (self.path(hash), self.compressed_path(hash));
         // In between it may have been compressed.
-        match read_if_there(&path).transpose().or_else(|| read_compressed(&compressed).transpose())
-        {
-            Some(read) => read.map_err(|why| StoreError::file("read", &path, why)),
-            None => Err(self.missing(hash)),
+        let file = match open_if_there(&path).map_err(|why| failed(&path, why))? {
+            Some(file) => Some(file),
+            None => expand(&compressed).map_err(|why| failed(&compressed, why))?,
+        };
+        let Some(file) = file else { return Err(self.missing(hash)) };
+        if self.is_as_named(&file, hash).map_err(|why| failed(&path, why))? {
+            Ok(Opened::File(file))
+        } else {
+            Err(self.damaged(hash))
         }
+    }
+
+    /// Returns whether a file has the content that its name says. It is read once, as long as it is not changed.
+    fn is_as_named(&self, file: &File, hash: &ContentHash) -> io::Result<bool> {
+        let facts = file.metadata()?;
+        let stamp = (facts.dev(), facts.ino(), facts.ctime(), facts.ctime_nsec());
+        if crate::queue::lock(&self.checked).get(hash) == Some(&stamp) {
+            return Ok(true);
+        }
+        let is_as_named = ContentHash::of_source(Source::File(file))? == *hash;
+        if is_as_named {
+            crate::queue::lock(&self.checked).insert(*hash, stamp);
+        }
+        Ok(is_as_named)
     }
 
     /// How much space a content takes, if it is kept.
     pub(super) fn size(&self, hash: &ContentHash) -> Result<Option<u64>, StoreError> {
         for path in [self.path(hash), self.compressed_path(hash)] {
             match fs::metadata(&path) {
-                Ok(found) => return Ok(Some(found.len())),
+                Ok(found) => return Ok(Some(space(&found))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(why) => return Err(StoreError::file("look for", &path, why)),
             }
@@ -141,8 +168,8 @@ impl Objects {
     pub(super) fn compress(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
         let (path, compressed) = (self.path(hash), self.compressed_path(hash));
         let Ok(mut from) = File::open(&path) else { return Ok(None) };
-        let size = from.metadata()?.len();
-        if size > Self::MAX_COMPRESSED || !is_compressible(&from)? {
+        let (length, size) = (from.metadata()?.len(), space(&from.metadata()?));
+        if length > Self::MAX_COMPRESSED || !is_compressible(&from)? {
             return Ok(None);
         }
         self.write_aside(&path, &compressed, |to| compress::copy(&mut from, to))?;
@@ -223,46 +250,89 @@ fn is_compressible(file: &File) -> io::Result<bool> {
     Ok(compress::shrink(&start).is_some())
 }
 
-/// Copies all of a file, whose content must still be what it was.
-fn copy(from: &File, to: &mut File, hash: &ContentHash) -> io::Result<()> {
-    let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; 128 << 10];
+/// Files that are longer may share their blocks.
+const WORTH_SHARING: u64 = 1 << 20;
+
+/// Copies a content, which must be what its hash says. Holes stay holes, and blocks are shared where the file system can.
+fn copy(source: Source<'_>, to: &mut File, hash: &ContentHash) -> io::Result<()> {
+    match source {
+        Source::Bytes(bytes) => to.write_all(bytes),
+        Source::File(from) => copy_file(from, to, hash),
+        Source::At(path) => copy_file(&File::open(path)?, to, hash),
+        Source::Kept(kept) => match kept.open()? {
+            Opened::Bytes(bytes) => copy_pieces(Source::Bytes(&bytes), to, hash),
+            Opened::File(from) => copy_file(&from, to, hash),
+        },
+    }
+}
+
+fn copy_file(from: &File, to: &File, hash: &ContentHash) -> io::Result<()> {
+    let is_shared =
+        from.metadata()?.len() > WORTH_SHARING && rustix::fs::ioctl_ficlone(to, from).is_ok();
+    if !is_shared {
+        return copy_pieces(Source::File(from), to, hash);
+    }
+    if ContentHash::of_source(Source::File(to))? == *hash {
+        Ok(())
+    } else {
+        Err(changed_meanwhile())
+    }
+}
+
+fn copy_pieces(source: Source<'_>, to: &File, hash: &ContentHash) -> io::Result<()> {
+    let mut hasher = ContentHasher::default();
     let mut at = 0;
-    loop {
-        match from.read_at(&mut buffer, at) {
-            Ok(0) => break,
-            Ok(read) => {
-                let bytes = buffer.get(..read).unwrap_or_default();
-                hasher.update(bytes);
-                to.write_all(bytes)?;
-                at += read as u64;
+    let length = source.visit(&mut |extent| {
+        hasher.update(extent);
+        match extent {
+            Extent::Hole(length) => at += length,
+            Extent::Data(bytes) => {
+                to.write_all_at(bytes, at)?;
+                at += bytes.len() as u64;
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
         }
+        Ok(())
+    })?;
+    to.set_len(length)?;
+    if hasher.finish() == *hash { Ok(()) } else { Err(changed_meanwhile()) }
+}
+
+/// Expands a compressed file, if it is there, into one without a name.
+fn expand(path: &Path) -> io::Result<Option<File>> {
+    let Some(from) = open_if_there(path)? else { return Ok(None) };
+    let aside = aside(path);
+    let mut to = create(&aside)?;
+    fs::remove_file(&aside)?;
+    compress::expand_to(from, &mut to)?;
+    Ok(Some(to))
+}
+
+/// The space that a file takes: a hole takes none.
+fn space(facts: &fs::Metadata) -> u64 {
+    facts.len().min(facts.blocks().saturating_mul(512))
+}
+
+/// The name of a file that is not completed.
+fn aside(path: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    path.with_extension(format!("{}-{number}.{ASIDE}", std::process::id()))
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
+}
+
+fn open_if_there(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        file => file.map(Some),
     }
-    if hasher.finalize().as_bytes() == hash.as_bytes() {
-        return Ok(());
-    }
-    Err(changed_meanwhile())
 }
 
 pub(super) fn changed_meanwhile() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the file to be saved was changed at the same time")
-}
-
-fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let mut file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    let mut bytes = Vec::with_capacity(usize::try_from(file.metadata()?.len()).unwrap_or(0));
-    file.read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
-}
-
-fn read_compressed(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    read_if_there(path)?.map(|bytes| compress::expand_all(&bytes)).transpose()
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

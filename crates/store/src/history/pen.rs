@@ -3,18 +3,17 @@
 //! What it has written it knows by hash, so a content is written once in a filling of the slot: what a file becomes in one call is
 //! what it was before the next. A content that is much like another is written as what differs.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{ContentHash, NewCheckpoint};
+use windlass_core::{ContentHash, NewCheckpoint, Opened};
 
 use super::objects::Objects;
 use super::plan::{Known, Parts, Plan};
-use super::slot::{self, Entry, Found, Header, read_header};
+use super::slot::{self, BLOCK, Entry, Found, Header, read_header};
 use super::view::{View, open_frame};
 use crate::liveness::{Slot, Slots};
 use crate::{StoreError, filesystem};
@@ -146,21 +145,23 @@ impl Pen {
         let buffer = std::mem::take(&mut self.buffer);
         let plan = Plan::new(new, &self.known, self.manner.large, buffer);
         let mut plan = plan.map_err(|why| self.failed(why))?;
-        let (bytes, quota) = (plan.size(), self.manner.quota);
+        let (bytes, quota) = (plan.space(), self.manner.quota);
         if bytes > quota {
             return Err(StoreError::OverQuota { call: new.origin.call.clone(), bytes, quota });
         }
         // Held until the slot says that the files are needed.
         let _lock = plan.keep_large(objects)?;
         let parts = plan.lay_out(&self.header, moment).ok_or_else(|| self.failed(too_long()))?;
-        let Plan { mut buffer, added, contents, .. } = plan;
-        let space = self.take_space(&mut buffer, parts.end);
-        let written = self.write(&buffer, &parts, &contents);
+        let written = self.write(&plan, &parts);
+        let Plan { buffer, added, .. } = plan;
         self.buffer = if buffer.capacity() > Self::MAX_SPARE { Vec::new() } else { buffer };
-        if let Err(why) = written {
-            self.take_back();
-            return Err(self.failed(why));
-        }
+        let space = match written {
+            Ok(space) => space,
+            Err(why) => {
+                self.take_back();
+                return Err(self.failed(why));
+            }
+        };
         let end = parts.end;
         self.space = space;
         self.is_new = false;
@@ -171,39 +172,42 @@ impl Pen {
         Ok(())
     }
 
-    /// Lengthens the last write to take space for many frames at once, if it takes any: then the others do not make the file
-    /// system write its own records while they wait for the disk. How long the file is then.
-    fn take_space(&self, buffer: &mut Vec<u8>, end: u64) -> u64 {
-        if end <= self.space {
-            return self.space;
-        }
-        let missing = end.next_multiple_of(Self::SPACE) - end;
-        match usize::try_from(missing) {
-            Ok(missing) if self.manner.sync => {
-                buffer.resize(buffer.len() + missing, 0);
-                end + missing as u64
-            }
-            _ => end,
-        }
-    }
-
-    fn write(&self, buffer: &[u8], parts: &Parts, contents: &[Cow<'_, [u8]>]) -> io::Result<()> {
-        let mut at = self.header.length;
+    /// Writes a frame, a piece at a time, and waits for the disk. Returns how long the file is then.
+    fn write(&self, plan: &Plan<'_>, parts: &Parts) -> io::Result<u64> {
         if self.is_new {
             self.header.write(&self.slot.file)?;
         }
-        let mut begin = 0;
-        for (end, content) in &parts.long {
-            let bytes = buffer.get(begin..*end).unwrap_or_default();
-            self.slot.file.write_all_at(bytes, at)?;
-            at += bytes.len() as u64;
-            let content = content.of(contents);
-            self.slot.file.write_all_at(content, at)?;
-            at += content.len() as u64;
-            begin = *end;
+        let mut pieces = Pieces::new(&self.slot.file, self.header.length);
+        pieces.add(&plan.buffer)?;
+        let mut head = Vec::with_capacity(BLOCK);
+        for part in &parts.blocks {
+            head.clear();
+            part.block.add_to(&mut head);
+            pieces.add(&head)?;
+            plan.write_block(part, |bytes| pieces.add(bytes))?;
         }
-        self.slot.file.write_all_at(buffer.get(begin..).unwrap_or_default(), at)?;
-        if self.manner.sync { self.slot.file.sync_data() } else { Ok(()) }
+        let space = self.take_space(&mut pieces, parts.end)?;
+        pieces.finish()?;
+        if self.manner.sync {
+            self.slot.file.sync_data()?;
+        }
+        Ok(space)
+    }
+
+    /// Lengthens the last write to take space for many frames at once, if it takes any: then the others do not make the file
+    /// system write its own records while they wait for the disk. How long the file is then.
+    fn take_space(&self, pieces: &mut Pieces<'_>, end: u64) -> io::Result<u64> {
+        if end <= self.space {
+            return Ok(self.space);
+        }
+        let missing = end.next_multiple_of(Self::SPACE) - end;
+        match usize::try_from(missing) {
+            Ok(count) if self.manner.sync => {
+                pieces.add(&vec![0; count])?;
+                Ok(end + missing)
+            }
+            _ => Ok(end),
+        }
     }
 
     /// After a failure: what there is of the frame must not be taken for a checkpoint, and a disk without space is glad of each
@@ -244,16 +248,17 @@ impl Pen {
         Ok(())
     }
 
-    /// A content of a finished checkpoint, if this pen wrote it.
-    pub(super) fn content(
+    /// Opens a content that this pen wrote: of a finished checkpoint, or of the one that is under way.
+    pub(super) fn open(
         &self,
         hash: &ContentHash,
         objects: &Objects,
-    ) -> Option<Result<Vec<u8>, StoreError>> {
+    ) -> Option<Result<Opened, StoreError>> {
         let Known { place, .. } = *self.known.get(hash)?;
         let Header { generation, length, .. } = self.header;
-        let mut view = View::new(&self.slot.file, &self.path, generation, length);
-        Some(view.content(&Entry { hash: *hash, place }, objects))
+        let end = self.under_way.as_ref().map_or(length, |under_way| under_way.end);
+        let mut view = View::of_one(&self.slot.file, &self.path, generation, end);
+        Some(view.open(&Entry { hash: *hash, place }, objects))
     }
 
     /// Empties the slot, all of which is drained.
@@ -278,6 +283,46 @@ impl Pen {
 
     fn failed(&self, why: io::Error) -> StoreError {
         StoreError::file("record the change in", &self.path, why)
+    }
+}
+
+/// Writes one after another to a place in a file, in few calls.
+struct Pieces<'a> {
+    file: &'a File,
+    at: u64,
+    waiting: Vec<u8>,
+}
+
+impl<'a> Pieces<'a> {
+    /// More is not held back. What is longer is written from where it is.
+    const MOST: usize = 256 << 10;
+
+    fn new(file: &'a File, at: u64) -> Self {
+        Self { file, at, waiting: Vec::new() }
+    }
+
+    fn add(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.waiting.len() + bytes.len() > Self::MOST {
+            self.write()?;
+        }
+        if bytes.len() > Self::MOST {
+            self.file.write_all_at(bytes, self.at)?;
+            self.at += bytes.len() as u64;
+        } else {
+            self.waiting.extend_from_slice(bytes);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        self.file.write_all_at(&self.waiting, self.at)?;
+        self.at += self.waiting.len() as u64;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn finish(mut self) -> io::Result<()> {
+        self.write()
     }
 }
 

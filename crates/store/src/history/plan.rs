@@ -1,6 +1,7 @@
 //! What a frame will hold: how each content is told, and where it goes.
 //!
 //! What is known by its hash is not written again; what is much like another is told by what differs; what is large gets a file.
+//! Contents are read twice, to find out how they are told and to write them: no more than two of them are in memory at once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,12 +29,15 @@ pub(super) struct Known {
 
 /// What a frame will be.
 pub(super) struct Plan<'a> {
-    /// Space for the prelude, then the body; in the end all but long contents.
+    /// Space for the prelude, then the body; in the end all before the blocks.
     pub(super) buffer: Vec<u8>,
-    pub(super) contents: Vec<Cow<'a, [u8]>>,
     new: &'a [NewContent<'a>],
     /// How each content is told.
     forms: Vec<Form>,
+    /// Where each content is, by its hash.
+    numbers: HashMap<ContentHash, usize>,
+    /// The content that was read last: often the base of the next.
+    last: Option<(usize, Cow<'a, [u8]>)>,
     /// What is known with it.
     pub(super) added: Vec<(ContentHash, Known)>,
 }
@@ -43,44 +47,39 @@ pub(super) struct Plan<'a> {
 enum Form {
     /// It is there already.
     Known(Known),
-    Whole,
+    Whole {
+        length: usize,
+    },
     /// By what differs from the content of this number.
     Delta {
         base: usize,
         depth: u32,
         common: Common,
+        length: usize,
     },
     Large,
 }
 
-/// A frame in parts: a buffer, and long contents that go between.
+/// The blocks of a frame, which follow the buffer.
 pub(super) struct Parts {
-    /// Up to where the buffer goes before which long content.
-    pub(super) long: Vec<(usize, Long)>,
+    pub(super) blocks: Vec<Part>,
     /// Where it ends.
     pub(super) end: u64,
     /// How much went to files.
     pub(super) large_bytes: u64,
 }
 
-/// A part of a content.
+/// A block, and the part of a content that it has.
 #[derive(Clone, Copy)]
-pub(super) struct Long {
+pub(super) struct Part {
+    pub(super) block: Block,
     content: usize,
     common: Common,
-}
-
-impl Long {
-    pub(super) fn of<'a>(&self, contents: &'a [Cow<'_, [u8]>]) -> &'a [u8] {
-        contents.get(self.content).map(|content| self.common.middle(content)).unwrap_or_default()
-    }
 }
 
 const NOTHING_COMMON: Common = Common { prefix: 0, suffix: 0 };
 
 impl<'a> Plan<'a> {
-    /// Contents that are longer than this are written from where they are; the others with all that is short in one write.
-    const COPIED: usize = 64 << 10;
     /// What is shorter is not worth a delta.
     const SHORTEST_DELTA: usize = 4 << 10;
 
@@ -97,53 +96,91 @@ impl<'a> Plan<'a> {
         let count = new.contents.len();
         let mut plan = Self {
             buffer,
-            contents: Vec::with_capacity(count),
             new: new.contents,
             forms: Vec::with_capacity(count),
+            numbers: HashMap::with_capacity(count),
+            last: None,
             added: Vec::new(),
         };
-        for content in new.contents {
-            let form = known.get(&content.hash).copied().map(Form::Known);
-            let (bytes, is_large) = read(content, large, form.is_some())?;
-            let form = form.or_else(|| plan.delta(content, &bytes, large));
-            plan.contents.push(bytes);
-            plan.forms.push(form.unwrap_or(if is_large { Form::Large } else { Form::Whole }));
+        for (number, content) in new.contents.iter().enumerate() {
+            let form = match known.get(&content.hash) {
+                Some(known) => Form::Known(*known),
+                None => plan.form(number, content, large)?,
+            };
+            plan.forms.push(form);
+            plan.numbers.insert(content.hash, number);
         }
         Ok(plan)
     }
 
-    fn delta(&self, content: &NewContent<'a>, bytes: &[u8], large: u64) -> Option<Form> {
-        if bytes.len() < Self::SHORTEST_DELTA {
-            return None;
+    fn form(&mut self, number: usize, content: &NewContent<'a>, large: u64) -> io::Result<Form> {
+        let length = content.source.length()?;
+        // A change of a long text is short, if both are in memory already.
+        let is_at_hand = matches!(content.source, Source::Bytes(_));
+        if length > large && !is_at_hand {
+            return Ok(Form::Large);
         }
-        let wanted = content.base?;
-        let base = self.new.iter().take(self.forms.len()).position(|base| base.hash == wanted)?;
-        let depth = match self.forms.get(base)? {
-            Form::Known(known) => known.depth,
-            Form::Whole | Form::Large => 0,
-            Form::Delta { depth, .. } => *depth,
-        } + 1;
-        if depth > MAX_DEPTH {
-            return None;
-        }
-        let common = Common::of(self.contents.get(base)?, bytes);
-        let size = common.middle(bytes).len();
+        let (Some((base, depth)), true) =
+            (self.base(content, large)?, length >= Self::SHORTEST_DELTA as u64)
+        else {
+            return Ok(whole(length, large));
+        };
+        let bytes = self.read(number)?;
+        let common = Common::of(&self.read(base)?, &bytes);
+        self.last = Some((number, bytes.clone()));
+        let size = common.middle(&bytes).len();
         let is_worth_it = size <= bytes.len() / 4 && size as u64 <= large;
-        is_worth_it.then_some(Form::Delta { base, depth, common })
+        Ok(if is_worth_it {
+            Form::Delta { base, depth, common, length: bytes.len() }
+        } else {
+            whole(bytes.len() as u64, large)
+        })
     }
 
-    /// How much it adds to what is kept.
-    pub(super) fn size(&self) -> u64 {
-        let sizes =
-            self.new.iter().zip(&self.forms).zip(&self.contents).map(|((new, form), bytes)| {
-                match form {
-                    Form::Known(_) => 0,
-                    Form::Whole => bytes.len() as u64,
-                    Form::Delta { common, .. } => common.middle(bytes).len() as u64,
-                    Form::Large => new.source.length().unwrap_or(0),
-                }
-            });
-        sizes.sum()
+    /// The content that another is probably much like, if it can be told by that one, and how far that is from one that is whole.
+    fn base(&self, content: &NewContent<'a>, large: u64) -> io::Result<Option<(usize, u32)>> {
+        let Some(number) = content.base.and_then(|base| self.numbers.get(&base).copied()) else {
+            return Ok(None);
+        };
+        let (Some(base), Some(form)) = (self.new.get(number), self.forms.get(number)) else {
+            return Ok(None);
+        };
+        let depth = match form {
+            Form::Known(known) => known.depth,
+            Form::Whole { .. } | Form::Large => 0,
+            Form::Delta { depth, .. } => *depth,
+        } + 1;
+        let is_at_hand = matches!(base.source, Source::Bytes(_));
+        let can_be_read = is_at_hand || base.source.length()? <= large;
+        Ok((can_be_read && depth <= MAX_DEPTH).then_some((number, depth)))
+    }
+
+    /// The bytes of a content that is not large, which must be what its hash says.
+    fn read(&self, number: usize) -> io::Result<Cow<'a, [u8]>> {
+        if let Some((_, bytes)) = self.last.as_ref().filter(|(last, _)| *last == number) {
+            return Ok(bytes.clone());
+        }
+        let content = self.new.get(number).ok_or_else(changed_meanwhile)?;
+        let bytes = content.source.read()?;
+        let is_at_hand = matches!(content.source, Source::Bytes(_));
+        if is_at_hand || ContentHash::of(&bytes) == content.hash {
+            Ok(bytes)
+        } else {
+            Err(changed_meanwhile())
+        }
+    }
+
+    /// The space that it adds to what is kept.
+    pub(super) fn space(&self) -> u64 {
+        let space = |(new, form): (&NewContent<'a>, &Form)| match form {
+            Form::Known(_) => 0,
+            Form::Whole { length } => *length as u64,
+            Form::Delta { common, length, .. } => {
+                length.saturating_sub(common.prefix + common.suffix) as u64
+            }
+            Form::Large => new.source.space().unwrap_or(0),
+        };
+        self.new.iter().zip(&self.forms).map(space).sum()
     }
 
     /// Writes the files that large contents get; the lock that keeps them from being removed.
@@ -164,15 +201,14 @@ impl<'a> Plan<'a> {
         Ok(Some(lock))
     }
 
-    /// Gives each content its place and fills the buffer.
+    /// Gives each content its place and completes the buffer.
     pub(super) fn lay_out(&mut self, header: &Header, moment: i64) -> Option<Parts> {
         let mut at = header.length + (self.buffer.len() + self.forms.len() * ENTRY) as u64;
         let mut entries: Vec<Entry> = Vec::with_capacity(self.forms.len());
         let mut blocks = Vec::with_capacity(self.forms.len());
         let mut large_bytes = 0;
         for (number, (content, form)) in self.new.iter().zip(&self.forms).enumerate() {
-            let bytes = self.contents.get(number)?;
-            let (common, base, depth) = match *form {
+            let (common, base, depth, length) = match *form {
                 Form::Known(known) => {
                     entries.push(Entry { hash: content.hash, place: known.place });
                     continue;
@@ -181,56 +217,44 @@ impl<'a> Plan<'a> {
                     let known = Known { place: Place::Object, depth: 0 };
                     entries.push(Entry { hash: content.hash, place: known.place });
                     self.added.push((content.hash, known));
-                    large_bytes += content.source.length().unwrap_or(0);
+                    large_bytes += content.source.space().unwrap_or(0);
                     continue;
                 }
-                Form::Whole => (NOTHING_COMMON, None, 0),
-                Form::Delta { base, depth, common } => {
-                    (common, Some((*entries.get(base)?, common)), depth)
+                Form::Whole { length } => (NOTHING_COMMON, None, 0, length),
+                Form::Delta { base, depth, common, length } => {
+                    (common, Some((*entries.get(base)?, common)), depth, length)
                 }
             };
             let place = Place::Block(at);
             entries.push(Entry { hash: content.hash, place });
             self.added.push((content.hash, Known { place, depth }));
-            let size = common.middle(bytes).len() as u64;
-            blocks.push((Block { size, base }, Long { content: number, common }));
+            let size = length.checked_sub(common.prefix + common.suffix)? as u64;
+            blocks.push(Part { block: Block { size, base }, content: number, common });
             at += BLOCK as u64 + size;
         }
         complete(&mut self.buffer, header, at - header.length, moment, &entries)?;
-        let mut long = Vec::new();
-        for (block, part) in blocks {
-            block.add_to(&mut self.buffer);
-            let bytes = part.of(&self.contents);
-            if bytes.len() > Self::COPIED {
-                long.push((self.buffer.len(), part));
-            } else {
-                self.buffer.extend_from_slice(bytes);
-            }
+        Some(Parts { blocks, end: at, large_bytes })
+    }
+
+    /// Hands on the bytes of a block, which must be as many as were planned.
+    pub(super) fn write_block(
+        &self,
+        part: &Part,
+        write: impl FnOnce(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let bytes = self.read(part.content)?;
+        let middle = part.common.middle(&bytes);
+        if middle.len() as u64 == part.block.size {
+            write(middle)
+        } else {
+            Err(changed_meanwhile())
         }
-        Some(Parts { long, end: at, large_bytes })
     }
 }
 
-/// The bytes of a content, as far as they are needed in memory, and whether there are too many of them for a slot.
-fn read<'a>(
-    content: &NewContent<'a>,
-    large: u64,
-    is_known: bool,
-) -> io::Result<(Cow<'a, [u8]>, bool)> {
-    const NOTHING: Cow<'static, [u8]> = Cow::Borrowed(&[]);
-    if let Source::Bytes(bytes) = content.source {
-        return Ok((Cow::Borrowed(bytes), bytes.len() as u64 > large));
-    }
-    if is_known {
-        return Ok((NOTHING, false));
-    }
-    if content.source.length()? > large {
-        return Ok((NOTHING, true));
-    }
-    let bytes = content.source.read()?;
-    if ContentHash::of(&bytes) == content.hash {
-        Ok((bytes, false))
-    } else {
-        Err(changed_meanwhile())
+fn whole(length: u64, large: u64) -> Form {
+    match usize::try_from(length) {
+        Ok(length) if length as u64 <= large => Form::Whole { length },
+        _ => Form::Large,
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
-use windlass_core::{CallId, Checkpoint, ContentHash, Query};
+use windlass_core::{CallId, Checkpoint, ContentHash, Opened, Query};
 
 use super::catalog::{self, Form, Totals, bytes_of};
 use super::compress;
@@ -104,21 +104,30 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Bytes that were kept.
-    pub(super) fn content(
+    /// Opens bytes that were kept.
+    pub(super) fn open(
         &self,
         hash: &ContentHash,
         objects: &Objects,
-    ) -> Result<Option<Vec<u8>>, StoreError> {
+    ) -> Result<Option<Opened>, StoreError> {
+        match self.kept(hash)? {
+            None => Ok(None),
+            Some(kept) if matches!(kept.form, Form::NewFile | Form::File) => {
+                objects.open(hash).map(Some)
+            }
+            Some(kept) => self.content(hash, kept, objects).map(Opened::Bytes).map(Some),
+        }
+    }
+
+    fn content(
+        &self,
+        hash: &ContentHash,
+        mut kept: Kept,
+        objects: &Objects,
+    ) -> Result<Vec<u8>, StoreError> {
         let mut deltas = Vec::new();
         let mut next = *hash;
         let mut bytes = loop {
-            let Some(kept) = self.kept(&next)? else {
-                if next == *hash {
-                    return Ok(None);
-                }
-                return Err(self.damaged("a content in it is missing its base"));
-            };
             let bytes = match kept.form {
                 Form::NewFile | Form::File => objects.read(&next)?,
                 Form::Plain => kept.body,
@@ -135,6 +144,8 @@ impl Reading<'_> {
             }
             deltas.push((kept.common, bytes));
             next = base;
+            let missing = || self.damaged("a content in it is missing its base");
+            kept = self.kept(&next)?.ok_or_else(missing)?;
         };
         while let Some((common, middle)) = deltas.pop() {
             bytes = common
@@ -142,7 +153,7 @@ impl Reading<'_> {
                 .ok_or_else(|| self.damaged("a content in it does not follow from its base"))?;
         }
         if ContentHash::of(&bytes) == *hash {
-            Ok(Some(bytes))
+            Ok(bytes)
         } else {
             Err(self.damaged("a content in it is not what its hash says"))
         }

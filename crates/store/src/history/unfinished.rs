@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{ContentHash, HistoryError, Origin, RecordedChange};
+use windlass_core::{ContentHash, HistoryError, Opened, Origin, RecordedChange};
 
 use super::encoding::decode;
 use super::objects::Objects;
@@ -82,12 +82,12 @@ impl Unfinished {
         Ok(Some(Self { origin, changes, slot, path, header, end, entries, objects }))
     }
 
-    /// Bytes that came with it.
-    pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
+    /// Opens bytes that came with it.
+    pub fn content(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         let entry = self.entries.iter().find(|entry| entry.hash == *hash);
         let entry = entry.ok_or(HistoryError::Dropped(*hash))?;
-        let mut view = View::new(&self.slot, &self.path, self.header.generation, self.end);
-        Ok(view.content(entry, &self.objects)?)
+        let mut view = View::of_one(&self.slot, &self.path, self.header.generation, self.end);
+        Ok(view.open(entry, &self.objects)?)
     }
 
     /// The change is made: it is part of the history.

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_core::ContentHash;
+use windlass_core::{self as core, ContentHash};
 
 use super::objects::Objects;
 use super::slot::{
@@ -62,6 +62,11 @@ impl<'a> View<'a> {
         Self { slot, path, generation, end, ahead, window: Vec::new(), window_at: 0, last: None }
     }
 
+    /// A view for one content: nothing is read ahead.
+    pub(super) fn of_one(slot: &'a File, path: &'a Path, generation: Generation, end: u64) -> Self {
+        Self { ahead: Self::ONE_FRAME, ..Self::new(slot, path, generation, end) }
+    }
+
     /// A view that ends with the file: also for what may follow after the length.
     pub(super) fn whole(slot: &'a File, path: &'a Path, header: &Header) -> io::Result<Self> {
         Ok(Self::new(slot, path, header.generation, slot.metadata()?.len()))
@@ -84,6 +89,18 @@ impl<'a> View<'a> {
             && meta <= prelude.size
             && place.checked_add(prelude.size).is_some_and(|after| after <= end);
         Ok(fits.then_some((prelude, meta)))
+    }
+
+    /// Opens the content of an entry, which is what its hash says.
+    pub(super) fn open(
+        &mut self,
+        entry: &Entry,
+        objects: &Objects,
+    ) -> Result<core::Opened, StoreError> {
+        match entry.place {
+            Place::Block(_) => self.content(entry, objects).map(core::Opened::Bytes),
+            Place::Object => objects.open(&entry.hash),
+        }
     }
 
     /// The content of an entry, which is what its hash says.

@@ -4,5 +4,6 @@ mod commands;
 mod conflicts;
 mod failures;
 mod kinds;
+mod many;
 mod player;
 mod sessions;

@@ -1,11 +1,15 @@
 //! Quota and age: the oldest go, with all that only they hold, and it is said that they did.
 
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::time::{Duration, SystemTime};
 
-use windlass_core::{History as _, HistoryError};
+use windlass_core::{
+    Attributes, ContentHash, FileState, History as _, HistoryError, KeptContent, NewCheckpoint,
+    NewContent, Opened, RecordedChange, Source,
+};
 use windlass_store::{HistorySettings, UndoHistory};
 
-use super::common::{calls, change, content_of, noise, settings};
+use super::common::{calls, change, content_of, noise, origin, settings};
 use super::looking_back::object_names;
 use crate::common::{State, moment};
 
@@ -141,4 +145,75 @@ fn what_was_never_kept_is_not_said_to_be_dropped() {
         matches!(&error, HistoryError::Failed(text) if text.contains("never saved")),
         "{error}"
     );
+}
+
+/// A file of 200 GiB with a few bytes of data.
+fn sparse() -> std::fs::File {
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(200 << 30).unwrap();
+    file.write_all_at(b"data", 7 << 30).unwrap();
+    file
+}
+
+#[test]
+fn a_sparse_content_takes_the_space_of_its_data() {
+    let state = State::new();
+    let history = open(&state, settings());
+    let file = sparse();
+    let source = Source::File(&file);
+    let hash = ContentHash::of_source(source).unwrap();
+    let attributes = Attributes::default();
+    let before = FileState::File { hash, len: 200 << 30, attributes, object: None };
+    let changes = [RecordedChange::new("/w/file", before, FileState::Absent)];
+    let contents = [NewContent { hash, source, base: None }];
+    let origin = origin(1);
+    let new = NewCheckpoint { origin: &origin, changes: &changes, contents: &contents };
+    let pending = history.record(&new).unwrap();
+    check_sparse(&pending.open(&hash).unwrap());
+    pending.finish().unwrap();
+    check_sparse(&history.open(&hash).unwrap());
+    assert_eq!(calls(&history), ["c1"]);
+    assert!(history.status().unwrap().bytes < 1 << 20, "{:?}", history.status());
+    drop(history);
+    check_sparse(&open(&state, settings()).open(&hash).unwrap());
+}
+
+fn check_sparse(opened: &Opened) {
+    let Opened::File(file) = opened else { panic!("it is in memory") };
+    let facts = file.metadata().unwrap();
+    assert_eq!(facts.len(), 200 << 30);
+    assert!(facts.blocks() * 512 < 1 << 20, "it takes {} blocks", facts.blocks());
+    let mut data = [0; 6];
+    file.read_exact_at(&mut data, (7 << 30) - 1).unwrap();
+    assert_eq!(&data, b"\0data\0");
+}
+
+#[test]
+fn a_content_that_is_another_when_it_is_kept_is_refused() {
+    #[derive(Debug)]
+    struct Changed(usize);
+    impl KeptContent for Changed {
+        fn hash(&self) -> ContentHash {
+            ContentHash::of(b"what was seen")
+        }
+        fn length(&self) -> u64 {
+            self.0 as u64
+        }
+        fn open(&self) -> std::io::Result<Opened> {
+            Ok(Opened::Bytes(noise(1, self.0)))
+        }
+    }
+    for length in [10, 100_000, 5 << 20] {
+        let state = State::new();
+        let history = open(&state, settings());
+        let changed = Changed(length);
+        let content =
+            NewContent { hash: changed.hash(), source: Source::Kept(&changed), base: None };
+        let origin = origin(1);
+        let new = NewCheckpoint { origin: &origin, changes: &[], contents: &[content] };
+        let Err(error) = history.record(&new) else { panic!("{length} bytes were taken") };
+        assert!(error.to_string().contains("changed at the same time"), "{error}");
+        change(2, b"a", b"b").make(&history);
+        assert_eq!(calls(&history), ["c2"], "{length}");
+    }
 }

@@ -1,0 +1,100 @@
+//! The contents that are there before a commit and that the history has to keep.
+//!
+//! Few small ones are held in memory. All others are opened again when the history reads them, and must be what they were.
+
+use std::{fmt, io};
+
+use crate::state::{self, Seen};
+use crate::{
+    ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, Opened, Resolved, Source,
+};
+
+/// A file with more bytes is not held in memory.
+const SMALL: u64 = 64 << 10;
+
+/// So many bytes are held in memory for one commit.
+const MOST_HELD: u64 = 8 << 20;
+
+/// The contents that are there before a commit.
+pub(super) struct OldContents<'f> {
+    files: &'f dyn Files,
+    pub(super) all: Vec<OldContent<'f>>,
+    held: u64,
+}
+
+impl<'f> OldContents<'f> {
+    pub(super) fn new(files: &'f dyn Files) -> Self {
+        Self { files, all: Vec::new(), held: 0 }
+    }
+
+    /// Looks at a place. The bytes of a small file are read for good.
+    pub(super) fn see(
+        &self,
+        path: &Resolved,
+        known: Option<(Fingerprint, &[u8])>,
+    ) -> Result<Seen, FileError> {
+        state::see_with(self.files, path, known, SMALL.min(MOST_HELD.saturating_sub(self.held)))
+    }
+
+    /// Adds the content of what was seen at a place, if it is a file.
+    pub(super) fn add(&mut self, path: &Resolved, seen: &mut Seen) {
+        let FileState::File { hash, len, .. } = seen.state else { return };
+        let bytes = seen.bytes.take();
+        self.held += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
+        let place = bytes.is_none().then(|| path.clone());
+        self.all.push(OldContent { files: self.files, hash, length: len, bytes, place });
+    }
+
+    /// Lets go of what is held in memory.
+    pub(super) fn forget(&mut self) {
+        self.all = Vec::new();
+        self.held = 0;
+    }
+}
+
+/// A content that is there before a commit.
+pub(super) struct OldContent<'f> {
+    files: &'f dyn Files,
+    pub(super) hash: ContentHash,
+    length: u64,
+    bytes: Option<Vec<u8>>,
+    /// The place of what is not held in memory.
+    place: Option<Resolved>,
+}
+
+impl OldContent<'_> {
+    pub(super) fn source(&self) -> Source<'_> {
+        match &self.bytes {
+            Some(bytes) => Source::Bytes(bytes),
+            None => Source::Kept(self),
+        }
+    }
+}
+
+impl KeptContent for OldContent<'_> {
+    fn hash(&self) -> ContentHash {
+        self.hash
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Whoever keeps the bytes compares their hash: the file may be another by now.
+    fn open(&self) -> io::Result<Opened> {
+        if let Some(bytes) = &self.bytes {
+            return Ok(Opened::Bytes(bytes.clone()));
+        }
+        let opened = self.place.as_ref().map(|place| state::open(self.files, place));
+        match opened.transpose().map_err(io::Error::other)?.flatten() {
+            Some(file) => Ok(Opened::File(file)),
+            None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
+        }
+    }
+}
+
+impl fmt::Debug for OldContent<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OldContent").field("hash", &self.hash).finish_non_exhaustive()
+    }
+}

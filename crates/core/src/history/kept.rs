@@ -1,0 +1,50 @@
+//! A content of the history that is opened when it is needed.
+
+use std::{fmt, io};
+
+use super::{ContentHash, History, HistoryError};
+use crate::{FileState, KeptContent, Opened, Source};
+
+/// A content of the history. It takes no memory before it is opened.
+pub(crate) struct Kept<'a> {
+    history: &'a dyn History,
+    hash: ContentHash,
+    length: u64,
+}
+
+impl<'a> Kept<'a> {
+    /// The content of a file as it was; `None` if it was no file. An error if it is not kept any more: nothing has been touched by
+    /// then.
+    pub(crate) fn of(
+        history: &'a dyn History,
+        state: &FileState,
+    ) -> Result<Option<Self>, HistoryError> {
+        let FileState::File { hash, len: length, .. } = *state else { return Ok(None) };
+        history.open(&hash)?;
+        Ok(Some(Self { history, hash, length }))
+    }
+
+    pub(crate) fn source(&self) -> Source<'_> {
+        Source::Kept(self)
+    }
+}
+
+impl KeptContent for Kept<'_> {
+    fn hash(&self) -> ContentHash {
+        self.hash
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn open(&self) -> io::Result<Opened> {
+        self.history.open(&self.hash).map_err(io::Error::other)
+    }
+}
+
+impl fmt::Debug for Kept<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").field("hash", &self.hash).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,94 @@
+//! Changes that wait for the disk together.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
+
+use super::{Ground, LOOKUPS, expect, place, read};
+
+fn written<'a>(
+    expect: Expect,
+    content: &'a [u8],
+    attributes: Option<&'a Attributes>,
+) -> Alteration<'a> {
+    let to = To::File { content: Source::Bytes(content), attributes };
+    Alteration { expect, to, temporary: Some(".windlass-c-0.tmp") }
+}
+
+/// The mode of a file about which nothing is told.
+fn usual_mode() -> u32 {
+    let ground = Ground::with(&[("plain", "")]);
+    fs::metadata(ground.work("plain")).unwrap().mode() & 0o777
+}
+
+#[test]
+fn a_prepared_content_becomes_the_file_without_being_written_again() {
+    let usual = usual_mode();
+    for lookup in LOOKUPS {
+        for (target, attributes, mode) in [
+            ("new", true, 0o640),
+            ("new", false, usual),
+            ("old", true, 0o600),
+            ("old", false, 0o755),
+        ] {
+            let ground = Ground::with(&[("old", "old")]);
+            fs::set_permissions(ground.work("old"), fs::Permissions::from_mode(0o755)).unwrap();
+            let files = ground.files(lookup);
+            let at = place(&files, target);
+            let expect = expect(&files, &at);
+            let batch = files.batch(&[]).unwrap().unwrap();
+            let told = attributes.then(|| Attributes { mode: Some(mode), ..Attributes::default() });
+            let prepared = batch.prepare(&at, &written(expect, b"new", told.as_ref())).unwrap();
+            let prepared = prepared.unwrap();
+            batch.secure().unwrap();
+            assert_eq!(read(&files, "old").unwrap(), "old", "nothing has happened yet");
+            let number = fs::metadata(&prepared).unwrap().ino();
+            let to = To::File { content: Source::At(&prepared), attributes: told.as_ref() };
+            let alteration = Alteration { expect, to, temporary: Some(".windlass-c-0.tmp") };
+            batch.alter(&at, &alteration).unwrap();
+            batch.settle().unwrap();
+            let facts = fs::metadata(&at.path).unwrap();
+            assert_eq!((facts.ino(), facts.mode() & 0o777), (number, mode));
+            assert_eq!(read(&files, target).unwrap(), "new");
+            let expected: &[&str] = if target == "new" { &["new", "old"] } else { &["old"] };
+            assert_eq!(ground.names("work"), expected);
+        }
+    }
+}
+
+#[test]
+fn what_has_no_directory_yet_is_not_prepared() {
+    let ground = Ground::new();
+    let files = ground.files(LOOKUPS[0]);
+    let batch = files.batch(&[]).unwrap().unwrap();
+    let at = place(&files, "not/yet");
+    assert_eq!(batch.prepare(&at, &written(Expect::Absent, b"x", None)).unwrap(), None);
+    assert_eq!(ground.names("work"), [""; 0]);
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_written_over() {
+    let ground = Ground::with(&[(".windlass-c-0.tmp", "somebody's")]);
+    let files = ground.files(LOOKUPS[0]);
+    let batch = files.batch(&[]).unwrap().unwrap();
+    let at = place(&files, "new");
+    batch.prepare(&at, &written(Expect::Absent, b"x", None)).unwrap_err();
+    assert_eq!(read(&files, ".windlass-c-0.tmp").unwrap(), "somebody's");
+    assert_eq!(ground.names("work"), [".windlass-c-0.tmp"]);
+}
+
+#[test]
+fn a_directory_that_is_gone_in_the_end_does_not_keep_the_rest_from_the_disk() {
+    let ground = Ground::with(&[("a/b/c", "c")]);
+    let files = ground.files(LOOKUPS[0]);
+    let batch = files.batch(&[]).unwrap().unwrap();
+    for path in ["a/b/c", "a/b", "a"] {
+        let at = place(&files, path);
+        let Expect::Same(seen) = expect(&files, &at) else { panic!("{path} is not there") };
+        let gone = Alteration { expect: Expect::Same(seen), to: To::Nothing, temporary: None };
+        batch.alter(&at, &gone).unwrap();
+    }
+    batch.settle().unwrap();
+    assert_eq!(ground.names("work"), [""; 0]);
+}
