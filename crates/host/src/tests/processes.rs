@@ -140,7 +140,9 @@ fn what_needs_the_real_directory_gets_it() {
             ProcessRequest { access: Access::Direct, ..ground.request("echo b > b.txt; rm a.txt") };
         let (_, _, mut changes) = ground.run(&request).unwrap();
         changes.sort();
-        assert_eq!(changes, ["+b.txt", "-a.txt"], "{level}");
+        // Without a sandbox changes are not tracked.
+        let tracked: &[&str] = if level == Level::Off { &[] } else { &["+b.txt", "-a.txt"] };
+        assert_eq!(changes, tracked, "{level}");
         let left: Vec<_> = std::fs::read_dir(ground.workspace()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{level}: {left:?}");
     }

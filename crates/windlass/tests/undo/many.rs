@@ -99,7 +99,8 @@ fn assert_sparse(path: &Path, data: &[(u64, &[u8])]) {
     let file = fs::File::open(path).unwrap();
     let facts = file.metadata().unwrap();
     assert_eq!(facts.len(), 200 * GIB);
-    assert!(facts.blocks() * 512 < 1 << 20, "it takes {} blocks", facts.blocks());
+    // The kernel copies a file of a lower layer up in pieces of several MiB.
+    assert!(facts.blocks() * 512 < 16 << 20, "it takes {} blocks", facts.blocks());
     for (at, bytes) in data {
         let mut found = vec![0; bytes.len()];
         file.read_exact_at(&mut found, *at).unwrap();
