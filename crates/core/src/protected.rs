@@ -290,6 +290,12 @@ pub fn begins_protected_place(name: &OsStr) -> bool {
 }
 
 /// The protected places that begin with an entry of a directory, as paths below that directory's path.
+///
+/// ```
+/// use windlass_core::protected_beginning_with;
+/// let editor = protected_beginning_with("sub/.vscode".as_ref());
+/// assert!(editor.contains(&"sub/.vscode/tasks.json".into()));
+/// ```
 pub fn protected_beginning_with(entry: &Path) -> Vec<PathBuf> {
     let (Some(directory), Some(name)) = (entry.parent(), entry.file_name()) else {
         return Vec::new();

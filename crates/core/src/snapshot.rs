@@ -169,16 +169,12 @@ impl<'s> Return<'s> {
 impl Way<'_> {
     fn step(&self, files: &dyn Files) -> Option<Step<'_>> {
         let path = beside(files, &self.path);
-        match &self.carrier {
-            Some(with) => {
-                let to = To::Linked { with, seen: NOT_YET };
-                Some(Step::new(path, self.seen.expect(), to))
-            }
-            None => {
-                let content = self.content.as_ref().map(Opened::source);
-                state::step_to(path, &self.seen, self.then, content)
-            }
+        if let Some(with) = &self.carrier {
+            let to = To::Linked { with, seen: NOT_YET };
+            return Some(Step::new(path, self.seen.expect(), to));
         }
+        let content = self.content.as_ref().map(Opened::source);
+        state::step_to(path, &self.seen, self.then, content)
     }
 }
 

@@ -3,16 +3,16 @@
 //! Nothing is there by default. The parts, in the order in which they are laid: the system read-only, a home of the workspace's own
 //! with the toolchains, the session's `/tmp`, what rules and grants add, and the workspace without what is masked.
 
+mod protection;
+mod workspace;
+
 use std::cell::OnceCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_core::{
-    Access, FileKind, FileRights, NetworkAccess, SESSION_TMP, SecretName, is_protected_when_absent,
-    protected_beginning_with, protected_entries,
-};
+use windlass_core::{Access, FileKind, FileRights, NetworkAccess, SESSION_TMP, SecretName};
 use windlass_sandbox::{Fence, Mount, Network, Object, Protected, Source, Upper, View};
 
 use super::home::{self, Home};
@@ -21,7 +21,7 @@ use super::outside::{MOST_ENTRIES, expand, expand_writable};
 use super::session::SharedPlaces;
 use super::toolchains::ShownDirectory;
 use super::{LocalProcesses, system, toolchains};
-use crate::stage::masked_index::{self, ReplacedIndex};
+use crate::stage::masked_index::ReplacedIndex;
 use crate::stage::tracked::tracked;
 use crate::stage::{self, Stage, mask_layer};
 use crate::survey::{MaskRule, Masking, Survey, survey as survey_tree};
@@ -171,67 +171,6 @@ impl LocalProcesses {
                 },
             },
         })
-    }
-
-    /// Paths of the real workspace that stay as they are while a program runs in it.
-    fn protected(&self, survey: &Survey) -> Vec<Protected> {
-        let mut protected: Vec<Protected> = Vec::new();
-        for (path, is_directory) in self.protected_places(survey) {
-            let (path, is_directory) = self.outermost_missing(path, is_directory);
-            if !protected.iter().any(|known| path.starts_with(&known.path)) {
-                protected.push(Protected { path, is_directory });
-            }
-        }
-        protected
-    }
-
-    /// Paths of the real workspace that stay as they are while a job runs in it: protected places that are there, whole git
-    /// directories, and what rules deny. What a job makes anew is removed when it is seen.
-    fn protected_from_job(&self, survey: &Survey, denied: &[PathBuf]) -> Vec<Protected> {
-        let mut paths: Vec<PathBuf> = survey.git.clone();
-        paths.extend(survey.protected.iter().flat_map(|path| protected_beginning_with(path)));
-        paths.extend(self.protected_places(survey).into_iter().map(|(path, _)| path));
-        let denied = denied.iter().filter_map(|path| path.strip_prefix(&self.workspace).ok());
-        paths.extend(denied.map(Path::to_owned));
-        // The workspace itself is read-only as a whole.
-        paths.retain(|path| {
-            !path.as_os_str().is_empty() && self.workspace.join(path).symlink_metadata().is_ok()
-        });
-        paths.sort();
-        paths.dedup_by(|next, kept| next.starts_with(kept));
-        let protected =
-            |path: PathBuf| Protected { is_directory: self.workspace.join(&path).is_dir(), path };
-        paths.into_iter().map(protected).collect()
-    }
-
-    /// The same by name, be they there or not, and whether they are directories.
-    pub(super) fn protected_places(&self, survey: &Survey) -> Vec<(PathBuf, bool)> {
-        let is_home = std::env::home_dir().is_some_and(|home| home.starts_with(&self.workspace));
-        let is_git =
-            |path: &&PathBuf| path.file_name().is_none_or(|name| name != ".jj" && name != ".hg");
-        let git: Vec<PathBuf> = survey.git.iter().filter(is_git).cloned().collect();
-        let mut places = protected_entries(&git, is_home);
-        places.retain(|(path, _)| {
-            is_protected_when_absent(path) || self.workspace.join(path).symlink_metadata().is_ok()
-        });
-        places.extend(self.settings.protected.iter().map(|path| (path.clone(), true)));
-        places
-    }
-
-    /// Where nothing is there of a directory above, that one stands for all that could be in it.
-    fn outermost_missing(&self, path: PathBuf, is_directory: bool) -> (PathBuf, bool) {
-        let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
-        above.reverse();
-        for directory in above.into_iter().filter(|path| !path.as_os_str().is_empty()) {
-            let place = self.workspace.join(directory);
-            match place.symlink_metadata() {
-                Err(_) => return (directory.to_owned(), true),
-                // A file, or a link: what is behind it lies elsewhere.
-                Ok(found) if !found.is_dir() => return (directory.to_owned(), false),
-                Ok(_) => {}
-            }
-        }
-        (path, is_directory)
     }
 
     /// The toolchains of the person's home.
@@ -497,113 +436,6 @@ impl Composer<'_> {
         self.mask_layer(directory, &masked)
     }
 
-    fn lay_workspace(&mut self) -> io::Result<()> {
-        let workspace = self.processes.workspace.clone();
-        let survey = self.setting.survey;
-        match self.setting.access {
-            Access::Direct if self.setting.is_job => self.lay_workspace_of_job()?,
-            Access::Direct => {
-                self.lay_real(&workspace, Source::Writable(Object::open(&workspace)?))?;
-            }
-            // An overlay shows no changes that others make, and without masks there is no need for one.
-            Access::Read if self.setting.is_job || survey.masked.is_empty() => {
-                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
-            }
-            Access::Read | Access::Staged if self.cannot_be_overlaid(&workspace) => {
-                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
-                self.note_mounts(&workspace);
-            }
-            Access::Read => {
-                let lower = self.workspace_layers()?;
-                self.lay(&workspace, Source::Overlay { lower, upper: None });
-            }
-            Access::Staged => {
-                let lower = self.workspace_layers()?;
-                let upper = Some(self.upper(self.stage()?.upper())?);
-                self.lay(&workspace, Source::Overlay { lower, upper });
-            }
-        }
-        Ok(())
-    }
-
-    /// The real workspace, so that later edits reach a running server. A job can change what a rule, the mode or an approval lets
-    /// it change, and build directories; nothing decides on its changes afterwards.
-    fn lay_workspace_of_job(&mut self) -> io::Result<()> {
-        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
-        let mut writes = self.setting.rights.direct_writes();
-        for denied in &mut writes.denied {
-            *denied = nearest_existing(denied);
-        }
-        let is_all = writes.allowed.contains(workspace) && !writes.denies(workspace);
-        let built = survey.build_directories.iter().map(|path| workspace.join(path));
-        let mut writable: Vec<PathBuf> = built.chain(writes.allowed.iter().cloned()).collect();
-        writable
-            .retain(|path| !is_all && !writes.denies(path) && path != workspace && is_real(path));
-        writable.sort();
-        writable.dedup_by(|next, kept| next.starts_with(kept));
-        let object = Object::open(workspace)?;
-        let source = if is_all { Source::Writable(object) } else { Source::ReadOnly(object) };
-        self.protected = self.processes.protected_from_job(survey, &writes.denied);
-        self.lay_real(&self.processes.workspace.clone(), source)?;
-        for path in writable {
-            self.lay(&path, Source::Writable(Object::open(&path)?));
-        }
-        Ok(())
-    }
-
-    /// A directory without an overlay: where others must see changes at once, or where no overlay can be. Masks are mounts then.
-    fn lay_real(&mut self, directory: &Path, source: Source) -> io::Result<()> {
-        // A survey does not enter other file systems, but they come along.
-        let mut roots = vec![directory.to_owned()];
-        while let Some(root) = roots.pop() {
-            let found = if root == self.processes.workspace {
-                self.setting.survey
-            } else {
-                &self.survey_of(&root)?
-            };
-            let masked = found.masked.iter().map(|(path, _)| path).chain(&found.sockets);
-            self.masked.extend(masked.map(|path| root.join(path)));
-            let mounted = found.other_devices.iter().map(|path| root.join(path));
-            roots.extend(mounted.filter(|path| path.is_dir()));
-        }
-        self.lay(directory, source);
-        Ok(())
-    }
-
-    /// Returns whether no overlay can be laid over a directory: something is mounted below it, which a user namespace cannot leave
-    /// out, or our own layers are.
-    fn cannot_be_overlaid(&self, directory: &Path) -> bool {
-        let is_below = |mount: &PathBuf| mount.starts_with(directory) && mount != directory;
-        self.mount_points.iter().any(is_below)
-            || self.processes.uppers().is_ok_and(|uppers| uppers.starts_with(directory))
-    }
-
-    /// Says why nothing could be changed in a directory.
-    fn note_mounts(&mut self, directory: &Path) {
-        let is_below = |mount: &&PathBuf| mount.starts_with(directory) && *mount != directory;
-        let Some(mount) = self.mount_points.iter().find(is_below) else { return };
-        if self.setting.access == Access::Staged {
-            let [directory, mount] = [directory, mount].map(windlass_core::quote::path);
-            self.notes.push(format!(
-                "{directory} was read-only: {mount} is a mount, and no overlay can be laid over a directory that has one in it; unmount \
-                 it, or work in a directory without mounts"
-            ));
-        }
-    }
-
-    /// The workspace, below a layer of masks if there is something to mask.
-    fn workspace_layers(&mut self) -> io::Result<Vec<Object>> {
-        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
-        let real = Object::open(workspace)?;
-        if survey.masked.is_empty() {
-            return Ok(vec![real]);
-        }
-        let layer = self.mask_layer(workspace, &survey.masked)?;
-        self.hidden.extend(survey.masked.iter().map(|(path, _)| workspace.join(path)));
-        self.indexes = masked_index::replace(workspace, &survey.git, &survey.masked, &layer)?;
-        Ok(vec![Object::open(&layer)?, real])
-    }
-
     /// Returns whether the view has at a path what the machine has there.
     fn shows(&self, path: &Path) -> bool {
         let deepest = self
@@ -632,17 +464,6 @@ impl Composer<'_> {
         }));
         Fence { readable: vec!["/".into()], writable, internet: true, connect: true }
     }
-}
-
-/// A path, or the deepest directory above it that is there.
-fn nearest_existing(path: &Path) -> PathBuf {
-    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok());
-    there.unwrap_or(Path::new("/")).to_owned()
-}
-
-/// Tells whether a file or directory is there, not a link.
-fn is_real(path: &Path) -> bool {
-    path.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_dir())
 }
 
 fn is_empty(directory: &Path) -> bool {

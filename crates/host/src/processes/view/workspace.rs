@@ -1,0 +1,130 @@
+//! The workspace in a view: an overlay for commands, the real directory for jobs.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use windlass_core::Access;
+use windlass_sandbox::{Object, Source};
+
+use super::Composer;
+use crate::stage::masked_index;
+
+impl Composer<'_> {
+    pub(super) fn lay_workspace(&mut self) -> io::Result<()> {
+        let workspace = self.processes.workspace.clone();
+        let survey = self.setting.survey;
+        match self.setting.access {
+            Access::Direct if self.setting.is_job => self.lay_workspace_of_job()?,
+            Access::Direct => {
+                self.lay_real(&workspace, Source::Writable(Object::open(&workspace)?))?;
+            }
+            // An overlay shows no changes that others make, and without masks there is no need for one.
+            Access::Read if self.setting.is_job || survey.masked.is_empty() => {
+                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+            }
+            Access::Read | Access::Staged if self.cannot_be_overlaid(&workspace) => {
+                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+                self.note_mounts(&workspace);
+            }
+            Access::Read => {
+                let lower = self.workspace_layers()?;
+                self.lay(&workspace, Source::Overlay { lower, upper: None });
+            }
+            Access::Staged => {
+                let lower = self.workspace_layers()?;
+                let upper = Some(self.upper(self.stage()?.upper())?);
+                self.lay(&workspace, Source::Overlay { lower, upper });
+            }
+        }
+        Ok(())
+    }
+
+    /// The real workspace, so that later edits reach a running server. A job can change what a rule, the mode or an approval lets
+    /// it change, and build directories; nothing decides on its changes afterwards.
+    pub(super) fn lay_workspace_of_job(&mut self) -> io::Result<()> {
+        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
+        let mut writes = self.setting.rights.direct_writes();
+        for denied in &mut writes.denied {
+            *denied = nearest_existing(denied);
+        }
+        let is_all = writes.allowed.contains(workspace) && !writes.denies(workspace);
+        let built = survey.build_directories.iter().map(|path| workspace.join(path));
+        let mut writable: Vec<PathBuf> = built.chain(writes.allowed.iter().cloned()).collect();
+        writable
+            .retain(|path| !is_all && !writes.denies(path) && path != workspace && is_real(path));
+        writable.sort();
+        writable.dedup_by(|next, kept| next.starts_with(kept));
+        let object = Object::open(workspace)?;
+        let source = if is_all { Source::Writable(object) } else { Source::ReadOnly(object) };
+        self.protected = self.processes.protected_from_job(survey, &writes.denied);
+        self.lay_real(&self.processes.workspace.clone(), source)?;
+        for path in writable {
+            self.lay(&path, Source::Writable(Object::open(&path)?));
+        }
+        Ok(())
+    }
+
+    /// A directory without an overlay: where others must see changes at once, or where no overlay can be. Masks are mounts then.
+    pub(super) fn lay_real(&mut self, directory: &Path, source: Source) -> io::Result<()> {
+        // A survey does not enter other file systems, but they come along.
+        let mut roots = vec![directory.to_owned()];
+        while let Some(root) = roots.pop() {
+            let found = if root == self.processes.workspace {
+                self.setting.survey
+            } else {
+                &self.survey_of(&root)?
+            };
+            let masked = found.masked.iter().map(|(path, _)| path).chain(&found.sockets);
+            self.masked.extend(masked.map(|path| root.join(path)));
+            let mounted = found.other_devices.iter().map(|path| root.join(path));
+            roots.extend(mounted.filter(|path| path.is_dir()));
+        }
+        self.lay(directory, source);
+        Ok(())
+    }
+
+    /// Returns whether no overlay can be laid over a directory: something is mounted below it, which a user namespace cannot leave
+    /// out, or our own layers are.
+    pub(super) fn cannot_be_overlaid(&self, directory: &Path) -> bool {
+        let is_below = |mount: &PathBuf| mount.starts_with(directory) && mount != directory;
+        self.mount_points.iter().any(is_below)
+            || self.processes.uppers().is_ok_and(|uppers| uppers.starts_with(directory))
+    }
+
+    /// Says why nothing could be changed in a directory.
+    pub(super) fn note_mounts(&mut self, directory: &Path) {
+        let is_below = |mount: &&PathBuf| mount.starts_with(directory) && *mount != directory;
+        let Some(mount) = self.mount_points.iter().find(is_below) else { return };
+        if self.setting.access == Access::Staged {
+            let [directory, mount] = [directory, mount].map(windlass_core::quote::path);
+            self.notes.push(format!(
+                "{directory} was read-only: {mount} is a mount, and no overlay can be laid over a directory that has one in it; unmount \
+                 it, or work in a directory without mounts"
+            ));
+        }
+    }
+
+    /// The workspace, below a layer of masks if there is something to mask.
+    pub(super) fn workspace_layers(&mut self) -> io::Result<Vec<Object>> {
+        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
+        let real = Object::open(workspace)?;
+        if survey.masked.is_empty() {
+            return Ok(vec![real]);
+        }
+        let layer = self.mask_layer(workspace, &survey.masked)?;
+        self.hidden.extend(survey.masked.iter().map(|(path, _)| workspace.join(path)));
+        self.indexes = masked_index::replace(workspace, &survey.git, &survey.masked, &layer)?;
+        Ok(vec![Object::open(&layer)?, real])
+    }
+}
+
+/// A path, or the deepest directory above it that is there.
+fn nearest_existing(path: &Path) -> PathBuf {
+    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok());
+    there.unwrap_or(Path::new("/")).to_owned()
+}
+
+/// Tells whether a file or directory is there, not a link.
+fn is_real(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_dir())
+}
