@@ -15,6 +15,7 @@ use crate::setup::{self, BenchTools};
 use crate::workspace::Workspace;
 use table::Row;
 
+mod build;
 mod change;
 mod engine;
 mod many;
@@ -44,6 +45,7 @@ const GROUPS: &[Group] = &[
     Group { rows: redact::ROWS, measure: redact::measure },
     Group { rows: change::ROWS, measure: change::measure },
     Group { rows: many::ROWS, measure: many::measure },
+    Group { rows: build::ROWS, measure: build::measure },
     Group { rows: process::ROWS, measure: process::measure },
     Group { rows: search::SMALL_ROWS, measure: search::measure_small },
     Group { rows: search::LARGE_ROWS, measure: search::measure_large },
