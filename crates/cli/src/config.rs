@@ -324,7 +324,7 @@ pub(crate) struct Config {
     pub(crate) hook_files: Vec<HookFile>,
     /// What a person has trusted of the workspace.
     pub(crate) trusted: Option<Trusted>,
-    /// Whether the workspace is not as it was trusted: of its hooks, only those that can refuse act.
+    /// The workspace is not as it was trusted: of its hooks, only those that can refuse act.
     pub(crate) only_gates: bool,
     /// Denies every call, because a gate of the workspace changed.
     pub(crate) closed: Option<ClosedGate>,

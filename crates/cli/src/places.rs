@@ -21,7 +21,7 @@ pub(crate) fn command_tools() -> Result<PathBuf> {
     Ok(config()?.join("tools"))
 }
 
-/// What is kept outside of the state on purpose: `$XDG_DATA_HOME/windlass`, or `~/.local/share/windlass`.
+/// The directory of what is kept outside of the state on purpose: `$XDG_DATA_HOME/windlass`, or `~/.local/share/windlass`.
 pub(crate) fn data() -> Result<PathBuf> {
     base("XDG_DATA_HOME", ".local/share")
 }

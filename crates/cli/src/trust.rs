@@ -245,7 +245,7 @@ pub(crate) struct Trusted {
     pub(crate) scripts: BTreeMap<String, ContentHash>,
     /// Those of all of them that gates are written in or reach.
     pub(crate) gates: BTreeSet<String>,
-    /// What the workspace's own hooks reach: files, and places where nothing was.
+    /// Files that the workspace's own hooks reach, and places where nothing was.
     pub(crate) reached: BTreeSet<String>,
     /// The hooks of the workspace that cannot be pinned.
     pub(crate) unaccepted: Vec<Unaccepted>,
@@ -282,7 +282,7 @@ impl Trusted {
         Self { files, scripts, gates, reached, unaccepted: found.unaccepted.clone() }
     }
 
-    /// Why a hook of the workspace cannot be used, by its file and its place in it.
+    /// The reasons why hooks of the workspace cannot be used, by file and place in it.
     pub(crate) fn refusal(&self, file: &Path, at: usize) -> Option<&Unaccepted> {
         let file = name(file);
         self.unaccepted.iter().find(|hook| hook.at == at && hook.file == file)
@@ -293,7 +293,7 @@ impl Trusted {
         self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()
     }
 
-    /// What is not as it was, in the order of paths; nothing if all of it is.
+    /// The files that are not as they were, in the order of paths.
     pub(crate) fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>> {
         let mut now = found.hashes();
         if !self.scripts.is_empty() || !self.reached.is_empty() {

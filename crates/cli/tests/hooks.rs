@@ -243,7 +243,7 @@ fn a_gate_that_cannot_be_pinned_is_not_accepted() {
     assert!(ran.code == 0 && ran.stderr.contains("does not run, it cannot be pinned"), "{ran:?}");
 }
 
-/// What narrows holds from the trusted copy, whatever became of the file; what adds does not act.
+/// Rules and gates hold from the trusted copy, whatever became of the file; tools and other hooks do not act.
 #[test]
 fn what_narrows_holds_from_the_trusted_copy() {
     let tool = "---\nname: greet\ncommand: echo hello\n---\nGreets.\n";
@@ -297,7 +297,7 @@ fn gates_that_did_not_change_hold_when_another_file_changes() {
     assert_eq!(home.run(&["call", "list", "{}"]).code, 0, "it hears of nothing else");
 }
 
-/// What a person does themselves is no call that a gate of the workspace is asked about.
+/// A gate of the workspace is not asked about commands of the person.
 #[test]
 fn a_changed_gate_does_not_stop_an_undo() {
     let home = workspace("exit 0");

@@ -384,7 +384,7 @@ fn a_known_secret_in_a_name_is_in_no_export() {
     assert!(!holds(&recorded), "it is not on the record either");
 }
 
-/// What became known as a secret after it was recorded is taken out when it is exported.
+/// An export leaves out a secret that became known only after it was recorded.
 #[test]
 fn a_secret_that_is_known_only_later_is_in_no_export() {
     const SECRET: &str = "s3cr3tv4lueXYZ987";

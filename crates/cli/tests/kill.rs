@@ -76,7 +76,7 @@ fn run_and_kill(home: &Home, round: u64) -> Vec<String> {
         .collect()
 }
 
-/// What is in the state that only a process which is alive needs.
+/// The files in the state that only a living process needs.
 fn left_behind(home: &Home) -> Vec<String> {
     let script = "cd \"$0\" && find tmp jobs outputs/unfinished stages stand-ins -mindepth 1 2>/dev/null; find . -name '*.tmp'";
     let found = std::process::Command::new("sh")

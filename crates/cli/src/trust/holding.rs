@@ -1,4 +1,4 @@
-//! What holds of a trusted workspace after a file in it has changed: what narrows, from the trusted copy.
+//! Keeps what narrowed in force after a file of a trusted workspace has changed, from the trusted copy.
 //!
 //! Nothing that is in the workspace now is parsed. The rules of the trusted configuration and the gates of the trusted hooks hold; tools,
 //! and hooks that cannot refuse, do not act. A gate that changed, or that reaches a file that changed, could let pass what it refused
@@ -57,7 +57,7 @@ impl Trusted {
 const NEXT: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
 
 impl Role {
-    /// Whether a file of this kind can make things stricter.
+    /// Tells whether a file of this kind can make things stricter.
     fn narrows(self) -> bool {
         matches!(self, Self::Config | Self::Hooks(_))
     }
