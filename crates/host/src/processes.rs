@@ -266,6 +266,7 @@ impl LocalProcesses {
                 rights: &rights,
                 access,
                 is_job: request.is_job,
+                obeyed: &request.obeyed,
                 survey: &survey,
                 places,
                 home: home.as_ref(),

@@ -255,12 +255,17 @@ impl PlannedObject {
     }
 }
 
-/// The directories above protected paths. Mounts are copied with all that is mounted below, so one that is copied for each path
+/// The directories above protected and masked paths of the workspace. Mounts are copied with all that is mounted below, so one that is copied for each path
 /// in it would double each time.
 fn pinned(view: &View) -> Result<Vec<CString>, LaunchError> {
     let mut pinned = Vec::new();
     for protected in &view.protected {
         pinned.append(&mut above(&normal(&protected.path))?);
+    }
+    // A directory that is moved takes what is masked in it to a path that is not masked for others.
+    let masked = view.masked.iter().filter_map(|path| path.strip_prefix(&view.workspace).ok());
+    for path in masked {
+        pinned.append(&mut above(&normal(path))?);
     }
     pinned.sort();
     pinned.dedup();

@@ -293,7 +293,7 @@ fn keep(at: Fd, path: &CStr) -> sys::Result {
 }
 
 fn protect_all(root: Fd, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Result {
-    if view.protected.is_empty() {
+    if view.protected.is_empty() && view.pinned.is_empty() {
         return Ok(());
     }
     let workspace = make_target(root, &view.workspace, true).at(Step::Protected)?;

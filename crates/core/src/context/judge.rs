@@ -15,6 +15,7 @@ use std::io::Read as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+pub(super) use self::obeyed::paths as obeyed_paths;
 use self::obeyed::{OBEYED_REASON, leads_to_protected};
 use crate::git_config::{self, ConfigPlaces, is_inert_change};
 use crate::protected::{GIT_REASON, is_git_directory, table_reason};

@@ -97,13 +97,12 @@ impl Context {
         if is_empty || self.0.grant.may_write(path) || self.was_made_by_a_call(path)? {
             return Ok(false);
         }
-        let steps: Vec<Step<'_>> = found
-            .iter()
-            .rev()
-            .map(|object| {
-                Step::new(commit::beside(files, &object.path), object.expect, To::Nothing)
-            })
-            .collect();
+        let step = |object: &Object| {
+            let path = commit::beside(files, &object.path);
+            // A mode that forbids it does not keep a place that the job made.
+            Step { opens_directories: true, ..Step::new(path, object.expect, To::Nothing) }
+        };
+        let steps: Vec<Step<'_>> = found.iter().rev().map(step).collect();
         let origin = self.files().origin(Vec::new());
         let made = commit::commit(files, self.0.history(), &origin, &steps, &|| false);
         made.map_err(|refused| refused.into_error(files.workspace()))?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
-use super::judge::{Judgement, Unseen, judge};
+use super::judge::{Judgement, Unseen, judge, obeyed_paths};
 use super::planted::Removed;
 use crate::engine::{about_running, asker, situation, surroundings};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
@@ -148,7 +148,13 @@ impl ProcessDoor<'_> {
         let job = if is_quick {
             begin(self.cx, &request, limit)?
         } else {
-            self.cx.blocking(move |cx| begin(cx, &request, limit)).await??
+            let begun = self.cx.blocking(move |cx| {
+                if request.is_job {
+                    request.obeyed = obeyed_paths(cx.0.session_files.get());
+                }
+                begin(cx, &request, limit)
+            });
+            begun.await??
         };
         let job = Arc::new(job);
         tokio::spawn(attend(job.clone(), self.cx.clone(), is_waited_for, typed));

@@ -266,6 +266,8 @@ pub struct ProcessRequest {
     pub access: Access,
     /// It goes on while others change the workspace, and must see what they change.
     pub is_job: bool,
+    /// Paths that other programs act on because a link or git's configuration leads to them. A job cannot change them.
+    pub obeyed: Vec<PathBuf>,
     /// Changes of build directories are recorded like all others, because all of them are only proposed.
     pub records_build_directories: bool,
     /// The session that it belongs to: programs of one session share `/tmp` and the loopback interface.
@@ -310,6 +312,7 @@ impl ProcessRequest {
             errors: Errors::WithOutput,
             access: Access::Staged,
             is_job: false,
+            obeyed: Vec::new(),
             records_build_directories: false,
             session: None,
             rights: None,

@@ -286,7 +286,7 @@ impl Process for Running {
     fn changes_so_far(&self) -> Option<Vec<ProcessChange>> {
         let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner);
         let trail = trail.as_ref()?;
-        let now = Scan::of(&trail.workspace, &trail.left_out()).ok()?;
+        let now = Scan::after(&trail.workspace, &trail.left_out()).ok()?;
         Some(trail.before.as_ref()?.difference(&now))
     }
 
@@ -424,7 +424,7 @@ impl Trail {
         }
         drop(self.stand_ins.take());
         if let Some(before) = self.before.take() {
-            changes.changes = before.difference(&Scan::of(&self.workspace, &self.left_out())?);
+            changes.changes = before.difference(&Scan::after(&self.workspace, &self.left_out())?);
         }
         if let Some(protected) = self.unprotected.take() {
             let (made, place) = (&changes.changes, &self.workspace);

@@ -59,6 +59,7 @@ pub(super) struct Setting<'a> {
     pub(super) rights: &'a FileRights,
     pub(super) access: Access,
     pub(super) is_job: bool,
+    pub(super) obeyed: &'a [PathBuf],
     pub(super) survey: &'a Survey,
     pub(super) places: &'a SharedPlaces,
     pub(super) home: Option<&'a Home>,

@@ -6,10 +6,11 @@
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{Attributes, ChangedTo, FileKind, Fingerprint, ProcessChange, Stat};
 
@@ -17,7 +18,7 @@ use super::entries::Entries;
 use super::found::by_bytes;
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::Tree;
-use crate::kernel::stat_child;
+use crate::kernel::{NAME_ONLY, descriptor_path, stat_child};
 
 /// What a repository holds many of and never changes.
 const LEFT_OUT: [&[u8]; 2] = [b"objects", b"lfs"];
@@ -56,11 +57,22 @@ struct Thing {
 impl Scan {
     /// Looks at everything in a workspace, but for the directories told and the objects of repositories.
     pub fn of(workspace: &Path, exclude: &[PathBuf]) -> io::Result<Self> {
+        Self::look(workspace, exclude, false)
+    }
+
+    /// The same after a program has run. A directory of ours that its mode keeps from being listed is opened: the program could
+    /// have hidden something in it.
+    pub(crate) fn after(workspace: &Path, exclude: &[PathBuf]) -> io::Result<Self> {
+        Self::look(workspace, exclude, true)
+    }
+
+    fn look(workspace: &Path, exclude: &[PathBuf], opens: bool) -> io::Result<Self> {
         let tree = Tree::open(workspace).map_err(io::Error::other)?;
         let inside = |path: &'_ PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
         let mut scanner = Scanner {
             tree: &tree,
             exclude: exclude.iter().map(inside).collect(),
+            opens,
             entries: Entries::new(),
             waiting: vec![PathBuf::new()],
             things: Vec::new(),
@@ -170,14 +182,28 @@ struct Scanner<'a> {
     tree: &'a Tree,
     /// Relative to the workspace.
     exclude: HashSet<PathBuf>,
+    /// Directories that cannot be listed are opened.
+    opens: bool,
     entries: Entries,
     waiting: Vec<PathBuf>,
     things: Vec<(PathBuf, Thing)>,
 }
 
 impl Scanner<'_> {
+    /// Lets the owner of a directory list it, and opens it.
+    fn open_up(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let named = self.tree.at(path, NAME_ONLY | OFlags::DIRECTORY)?;
+        let mode = Mode::from_raw_mode(rustix::fs::fstat(&named)?.st_mode & 0o7777);
+        rustix::fs::chmod(descriptor_path(&named), mode | Mode::RWXU)?;
+        self.tree.directory(path)
+    }
+
     fn scan(&mut self, path: &Path) -> Result<(), Errno> {
-        let directory = match self.tree.directory(path) {
+        let opened = match self.tree.directory(path) {
+            Err(Errno::ACCESS) if self.opens => self.open_up(path),
+            opened => opened,
+        };
+        let directory = match opened {
             // It went away while we looked, or nobody but its owner may look.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(()),
             opened => opened?,

@@ -30,7 +30,10 @@ pub(crate) fn tracked(workspace: &Path, git: &[PathBuf], candidates: &[PathBuf])
     }
     let inside = git.iter().map(|entry| workspace.join(entry));
     let above = workspace.ancestors().skip(1).map(|directory| directory.join(".git"));
-    let mut tracked = Vec::new();
+    // What is tracked by a repository of its own is tracked.
+    let has_repository =
+        |path: &&PathBuf| workspace.join(path).join(".git").symlink_metadata().is_ok();
+    let mut tracked: Vec<PathBuf> = candidates.iter().filter(has_repository).cloned().collect();
     for entry in inside.chain(above) {
         let Some(tree) = entry.parent() else { continue };
         let within: Vec<(&PathBuf, PathBuf)> = candidates
@@ -44,14 +47,28 @@ pub(crate) fn tracked(workspace: &Path, git: &[PathBuf], candidates: &[PathBuf])
         if within.is_empty() {
             continue;
         }
-        let Some(index) = git_directory(&entry).map(|directory| directory.join("index")) else {
-            continue;
+        let Some(directory) = git_directory(&entry) else { continue };
+        let index = match read(&directory.join("index")) {
+            Search::Read(index) => index,
+            // Git makes the index anew from the last commit.
+            Search::Absent if has_commits(&directory) => None,
+            Search::Absent => continue,
         };
-        let Search::Read(index) = read(&index) else { continue };
         let holds = within.into_iter().filter(|(_, path)| holds(index.as_deref(), path));
         tracked.extend(holds.map(|(candidate, _)| candidate.clone()));
     }
     tracked
+}
+
+/// Tells whether a repository has a commit that files could be tracked by.
+fn has_commits(directory: &Path) -> bool {
+    let has_branch = || {
+        let branches = std::fs::read_dir(directory.join("refs/heads"));
+        branches.is_ok_and(|mut branches| branches.next().is_some())
+    };
+    // A linked working tree has its branches elsewhere.
+    ["packed-refs", "commondir", "logs/HEAD"].iter().any(|name| directory.join(name).exists())
+        || has_branch()
 }
 
 /// An attempt to read an index.
@@ -65,12 +82,18 @@ enum Search {
 /// Tells whether an index has an entry below a directory. One that cannot be understood may have.
 fn holds(index: Option<&[u8]>, directory: &Path) -> bool {
     let Some(index) = index else { return true };
-    let mut prefix = directory.as_os_str().as_bytes().to_vec();
-    prefix.push(b'/');
-    // Names are whole in versions 2 and 3. In version 4 an entry shares the beginning of the one before it.
+    let name = directory.as_os_str().as_bytes();
+    // Names are whole in versions 2 and 3. In version 4 an entry shares the beginning of the one before it, and in a split index
+    // most entries are in another file.
     let is_compressed = index.get(4..8) == Some(&[0, 0, 0, 4]);
-    let may_hold = is_compressed || memmem::find(index, &prefix).is_some();
-    may_hold && git_index::has_entry(index, &|path| path.starts_with(&prefix)).unwrap_or(true)
+    let may_hold = is_compressed
+        || memmem::find(index, name).is_some()
+        || memmem::find(index, b"link").is_some();
+    // A submodule is one entry, with the name of the directory itself.
+    let is_it = |path: &[u8]| {
+        path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    };
+    may_hold && git_index::has_entry(index, &is_it).unwrap_or(true)
 }
 
 fn read(path: &Path) -> Search {
@@ -128,6 +151,19 @@ mod tests {
             // The workspace is a part of the repository.
             let found = tracked(&work.join("app"), &[], &["build".into()]);
             assert_eq!(found, [Path::new("build")], "version {version}");
+            for (change, is_tracked) in [
+                ("git update-index --split-index", true),
+                ("rm .git/index", false),
+                ("git -c user.name=x -c user.email=x@x commit -q -m x; rm .git/index", true),
+            ] {
+                let copy = tempfile::tempdir().unwrap();
+                let copied = copy.path().join("work");
+                let script = format!("cp -a . {0} && cd {0} && {change}", copied.display());
+                let done = Command::new("sh").args(["-c", &script]).current_dir(&work).status();
+                assert!(done.unwrap().success(), "{change}");
+                let found = tracked(&copied, &[".git".into()], &["build".into()]);
+                assert_eq!(!found.is_empty(), is_tracked, "{change}");
+            }
             // An inner repository that was planted changes nothing.
             git(&work.join("app"), &["init", "-q"]);
             let found = tracked(&work, &[".git".into(), "app/.git".into()], &candidates);

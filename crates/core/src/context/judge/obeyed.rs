@@ -16,8 +16,15 @@ const CONFIG_BYTES: u64 = 1 << 20;
 const KEYS: [(&str, &str); 4] =
     [("core", "hookspath"), ("core", "fsmonitor"), ("include", "path"), ("includeif", "path")];
 
+/// Keys, of any driver in these sections, whose values are commands that git runs.
+const COMMANDS: [(&str, &[&str]); 3] = [
+    ("filter", &["clean", "smudge", "process"]),
+    ("diff", &["command", "textconv"]),
+    ("merge", &["driver"]),
+];
+
 /// The paths of a workspace that are obeyed in such a way, before a program runs. Blocking.
-pub(super) fn paths(files: &dyn Files) -> Vec<PathBuf> {
+pub(in crate::context) fn paths(files: &dyn Files) -> Vec<PathBuf> {
     let workspace = files.workspace();
     let mut paths: Vec<PathBuf> = PROTECTED_PLACES
         .iter()
@@ -67,6 +74,14 @@ fn named(files: &dyn Files, git: &Path, name: &str) -> Vec<PathBuf> {
     let is_obeyed = |entry: &&git_config::ConfigEntry| {
         KEYS.contains(&(entry.section.as_str(), entry.key.as_str()))
     };
+    let is_command = |entry: &&git_config::ConfigEntry| {
+        let (section, key) = (entry.section.as_str(), entry.key.as_str());
+        COMMANDS.iter().any(|(known, keys)| *known == section && keys.contains(&key))
+    };
+    let words = entries.iter().filter(is_command).filter_map(|entry| entry.value.as_deref());
+    let words = words.flat_map(str::split_whitespace).filter(|word| word.contains('/'));
+    let run: Vec<PathBuf> =
+        words.filter_map(|word| Some(normalize(&git.parent()?.join(word)))).collect();
     let values =
         entries.iter().filter(is_obeyed).filter_map(|entry| Some((entry, entry.value.as_deref()?)));
     values
@@ -76,5 +91,6 @@ fn named(files: &dyn Files, git: &Path, name: &str) -> Vec<PathBuf> {
             let program = value.split_whitespace().next().filter(|_| entry.key == "fsmonitor");
             Some(normalize(&from.join(program.unwrap_or(value))))
         })
+        .chain(run)
         .collect()
 }

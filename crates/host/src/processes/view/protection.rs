@@ -22,13 +22,19 @@ impl LocalProcesses {
     }
 
     /// Paths of the real workspace that stay as they are while a job runs in it: protected places that are there, whole git
-    /// directories, and what rules deny. What a job makes anew is removed when it is seen.
-    pub(super) fn protected_from_job(&self, survey: &Survey, denied: &[PathBuf]) -> Vec<Protected> {
+    /// directories, what rules deny and what protected files lead to. What a job makes anew is removed when it is seen.
+    pub(super) fn protected_from_job(
+        &self,
+        survey: &Survey,
+        denied: &[PathBuf],
+        obeyed: &[PathBuf],
+    ) -> Vec<Protected> {
         let mut paths: Vec<PathBuf> = survey.git.clone();
         paths.extend(survey.protected.iter().flat_map(|path| protected_beginning_with(path)));
         paths.extend(self.protected_places(survey).into_iter().map(|(path, _)| path));
-        let denied = denied.iter().filter_map(|path| path.strip_prefix(&self.workspace).ok());
-        paths.extend(denied.map(Path::to_owned));
+        let denied = denied.iter().chain(obeyed);
+        let inside = denied.filter_map(|path| path.strip_prefix(&self.workspace).ok());
+        paths.extend(inside.map(Path::to_owned));
         // The workspace itself is read-only as a whole.
         paths.retain(|path| {
             !path.as_os_str().is_empty() && self.workspace.join(path).symlink_metadata().is_ok()

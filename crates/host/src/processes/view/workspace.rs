@@ -56,7 +56,8 @@ impl Composer<'_> {
         writable.dedup_by(|next, kept| next.starts_with(kept));
         let object = Object::open(workspace)?;
         let source = if is_all { Source::Writable(object) } else { Source::ReadOnly(object) };
-        self.protected = self.processes.protected_from_job(survey, &writes.denied);
+        self.protected =
+            self.processes.protected_from_job(survey, &writes.denied, self.setting.obeyed);
         self.lay_real(&self.processes.workspace.clone(), source)?;
         for path in writable {
             self.lay(&path, Source::Writable(Object::open(&path)?));

@@ -252,3 +252,55 @@ fn git_directories_are_read_only_for_jobs() {
     assert!(!workspace.path(".git/hooks/x").exists(), "{said}");
     assert!(said.contains("docs/"), "git can be read: {said}");
 }
+
+/// Files that git's configuration leads to act like hooks, whatever their names.
+#[test]
+fn a_job_cannot_change_what_git_is_led_to() {
+    let workspace = workspace(Level::Workspace, auto());
+    for path in ["inc.cfg", "githooks/pre-commit", "tools/clean.sh", "tools/other"] {
+        workspace.write(path, "");
+    }
+    let git = |arguments: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        let done = command.arg("-C").arg(workspace.path("")).args(arguments).status();
+        assert!(done.unwrap().success(), "{arguments:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["config", "include.path", "../inc.cfg"]);
+    git(&["config", "core.hooksPath", "githooks"]);
+    git(&["config", "filter.f.clean", "sh tools/clean.sh"]);
+    let said = run_job(
+        &workspace,
+        "for f in inc.cfg githooks/pre-commit githooks/new tools/clean.sh tools/other; do echo x > $f; done",
+    );
+    for path in ["inc.cfg", "githooks/pre-commit", "tools/clean.sh"] {
+        assert_eq!(workspace.read(path), b"", "{path}: {said}");
+    }
+    assert!(!workspace.path("githooks/new").exists(), "{said}");
+    assert_eq!(workspace.read("tools/other"), b"x\n", "{said}");
+}
+
+/// A secret that a job moved would be at a path that no mask of another command names.
+#[test]
+fn a_job_cannot_move_a_directory_that_holds_a_secret() {
+    let workspace = workspace(Level::Workspace, auto());
+    workspace.write("sub/deep/id_rsa", "canary");
+    let said = run_job(&workspace, "mv sub sub9; mv sub/deep deep9; mv src src9");
+    assert!(
+        workspace.path("sub/deep/id_rsa").exists() && workspace.path("src9").exists(),
+        "{said}"
+    );
+}
+
+#[test]
+fn modes_do_not_hide_what_a_job_made() {
+    for script in [
+        "mkdir -p docs/.husky; echo evil > docs/.husky/pre-commit; chmod 555 docs/.husky",
+        "mkdir -p docs/.husky; echo evil > docs/.husky/pre-commit; chmod 311 docs/.husky docs",
+    ] {
+        let workspace = workspace(Level::Workspace, auto());
+        let said = run_job(&workspace, script);
+        assert!(!workspace.path("docs/.husky").exists(), "{script}: {said}");
+        assert!(said.contains("removed docs/.husky"), "{script}: {said}");
+    }
+}
