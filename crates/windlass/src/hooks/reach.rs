@@ -204,6 +204,11 @@ impl Walk<'_> {
     }
 
     fn plain(&mut self, name: &str, arguments: &[Word], place: &mut Place) -> Result<(), String> {
+        if let Some(word) =
+            arguments.iter().find(|word| programs::runs_subscript(name, &word.written))
+        {
+            return Err(format!("`{name}` runs what is in `{}`", word.written));
+        }
         match name {
             "." | "source" => {
                 let target = known(name, arguments.first())?;

@@ -1,6 +1,8 @@
 //! Programs of the system, by what files they get their orders from.
 
 /// Programs that do what their arguments say, and take no orders from files of a workspace unless an argument names one.
+///
+/// `sed`, `git`, `mapfile`, `declare`, `local` and `let` are not among them: each has a form in which a text is run.
 const PLAIN: &[&str] = &[
     ".",
     ":",
@@ -19,7 +21,6 @@ const PLAIN: &[&str] = &[
     "cp",
     "cut",
     "date",
-    "declare",
     "diff",
     "dirname",
     "echo",
@@ -32,7 +33,6 @@ const PLAIN: &[&str] = &[
     "file",
     "fold",
     "getopts",
-    "git",
     "grep",
     "hash",
     "head",
@@ -41,11 +41,8 @@ const PLAIN: &[&str] = &[
     "join",
     "jq",
     "kill",
-    "let",
-    "local",
     "logger",
     "ls",
-    "mapfile",
     "md5sum",
     "mkdir",
     "mktemp",
@@ -59,7 +56,6 @@ const PLAIN: &[&str] = &[
     "pushd",
     "pwd",
     "read",
-    "readarray",
     "readlink",
     "readonly",
     "realpath",
@@ -68,7 +64,6 @@ const PLAIN: &[&str] = &[
     "rg",
     "rm",
     "rmdir",
-    "sed",
     "seq",
     "set",
     "sha1sum",
@@ -87,7 +82,6 @@ const PLAIN: &[&str] = &[
     "tr",
     "true",
     "type",
-    "typeset",
     "umask",
     "uname",
     "uniq",
@@ -139,38 +133,17 @@ const RUNNERS: &[&str] = &[
 
 /// Arguments with which a plain program runs others, or takes orders from a file.
 const ORDERS: &[(&str, &[&str])] = &[
-    (
-        "git",
-        &[
-            "-c",
-            "-C",
-            "--exec-path",
-            "--git-dir",
-            "--work-tree",
-            "hook",
-            "bisect",
-            "rebase",
-            "submodule",
-            "--ext-diff",
-            "--textconv",
-            "config",
-            "commit",
-            "merge",
-            "checkout",
-            "switch",
-            "am",
-            "push",
-            "clone",
-        ],
-    ),
     ("jq", &["-f", "--from-file", "-L"]),
     ("rg", &["--pre", "--hostname-bin"]),
-    ("sed", &["-f", "--file"]),
     ("sort", &["--compress-program"]),
     ("alias", &[""]),
     ("hash", &["-p"]),
     ("shopt", &["expand_aliases"]),
 ];
+
+/// Builtins of the shell that take names of variables, and run what is in a subscript of one: `read 'a[$(./x)]'`.
+const SUBSCRIPTS: &[&str] =
+    &["[", "export", "getopts", "printf", "read", "readonly", "test", "unset", "wait"];
 
 /// The way in which a program of the system gets its orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -216,11 +189,10 @@ impl Program {
 /// Returns the argument by which a plain program would take orders from elsewhere. `None` for an argument is one that nobody knows.
 pub(super) fn order<'a>(
     program: &str,
-    mut arguments: impl Iterator<Item = Option<&'a str>>,
+    arguments: impl Iterator<Item = Option<&'a str>>,
 ) -> Option<String> {
     let (_, orders) = ORDERS.iter().find(|(name, _)| *name == program)?;
-    arguments.find_map(|argument| {
-        let argument = argument?;
+    arguments.flatten().find_map(|argument| {
         let gives = |order: &&str| {
             argument == *order
                 || order.is_empty()
@@ -229,6 +201,13 @@ pub(super) fn order<'a>(
         };
         orders.iter().any(gives).then(|| argument.to_owned())
     })
+}
+
+/// Tells whether a builtin would run what is in the subscript of a name.
+pub(super) fn runs_subscript(program: &str, written: &str) -> bool {
+    SUBSCRIPTS.contains(&program)
+        && written.contains('[')
+        && (written.contains("$(") || written.contains('`'))
 }
 
 /// Variables that change what programs run or load.
