@@ -1,9 +1,9 @@
 //! The quota of disk that one call may use: a command that writes without end must not fill the disk of the machine.
 //!
-//! What a call uses are the blocks allocated in the upper layers of its overlays. To add them up takes a walk over all files, so once a
-//! second only the free space of the file system is looked at: unless that has shrunk by half of the quota, the call cannot have used
-//! all of it. Other programs can free space meanwhile, so that nothing shrinks; therefore the blocks are added up from time to time
-//! whatever is free.
+//! What a call uses are the blocks allocated in the upper layers of its overlays. To add them up takes a walk over all files. Once a
+//! second the free space of the file system is looked at: if that has shrunk by half of the quota, the blocks are added up at once.
+//! Other programs can free space meanwhile, so that nothing shrinks; therefore they are added up besides, as often as takes one
+//! percent of the time.
 
 use std::collections::HashSet;
 use std::fs::{self, Metadata};
@@ -27,8 +27,11 @@ const USUAL: u64 = 16 << 30;
 /// The time between two looks at the free space.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The time after which blocks are added up whatever is free.
+/// The longest time after which blocks are added up whatever is free.
 const LONGEST: Duration = Duration::from_mins(1);
+
+/// The part of the time that adding up takes at most, unless the free space shrinks.
+const SHARE: u32 = 100;
 
 /// Stamps of files can be older than the clock by a tick of the kernel.
 const TICK: Duration = Duration::from_millis(20);
@@ -100,12 +103,13 @@ impl Quota {
 }
 
 async fn watch(mut quota: Quota, warden: i32, pidfd: OwnedFd, exceeded: Arc<AtomicBool>) {
-    let mut last = Instant::now();
+    let (mut last, mut pause) = (Instant::now(), PAUSE);
     loop {
         tokio::time::sleep(PAUSE).await;
-        if !quota.is_doubtful() && last.elapsed() < LONGEST {
+        if !quota.is_doubtful() && last.elapsed() < pause {
             continue;
         }
+        let began = Instant::now();
         let look = move || {
             let used = quota.used(warden);
             (quota, used)
@@ -114,6 +118,7 @@ async fn watch(mut quota: Quota, warden: i32, pidfd: OwnedFd, exceeded: Arc<Atom
         let Ok((looked, used)) = tokio::task::spawn_blocking(look).await else { return };
         quota = looked;
         last = Instant::now();
+        pause = (began.elapsed() * SHARE).min(LONGEST);
         if used > quota.limit {
             exceeded.store(true, Ordering::Release);
             // An error says that it has ended already.
