@@ -28,19 +28,16 @@ pub(crate) enum Anchored {
     At(Head),
     /// There is no such file.
     Missing,
+    /// There is one with nothing in it.
+    Empty,
     /// There is one, but it is not ours.
     Unreadable,
 }
 
 impl Anchored {
     /// The same of an anchor that may not have been written yet: it says nothing.
-    pub(crate) fn unless_empty(self, path: &Path) -> Self {
-        match self {
-            Self::Unreadable if std::fs::metadata(path).is_ok_and(|found| found.len() == 0) => {
-                Self::Missing
-            }
-            other => other,
-        }
+    pub(crate) fn unless_empty(self) -> Self {
+        if self == Self::Empty { Self::Missing } else { self }
     }
 }
 
@@ -87,6 +84,9 @@ impl AnchorGuard<'_> {
     pub(crate) fn read(&self) -> io::Result<Anchored> {
         let mut line = [0; LENGTH + 1];
         let length = read_start(self.0, &mut line)?;
+        if length == 0 {
+            return Ok(Anchored::Empty);
+        }
         let line = line.get(..length).unwrap_or_default();
         Ok(std::str::from_utf8(line)
             .ok()

@@ -82,12 +82,9 @@ impl Ledger {
     /// What the anchor outside says. One that is not there, was never written or cannot be read says that nothing was recorded.
     fn outside_anchored(&self) -> Anchored {
         let read = self.outside.as_ref().and_then(|anchor| anchor.lock().ok()?.read().ok());
-        match (read, &self.database.outside) {
-            (Some(anchored), Some(path)) => match anchored.unless_empty(path) {
-                Anchored::Missing => Anchored::At(Head::START),
-                other => other,
-            },
-            _ => Anchored::At(Head::START),
+        match read.map(Anchored::unless_empty) {
+            Some(Anchored::Missing) | None => Anchored::At(Head::START),
+            Some(other) => other,
         }
     }
 
@@ -128,6 +125,6 @@ fn passed_by(chain: &Chain<'_>, anchored: Anchored) -> rusqlite::Result<Option<R
             Some(hash) if hash == head.hash => None,
             _ => Some(Reached::At(head.seq)),
         },
-        Anchored::Missing | Anchored::Unreadable => Some(Reached::Unknown),
+        Anchored::Missing | Anchored::Empty | Anchored::Unreadable => Some(Reached::Unknown),
     })
 }

@@ -141,7 +141,7 @@ impl Store {
                 .map_err(|why| StoreError::file("read", &self.database.head, why))?;
             let outside = match &self.database.outside {
                 // One that cannot be read says nothing.
-                Some(path) => head::look(path).unwrap_or(Anchored::Missing).unless_empty(path),
+                Some(path) => head::look(path).unwrap_or(Anchored::Missing).unless_empty(),
                 None => Anchored::Missing,
             };
             Verifier::new(&self.database, &view, anchored, outside, witness)?.run()
@@ -257,7 +257,7 @@ impl<'a> Verifier<'a> {
                 }
                 _ => self.check_rows(),
             },
-            Anchored::Missing | Anchored::Unreadable => {
+            Anchored::Missing | Anchored::Empty | Anchored::Unreadable => {
                 Err(self.missing(self.head.seq, Fault::NoAnchor))
             }
         }

@@ -97,6 +97,8 @@ impl Lane {
         };
         clear(&self.prepared())?;
         copy(&self.current(), &self.prepared())?;
+        // On a copy, as all others: undo knows hard links by inode numbers, which a copy does not share.
+        self.reset()?;
         let ran = self.run(&change)?;
         let new = self.look()?;
         let prepared = Prepared { step: scenario.step, arguments, change, old, new };

@@ -99,7 +99,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
 ];
 
 const PATCH_KILLED: Killed = Killed { step: Step::Call(PATCH), at: "unlinkat" };
-const EDIT_LINKED_KILLED: Killed = Killed { step: Step::Call(EDIT_LINKED), at: "ftruncate" };
+const EDIT_LINKED_KILLED: Killed = Killed { step: Step::Call(EDIT_LINKED), at: "renameat" };
 const UNDO_KILLED: Killed = Killed { step: Step::Undo, at: "renameat" };
 
 const CREATE: Call = Call {
