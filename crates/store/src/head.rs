@@ -172,7 +172,6 @@ mod tests {
         let good = line(SECOND);
         assert_eq!(good.len(), LENGTH);
         let cases = [
-            String::new(),
             "garbage".to_owned(),
             good.replace("windlass", "Windlass"),
             good.replace('a', "g"),
@@ -184,6 +183,8 @@ mod tests {
             std::fs::write(&path, &case).unwrap();
             assert_eq!(look(&path).unwrap(), Anchored::Unreadable, "{case:?}");
         }
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(look(&path).unwrap(), Anchored::Empty);
         std::fs::remove_file(&path).unwrap();
         assert_eq!(look(&path).unwrap(), Anchored::Missing);
     }
