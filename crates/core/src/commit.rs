@@ -50,7 +50,7 @@ pub struct Step<'a> {
     pub stands_for: Option<FileObject>,
     /// Whether what is there stays what it is under its other names.
     pub is_apart: bool,
-    /// Whether a directory of ours that forbids changes of names in it is opened for the moment: what a command did in it, or what is
+    /// A directory of ours that forbids changes of names in it is opened for the moment: what a command did in it, or what is
     /// brought back, was allowed when it was done.
     pub opens_directories: bool,
 }
@@ -174,7 +174,7 @@ pub(crate) fn commit(
 
 /// All that is known before anything is touched.
 struct Plan<'f> {
-    /// What will be written down, in the order in which it is done: the times of directories in which names change, then
+    /// The changes that are written down, in the order in which they are made: the times of directories in which names change, then
     /// directories that are missing.
     changes: Vec<RecordedChange>,
     /// How many of them are times of directories.
@@ -202,9 +202,9 @@ struct Known {
     /// The hash of the bytes that will be there.
     new: Option<ContentHash>,
     new_length: u64,
-    /// Whether they are written over the old ones: a kill may leave a mixture, which takes both to be known.
+    /// The new bytes are written over the old ones: a kill may leave a mixture, which takes both to be known.
     is_in_place: bool,
-    /// Where its contents are among those that were read.
+    /// The range of its contents among those that were read.
     read: std::ops::Range<usize>,
     /// The name that they have until then.
     temporary: Option<String>,
@@ -414,7 +414,7 @@ impl<'f> Plan<'f> {
         Ok(Some(FileState::File { hash, len, attributes, object }))
     }
 
-    /// What the history has to keep: every content that is there, and those that will be there as far as it takes them to
+    /// The contents that the history has to keep: every content that is there, and those that will be there as far as it takes them to
     /// recover from a kill, or as they are few enough to be shown later. A new content follows the old one that it is probably
     /// much like.
     fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {

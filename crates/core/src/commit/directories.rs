@@ -62,7 +62,7 @@ fn record(directory: &Path, stat: &Stat) -> RecordedChange {
     RecordedChange::new(directory, state(Some(stat.fingerprint.modified)), state(None))
 }
 
-/// What directories get when all steps are made.
+/// Modes and times that directories get when all steps are made.
 #[derive(Debug, Default)]
 pub(super) struct Unsettled(Vec<(PathBuf, Attributes)>);
 

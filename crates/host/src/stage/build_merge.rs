@@ -241,9 +241,11 @@ impl Merging<'_> {
 fn copy_aside(copies: &Holder, upper: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let own = Holder::name().map_err(|error| as_errno(&error))?;
     rustix::fs::mkdirat(&copies.handle, &own, Mode::RWXU)?;
-    let open = |path: &Path| Tree::open(path).map_err(|_| Errno::IO);
-    let (from, to) =
-        (open(&Path::new(&descriptor_path(upper)).join("."))?, { open(&copies.path.join(&own))? });
+    // By handle: a program that runs meanwhile could put a link in the place of the directory of copies.
+    let open = |directory: &OwnedFd, name: &str| {
+        Tree::open(&Path::new(&descriptor_path(directory)).join(name)).map_err(|_| Errno::IO)
+    };
+    let (from, to) = (open(upper, ".")?, open(&copies.handle, &own)?);
     let only = PathBuf::from(name);
     let paths = HashSet::from([only.clone()]);
     let selection = Selection::Only { paths, whole: vec![only] };
