@@ -93,7 +93,7 @@ fn told(request: &ApprovalRequest, paint: Paint) -> String {
     if request.changes.is_empty() || request.input.get("command").is_some() {
         add(&mut text, format_args!("with:\n{}\n", indented(&pretty(&request.input))));
     }
-    add(&mut text, format_args!("({} asks)\n", quote::visible(&request.rule)));
+    add(&mut text, format_args!("({} asks)\n", quote::visible(&request.by.to_string())));
     text
 }
 

@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
 use windlass_core::{
-    Approvals, Asker, Budget, Heard, Layer, Overrides, PathGlob, Predicate, Session, SessionId,
+    Approvals, Asker, Budget, CallFinished, Heard, Layer, Overrides, PathGlob, Predicate,
+    Principal, Session, SessionId,
 };
-use windlass_store::Settings;
+use windlass_store::{Kind, Settings};
 
 use crate::config::Config;
 use crate::options::Global;
@@ -149,7 +150,7 @@ impl Setup {
         let is_named = who.is_some();
         let (id, asker) = who.unwrap_or_else(|| (windlass.new_session_id(), Asker::default()));
         if let Some(store) = windlass.store() {
-            store.session_started(&id, &workspace, None);
+            store.session_started(&id, &workspace, None, &Principal::default());
         }
         let session = Session::new(id)
             .with_predicate(predicate)
@@ -237,14 +238,13 @@ fn recall(store: &Store, session: &Session) -> Result<()> {
         };
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.seq;
-        for body in rows.iter().filter_map(|row| row.body.as_deref()) {
-            if (body.contains("\"seen\":") || body.contains("\"untrusted\":"))
-                && let Ok(body) = serde_json::from_str::<serde_json::Value>(body)
-            {
-                session.recall(&body["seen"]);
-                if let Some(source) = body["metadata"]["untrusted"].as_str() {
-                    session.mark_untrusted(source);
-                }
+        for row in rows.iter().filter(|row| row.kind == Kind::Finished) {
+            let Some(finished) = row.body_as::<CallFinished<'_>>() else { continue };
+            if let Some(seen) = &finished.seen {
+                session.recall(seen);
+            }
+            if let Some(source) = finished.untrusted() {
+                session.mark_untrusted(source);
             }
         }
     }

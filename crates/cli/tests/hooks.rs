@@ -365,7 +365,8 @@ fn the_persons_hook_runs_a_script_of_the_workspace_only_as_trusted() {
     let (code, answer) = write();
     assert_eq!(code, 0, "{answer}");
     let recorded = home.run(&["log", "--json"]).stdout;
-    assert!(recorded.contains("allowed by the hook ./check.sh"), "it is on the record: {recorded}");
+    let by_hook = r#""settled_by":{"by":"hook","name":"./check.sh"#;
+    assert!(recorded.contains(by_hook), "it is on the record: {recorded}");
     script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}' # changed");
     assert_eq!(write().0, 3);
 }

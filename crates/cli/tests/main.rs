@@ -18,6 +18,7 @@ mod journal;
 mod kill;
 mod mcp;
 mod mcp_clients;
+mod old_state;
 mod person;
 mod policy;
 mod replay;

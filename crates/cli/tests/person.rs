@@ -190,7 +190,8 @@ fn a_question_survives_a_kill_and_is_answered_later() {
     assert_eq!(home.run(&["policy", "approve", id]).code, 2, "once");
     let log = home.run(&["log", "--session", "one", "--json"]).lines();
     let decided = log.iter().find(|row| row["kind"] == "started").expect("it is on record");
-    assert_eq!(decided["body"]["decided_by"], format!("approval {id} (once)"));
+    assert_eq!(decided["body"]["decided"]["settled_by"]["id"], *id);
+    assert_eq!(decided["body"]["decided"]["settled_by"]["scope"], "once");
     std::fs::remove_file(home.workspace().join("new")).expect("a file");
     let again = home.run(&["call", "write", &write("new"), "--session", "one"]);
     assert_eq!(again.code, 3, "the same call asks again: {again:?}");

@@ -44,8 +44,8 @@ use crate::policy::Broker;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Effects, Event, History, Hook,
-    Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared,
+    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Decided, Effects, Event, History,
+    Hook, Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared,
     PrintedPiece, Resolved, RiskLevel, Scene, Secrets, Session, SessionId, Settled, Spec,
     Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
@@ -141,6 +141,10 @@ struct Call {
     started: bool,
     /// Where the answer comes from, if not from the workspace.
     source: Option<String>,
+    /// What was decided about it, once that is known.
+    decided: Option<Decided>,
+    /// The call that makes this one, if another call does.
+    parent_call: Option<CallId>,
     /// What hooks have said.
     said: hooks::Said,
 }
@@ -358,6 +362,8 @@ impl Engine {
             begun: Lock::default(),
             started: false,
             source: None,
+            decided: None,
+            parent_call: None,
             said: hooks::Said::default(),
         }
     }
@@ -432,6 +438,7 @@ async fn pass(
     }
     let verdict = hooks::weigh(call, approve::decide(engine, call, &ready));
     let verdict = search::weigh(engine, call, verdict).await;
+    call.decided = Some(verdict.decided(None));
     ticket.declare(ready.effects.clone());
     let asked = hooks::instead_of_person(engine, call, &verdict);
     let grant = match unless_stopped(&cancel, asked).await? {

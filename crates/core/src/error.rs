@@ -61,7 +61,7 @@ pub enum ToolError {
 /// ```
 /// use windlass_core::{Message, ToolError};
 /// let error = ToolError::failed("cannot read a.txt: no such file").hint("did you mean `b.txt`?");
-/// let Message { text, hint } = error.message();
+/// let Message { text, hint, .. } = error.message();
 /// assert_eq!(text, "cannot read a.txt: no such file");
 /// assert_eq!(hint.as_deref(), Some("did you mean `b.txt`?"));
 /// ```
@@ -71,6 +71,16 @@ pub struct Message {
     pub text: Cow<'static, str>,
     /// What to do next.
     pub hint: Option<Cow<'static, str>>,
+    /// The cause, where code acts on it.
+    pub reason: Option<FailureReason>,
+}
+
+/// A cause of failure that code acts on: texts are for people and models.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FailureReason {
+    /// A file changed since it was read.
+    Stale,
 }
 
 impl fmt::Display for Message {
@@ -85,7 +95,7 @@ impl fmt::Display for Message {
 
 impl<T: Into<Cow<'static, str>>> From<T> for Message {
     fn from(text: T) -> Self {
-        Self { text: text.into(), hint: None }
+        Self { text: text.into(), hint: None, reason: None }
     }
 }
 
@@ -161,6 +171,18 @@ impl ToolError {
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.message_mut().hint = Some(hint.into());
         self
+    }
+
+    /// Adds the cause, for code that acts on it.
+    #[must_use]
+    pub fn because(mut self, reason: FailureReason) -> Self {
+        self.message_mut().reason = Some(reason);
+        self
+    }
+
+    /// The cause, where code acts on it.
+    pub fn reason(&self) -> Option<FailureReason> {
+        self.message().reason
     }
 
     /// The same error in other words.

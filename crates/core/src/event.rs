@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 use crate::sync::Lock;
-use crate::{ApprovalRequest, CallId, CallResult, Effects, SessionId, TurnId};
+use crate::{ApprovalRequest, CallId, CallResult, Decided, Effects, SessionId, TurnId};
 
 /// How many events that may be lost wait for one listener.
 const BACKLOG: usize = 1024;
@@ -95,7 +95,7 @@ pub enum Event {
 /// engine.call(&engine.new_session(), ToolCall::new("look", json!({}))).await;
 /// let Event::Started(started) = events.next().await else { panic!("that comes first") };
 /// assert_eq!(started.effects.to_string(), "read /w/a.md");
-/// assert_eq!(started.decided_by, "allowed by mode ask");
+/// assert_eq!(started.decided.to_string(), "allowed by mode ask");
 /// # Ok(())
 /// # }
 /// ```
@@ -113,8 +113,8 @@ pub struct Started {
     pub input: serde_json::Value,
     /// What it will do, paths resolved.
     pub effects: Arc<Effects>,
-    /// Who decided that it may.
-    pub decided_by: String,
+    /// The decision that lets it run.
+    pub decided: Decided,
 }
 
 impl Event {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 pub use answer::{Heard, HookAnswer, HookVerdict};
 
-use crate::{BoxFuture, CallId, Effects, Output, Secrets, Session, ToolError};
+use crate::{BoxFuture, CallId, DecidedBy, Effects, Output, Secrets, Session, ToolError};
 
 /// Is told what happens, and may have a say in it.
 ///
@@ -136,7 +136,7 @@ pub enum Happening<'a> {
         /// About this call.
         call: HookCall<'a>,
         /// Because of this rule or mode.
-        rule: &'a str,
+        by: &'a DecidedBy,
     },
     /// A person is told something.
     Notification {

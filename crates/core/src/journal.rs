@@ -1,6 +1,11 @@
 //! The record of a session: what the engine writes down before anything else is told about it.
 
+mod body;
+
 use std::time::SystemTime;
+
+pub(crate) use body::UNTRUSTED;
+pub use body::{BODY_VERSION, CallFinished, CallStarted, RecordsMissing, SessionBegun};
 
 use crate::sync::Lock;
 use crate::{BoxFuture, CallId, Outcome, SessionId, TurnId};
@@ -41,7 +46,7 @@ pub struct Record {
     pub tool: String,
     /// What happened.
     pub kind: RecordKind,
-    /// The details, as the text of a JSON object; secrets are already taken out.
+    /// The text of a [`CallStarted`] or [`CallFinished`]; secrets are already taken out.
     pub body: String,
 }
 

@@ -28,6 +28,7 @@ mod output;
 mod plain;
 mod policy;
 mod predicate;
+mod principal;
 mod proposals;
 mod protected;
 pub mod quote;
@@ -56,7 +57,7 @@ pub use effects::{
     SimpleCommand, normalize, program_name,
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
-pub use error::{Message, ToolError};
+pub use error::{FailureReason, Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
 pub use history::{
@@ -75,17 +76,22 @@ pub use host::{
 };
 pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
-pub use journal::{Journal, JournalError, MemoryOutputs, Outputs, Record, RecordKind};
+pub use journal::{
+    BODY_VERSION, CallFinished, CallStarted, Journal, JournalError, MemoryOutputs, Outputs, Record,
+    RecordKind, RecordsMissing, SessionBegun,
+};
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
 pub use plain::{Plain, plain};
 pub use policy::{
-    Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decision,
-    DirectWrites, FileChange, FileRights, Grant, HardDenies, Layer, MemoryBook, Mode, OutsidePaths,
-    PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling, Scope,
-    SecretName, Settled, Situation, Verdict, holds_credential, settle_in, system_directory,
+    Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decided,
+    DecidedBy, Decision, DirectWrites, FileChange, FileRights, Grant, HardDenies, Layer,
+    MemoryBook, Mode, OutsidePaths, PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule,
+    RuleError, Ruling, Scope, SecretName, Settled, Situation, Verdict, holds_credential, settle_in,
+    system_directory,
 };
 pub use predicate::{Predicate, Role};
+pub use principal::Principal;
 pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
 pub use protected::{
     GitPart, GitPlace, PROTECTED_PLACES, ProtectedPlace, ProtectedScope, begins_protected_place,

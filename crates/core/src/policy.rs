@@ -7,6 +7,7 @@ mod approval;
 mod book;
 mod broker;
 mod command;
+mod decided_by;
 mod grant;
 mod hard_denies;
 mod hidden;
@@ -29,6 +30,7 @@ pub use approval::{Answer, ApprovalRequest, Approvals, Approver, Asker, FileChan
 pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled, settle_in};
 pub(crate) use book::{Place, subject};
 pub(crate) use broker::Broker;
+pub use decided_by::{Decided, DecidedBy};
 pub use grant::Grant;
 pub use hard_denies::{HardDenies, system_directory};
 pub(crate) use hidden::Withheld;
@@ -217,16 +219,15 @@ impl Policy {
         let mut verdict = self.decide_tool(tool, &effects, situation);
         let mut open = Vec::new();
         for effect in effects.iter() {
-            let (decision, rule) = self.decide_effect(tool, effect, &effects, workspace, situation);
-            let is_open = decision != Decision::Allow && rule == self.by_name();
+            let (decision, by) = self.decide_effect(tool, effect, &effects, workspace, situation);
+            let is_open = decision != Decision::Allow && by.is_mode();
             if is_open {
                 open.push((effect.clone(), self.open_parts(effect, situation)));
             }
             // Of two that are equally strict, a rule tells more than the mode.
-            let tells_more = verdict.effect.is_none()
-                || (verdict.rule == self.by_name() && rule != self.by_name());
+            let tells_more = verdict.effect.is_none() || (verdict.by.is_mode() && !by.is_mode());
             if decision > verdict.decision || (decision == verdict.decision && tells_more) {
-                verdict = Verdict::new(decision, rule, Some(effect.clone()), &effects);
+                verdict = Verdict::new(decision, by, Some(effect.clone()), &effects);
             }
         }
         verdict.open = open;
@@ -248,20 +249,22 @@ impl Policy {
             Effect::Write(at) | Effect::Delete(at) => protected(&at.path),
             _ => None,
         };
-        let usual = if is_staged { Decision::Ask } else { Decision::Allow };
-        let by = if is_staged { "sandbox staged" } else { "the command" };
-        let mut verdict = Verdict::new(usual, by.to_owned(), None, effects);
+        let (usual, by) = match is_staged {
+            true => (Decision::Ask, DecidedBy::Staged),
+            false => (Decision::Allow, DecidedBy::Command),
+        };
+        let mut verdict = Verdict::new(usual, by, None, effects);
         for effect in effects.iter() {
             let ruled = self.ruled(situation, |rule| rule.matches(effect, workspace));
-            let (decision, rule) = match (ruled, reason(effect)) {
+            let (decision, by) = match (ruled, reason(effect)) {
                 (Some((Decision::Deny, rule)), _) => (Decision::Deny, rule),
-                (_, Some(reason)) => (Decision::Ask, format!("always asked: {reason}")),
+                (_, Some(reason)) => (Decision::Ask, always_ask(reason)),
                 _ => continue,
             };
             if decision > verdict.decision
                 || (decision == verdict.decision && verdict.effect.is_none())
             {
-                verdict = Verdict::new(decision, rule, Some(effect.clone()), effects);
+                verdict = Verdict::new(decision, by, Some(effect.clone()), effects);
             }
         }
         verdict
@@ -274,16 +277,15 @@ impl Policy {
             situation,
             |rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool)),
         );
-        let (decision, rule) = match named {
-            Some((decision, rule)) if decision != Decision::Allow => (decision, rule),
-            Some((_, rule)) => (Decision::Allow, rule),
+        let (decision, by) = match named {
+            Some(ruled) => ruled,
             // With effects, it is they that a rule can allow or the mode denies.
             None if self.mode == Mode::Deny && effects.is_empty() => {
-                (Decision::Deny, self.by_name())
+                (Decision::Deny, self.as_cause())
             }
-            None => (Decision::Allow, self.by_name()),
+            None => (Decision::Allow, self.as_cause()),
         };
-        Verdict::new(decision, rule, None, effects)
+        Verdict::new(decision, by, None, effects)
     }
 
     fn decide_effect(
@@ -293,14 +295,14 @@ impl Policy {
         effects: &Effects,
         workspace: &Path,
         situation: &Situation,
-    ) -> (Decision, String) {
+    ) -> (Decision, DecidedBy) {
         if let Some(reason) = self.hard_denies.denies_but(effect, workspace, &situation.harmless) {
-            return (Decision::Deny, format!("hard deny: {reason}"));
+            return (Decision::Deny, DecidedBy::HardDeny { reason: reason.to_string() });
         }
         let by_rules = self.by_rules(tool, effect, workspace, situation);
         let decided = by_rules
             .or_else(|| self.by_command(effect, effects, workspace, situation))
-            .unwrap_or_else(|| (self.by_mode(effect, workspace, situation), self.by_name()));
+            .unwrap_or_else(|| (self.by_mode(effect, workspace, situation), self.as_cause()));
         if decided.0 == Decision::Deny {
             return decided;
         }
@@ -310,7 +312,7 @@ impl Policy {
             _ => None,
         });
         match always {
-            Some(reason) => (Decision::Ask, format!("always asked: {reason}")),
+            Some(reason) => (Decision::Ask, always_ask(reason)),
             None => decided,
         }
     }
@@ -349,7 +351,7 @@ impl Policy {
         effect: &Effect,
         workspace: &Path,
         situation: &Situation,
-    ) -> Option<(Decision, String)> {
+    ) -> Option<(Decision, DecidedBy)> {
         let names_tool =
             |rule: &Rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool));
         let Effect::Exec(command) = effect else {
@@ -365,7 +367,7 @@ impl Policy {
         let of_mode = of_command
             .as_ref()
             .filter(|_| of_tool.is_none() && is_open())
-            .map(|_| (self.by_mode(effect, workspace, situation), self.by_name()));
+            .map(|_| (self.by_mode(effect, workspace, situation), self.as_cause()));
         let all = of_mode.into_iter().chain(of_tool).chain(of_command);
         all.max_by_key(|(decision, _)| *decision)
     }
@@ -377,7 +379,7 @@ impl Policy {
         effects: &Effects,
         workspace: &Path,
         situation: &Situation,
-    ) -> Option<(Decision, String)> {
+    ) -> Option<(Decision, DecidedBy)> {
         let (Effect::Write(at) | Effect::Delete(at)) = effect else { return None };
         let rule = command::allows_change(self.in_force(situation), effects, at)?;
         at.path.starts_with(workspace).then_some((Decision::Allow, rule))
@@ -412,13 +414,13 @@ impl Policy {
         &self,
         situation: &Situation,
         applies: impl Fn(&Rule) -> bool,
-    ) -> Option<(Decision, String)> {
+    ) -> Option<(Decision, DecidedBy)> {
         self.in_force(situation).deciding(|ruling| applies(&ruling.rule))
     }
 
-    /// The mode as the one that decided.
-    fn by_name(&self) -> String {
-        format!("mode {}", self.mode)
+    /// The mode as the cause of a decision.
+    fn as_cause(&self) -> DecidedBy {
+        DecidedBy::Mode { mode: self.mode }
     }
 
     /// What a mode does where no rule decides.
@@ -467,6 +469,10 @@ impl Default for Policy {
     }
 }
 
+fn always_ask(reason: impl Into<String>) -> DecidedBy {
+    DecidedBy::AlwaysAsk { reason: reason.into() }
+}
+
 fn decision_word(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow => "allow",
@@ -482,7 +488,7 @@ mod tests {
 
     fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
         let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
-        assert_eq!((verdict.decision(), verdict.rule()), (decision, rule), "{effect}");
+        assert_eq!((verdict.decision(), &*verdict.rule()), (decision, rule), "{effect}");
     }
 
     #[test]

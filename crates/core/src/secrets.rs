@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 use self::known::Known;
 pub(crate) use self::stream::Stream;
-use crate::Effects;
+use crate::{Decided, DecidedBy, Effects};
 
 /// Values that must not be seen, by name; besides them, whatever has the format of a credential is not seen.
 ///
@@ -184,6 +184,20 @@ impl Secrets {
         }
         // What cannot be told without its secrets is not told.
         serde_json::from_value(value).map(Arc::new).unwrap_or_default()
+    }
+
+    /// The cause of a decision as it may be shown and stored: a rule or a reason may name a path with a secret in it.
+    pub(crate) fn redact_cause(&self, by: &DecidedBy) -> DecidedBy {
+        by.clone().map_texts(|text| self.redact(text).into_owned())
+    }
+
+    /// A decision as it may be shown and stored.
+    pub(crate) fn redact_decided(&self, decided: &Decided) -> Decided {
+        Decided {
+            decision: decided.decision,
+            by: self.redact_cause(&decided.by),
+            settled_by: decided.settled_by.as_ref().map(|by| self.redact_cause(by)),
+        }
     }
 
     /// What stands in a text for something that was taken out.

@@ -14,8 +14,8 @@ use crate::budget::Ledger;
 use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
 use crate::{
-    Asker, Budget, ContentHash, Fingerprint, Overrides, Predicate, Proposals, SessionId, Signal,
-    Spent, quote,
+    Asker, Budget, ContentHash, Fingerprint, Overrides, Predicate, Principal, Proposals, SessionId,
+    Signal, Spent, quote,
 };
 
 /// One conversation.
@@ -31,6 +31,7 @@ pub struct Session {
     id: SessionId,
     parent: Option<SessionId>,
     agent: Option<String>,
+    principal: Principal,
     predicate: Predicate,
     overrides: Overrides,
     ledger: Arc<Ledger>,
@@ -52,6 +53,7 @@ impl Session {
             id,
             parent: None,
             agent: None,
+            principal: Principal::default(),
             predicate: Predicate::All,
             overrides: Overrides::default(),
             ledger: Arc::default(),
@@ -71,6 +73,7 @@ impl Session {
         overrides.depth = Some(self.overrides.depth.unwrap_or(0) + 1);
         let mut child = Self::new(id);
         child.parent = Some(self.id.clone());
+        child.principal = self.principal.clone();
         child.predicate = self.predicate.clone().and(predicate);
         child.overrides = overrides;
         child.cancel = self.cancel.child_token();
@@ -84,6 +87,7 @@ impl Session {
     pub(crate) fn trial(&self, proposals: Proposals) -> Self {
         let mut trial = Self::new(self.id.clone());
         trial.parent.clone_from(&self.parent);
+        trial.principal = self.principal.clone();
         trial.overrides = self.overrides.clone();
         trial.cancel = self.cancel.child_token();
         trial.seen = Lock::new(self.seen.lock().clone());
@@ -104,6 +108,7 @@ impl Session {
         let mut session = Self::new(self.id.clone());
         session.parent.clone_from(&self.parent);
         session.agent.clone_from(&self.agent);
+        session.principal = self.principal.clone();
         session.predicate = self.predicate.clone();
         session.overrides = self.overrides.clone();
         session.ledger = self.ledger.clone();
@@ -124,6 +129,25 @@ impl Session {
     pub fn with_agent(mut self, name: impl Into<String>) -> Self {
         self.agent = Some(name.into());
         self
+    }
+
+    /// Makes another identity the one behind its calls. It is on record with each of them.
+    ///
+    /// ```
+    /// use windlass_core::{Principal, Session, SessionId};
+    /// let token = Principal::Token { name: "ci".into() };
+    /// let session = Session::new(SessionId::new("s1")).for_principal(token.clone());
+    /// assert_eq!(session.principal(), &token);
+    /// ```
+    #[must_use]
+    pub fn for_principal(mut self, principal: Principal) -> Self {
+        self.principal = principal;
+        self
+    }
+
+    /// The identity behind its calls.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     /// With the agent and the parent of the one that asked a question, to go on in its place.

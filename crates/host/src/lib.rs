@@ -44,7 +44,7 @@ pub use durability::Durability;
 pub use files::LocalFiles;
 pub use isolate::{Isolated, IsolatedChange, IsolatedChangeKind, Isolation};
 pub use processes::{LocalProcesses, ProcessSettings, control_group};
-pub use proxy::{Proxy, ProxyError, ProxySettings, Traffic};
+pub use proxy::{Proxy, ProxyError, ProxySettings, RefusedHost, Traffic};
 pub use random::RandomIds;
 pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta};
 use windlass_core::{Clock, FileError, Files, Host, Processes, SessionId};

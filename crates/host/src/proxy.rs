@@ -36,8 +36,8 @@ use tokio::time::{Instant, sleep, timeout_at};
 use windlass_core::Meter;
 
 use self::gate::{Failure, Gate};
-pub use self::record::Traffic;
 use self::record::{Pulse, Record};
+pub use self::record::{RefusedHost, Traffic};
 use self::rules::Rules;
 use self::side::Side;
 use self::target::Target;
@@ -168,8 +168,13 @@ impl Proxy {
     }
 
     /// Whom the program wanted to reach and must not: each once, in the order of the first attempts, and not without end.
-    pub fn refused(&self) -> Vec<String> {
-        self.shared.record.refused()
+    pub fn refused(&self) -> Vec<RefusedHost> {
+        self.shared.record.refused().0
+    }
+
+    /// Whether more were refused than [`Proxy::refused`] lists.
+    pub fn has_refused_more(&self) -> bool {
+        self.shared.record.refused().1
     }
 
     /// What has passed so far.

@@ -13,7 +13,7 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
-use windlass_core::{CallId, SessionId};
+use windlass_core::{BODY_VERSION, CallId, RecordsMissing, SessionId};
 
 use crate::StoreError;
 use crate::chain::Chain;
@@ -304,8 +304,14 @@ fn write(chain: &mut Chain<'_>, slot: u32, event: &Event<'_>) -> rusqlite::Resul
         Event::Said(Frame::Started(start)) => tables::start(chain, slot, start),
         Event::Said(Frame::Finished(finish)) => tables::finish(chain, finish),
         Event::Lost { at, anchored, found } => {
-            let body = serde_json::json!({ "spool": slot, "anchored": anchored, "found": found });
-            tables::note_loss(chain, *at, &body.to_string())
+            let missing = RecordsMissing {
+                version: BODY_VERSION,
+                spool: Some(slot),
+                anchored: *anchored,
+                found: *found,
+                outside: false,
+            };
+            tables::note_loss(chain, *at, &missing)
         }
     }
 }

@@ -77,6 +77,9 @@ impl<'a> Frame<'a> {
     const ANNOUNCED: u8 = 2;
     const STARTED: u8 = 3;
     const FINISHED: u8 = 4;
+    /// Flags of an announcement.
+    const HAS_PARENT: u8 = 1;
+    const HAS_PRINCIPAL: u8 = 2;
 
     /// A record of this process.
     pub(crate) fn of(record: &'a Record, process: u32) -> Self {
@@ -123,11 +126,15 @@ impl<'a> Frame<'a> {
                 bytes.push(Self::TAKEN);
                 bytes.extend(at.to_le_bytes());
             }
-            Self::Announced(Announcement { at, session, workspace, parent }) => {
+            Self::Announced(Announcement { at, session, workspace, parent, principal }) => {
                 bytes.push(Self::ANNOUNCED);
                 bytes.extend(at.to_le_bytes());
-                bytes.push(u8::from(parent.is_some()));
+                let has_parent = parent.map_or(0, |_| Self::HAS_PARENT);
+                bytes.push(has_parent | principal.map_or(0, |_| Self::HAS_PRINCIPAL));
                 write_texts(bytes, &[session, workspace, parent.unwrap_or_default()]);
+                if let Some(principal) = principal {
+                    write_texts(bytes, &[principal]);
+                }
             }
             Self::Started(Start { at, session, turn, call, tool, process, body }) => {
                 bytes.push(Self::STARTED);
@@ -150,10 +157,14 @@ impl<'a> Frame<'a> {
         let frame = match tag {
             Self::TAKEN => Self::Taken { at },
             Self::ANNOUNCED => {
-                let [has_parent] = reader.take()?;
+                let [has] = reader.take()?;
                 let (session, workspace) = (reader.text()?, reader.text()?);
-                let parent = Some(reader.text()?).filter(|_| has_parent != 0);
-                Self::Announced(Announcement { at, session, workspace, parent })
+                let parent = Some(reader.text()?).filter(|_| has & Self::HAS_PARENT != 0);
+                let principal = match has & Self::HAS_PRINCIPAL {
+                    0 => None,
+                    _ => Some(reader.text()?),
+                };
+                Self::Announced(Announcement { at, session, workspace, parent, principal })
             }
             Self::STARTED => {
                 let process = u32::from_le_bytes(reader.take()?);
@@ -260,13 +271,15 @@ mod tests {
         body: "{\0ü}",
     };
 
-    fn some_frames() -> [Frame<'static>; 5] {
+    fn some_frames() -> [Frame<'static>; 6] {
         let Start { at, session, turn, call, tool, body, .. } = START;
-        let announced = Announcement { at, session, workspace: "/w", parent: None };
+        let announced =
+            Announcement { at, session, workspace: "/w", parent: None, principal: None };
         [
             Frame::Taken { at: i64::MAX },
             Frame::Announced(announced),
             Frame::Announced(Announcement { parent: Some(""), ..announced }),
+            Frame::Announced(Announcement { principal: Some("{}"), ..announced }),
             Frame::Started(START),
             Frame::Finished(Finish {
                 at,

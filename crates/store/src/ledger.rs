@@ -6,6 +6,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use windlass_core::{BODY_VERSION, RecordsMissing};
+
 use crate::StoreError;
 use crate::chain::{Chain, Head};
 use crate::connection::Counted;
@@ -68,14 +70,23 @@ impl Ledger {
         let anchored = guard.read().map_err(|why| self.anchor_error("read", why))?;
         drop(guard);
         let found = chain.head.seq;
-        let body = if let Some(reached) = passed_by(chain, anchored).map_err(failed)? {
-            serde_json::json!({ "anchored": reached.seq(), "found": found })
+        let (reached, outside) = if let Some(reached) =
+            passed_by(chain, anchored).map_err(failed)?
+        {
+            (reached, false)
         } else if let Some(reached) = passed_by(chain, self.outside_anchored()).map_err(failed)? {
-            serde_json::json!({ "anchored": reached.seq(), "found": found, "outside": true })
+            (reached, true)
         } else {
             return Ok(false);
         };
-        tables::note_loss(chain, to_nanos(now), &body.to_string()).map_err(failed)?;
+        let missing = RecordsMissing {
+            version: BODY_VERSION,
+            spool: None,
+            anchored: reached.seq(),
+            found,
+            outside,
+        };
+        tables::note_loss(chain, to_nanos(now), &missing).map_err(failed)?;
         Ok(true)
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use rusqlite::{OptionalExtension as _, Row};
+use serde::de::DeserializeOwned;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use windlass_core::{CallId, Outcome, SessionId, TurnId};
 
@@ -42,6 +43,19 @@ pub struct JournalRow {
 }
 
 impl JournalRow {
+    /// The body as one of the types of [`windlass_core`]; `None` if the session was deleted or the text is not of that type.
+    ///
+    /// ```
+    /// # use windlass_store::JournalRow;
+    /// use windlass_core::CallFinished;
+    /// fn duration(row: &JournalRow) -> Option<u64> {
+    ///     row.body_as::<CallFinished<'_>>()?.duration_us
+    /// }
+    /// ```
+    pub fn body_as<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(self.body.as_deref()?).ok()
+    }
+
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let Stored { fields, hash, body } = Stored::read(row)?;
         Ok(Self {

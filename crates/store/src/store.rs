@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
-use windlass_core::{BoxFuture, CallId, Journal, JournalError, Outputs, Record, SessionId};
+use windlass_core::{
+    BoxFuture, CallId, Journal, JournalError, Outputs, Principal, Record, SessionId,
+};
 
 use crate::StoreError;
 use crate::database::{Access, Database};
@@ -158,18 +160,21 @@ impl Store {
         &self.database.dir
     }
 
-    /// Says where a session works and under which it runs. It is written with the next record.
+    /// Says where a session works, under which other it runs and who is behind it. It is written with the next record.
     pub fn session_started(
         &self,
         session: &SessionId,
         workspace: &Path,
         parent: Option<&SessionId>,
+        principal: &Principal,
     ) {
+        let is_usual = *principal == Principal::default();
         self.queue.announce(Beginning {
             at: to_nanos((self.settings.clock)()),
             session: session.clone(),
             workspace: workspace.to_string_lossy().into_owned(),
             parent: parent.cloned(),
+            principal: (!is_usual).then(|| serde_json::to_string(principal).unwrap_or_default()),
         });
     }
 

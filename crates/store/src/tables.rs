@@ -2,7 +2,8 @@
 //! They are derived from the record and can be told from it again.
 
 use rusqlite::OptionalExtension as _;
-use windlass_core::Outcome;
+use serde::Serialize;
+use windlass_core::{BODY_VERSION, CallFinished, Outcome, RecordsMissing, SessionBegun, SessionId};
 
 use crate::chain::{Chain, Entry, Kind};
 
@@ -13,11 +14,13 @@ pub(crate) struct Announcement<'a> {
     pub(crate) session: &'a str,
     pub(crate) workspace: &'a str,
     pub(crate) parent: Option<&'a str>,
+    /// The identity behind it as JSON, if it is not the person of this machine.
+    pub(crate) principal: Option<&'a str>,
 }
 
 /// Records that a session began, unless it is known with this workspace.
 pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement<'_>) -> rusqlite::Result<()> {
-    let Announcement { at, session: id, workspace, parent } = *session;
+    let Announcement { at, session: id, workspace, parent, principal } = *session;
     let known: Option<String> = chain
         .connection
         .prepare_cached("SELECT workspace FROM sessions WHERE id = ?")?
@@ -26,7 +29,12 @@ pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement<'_>) -> rus
     if known.as_deref() == Some(workspace) {
         return Ok(());
     }
-    let body = serde_json::json!({ "workspace": workspace, "parent": parent }).to_string();
+    let body = text(&SessionBegun {
+        version: BODY_VERSION,
+        workspace: workspace.into(),
+        parent: parent.map(SessionId::new),
+        principal: principal.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+    });
     let kind = Kind::SessionStarted;
     chain.append(&Entry { at, kind, body: &body, ..of_session(id) })?;
     chain
@@ -132,11 +140,6 @@ struct Open {
 /// Ends the calls that the former holder of this slot left open.
 pub(crate) fn close_left_behind(chain: &mut Chain<'_>, slot: u32, at: i64) -> rusqlite::Result<()> {
     for open in left_behind(chain, slot)? {
-        let body = serde_json::json!({
-            "interrupted": true,
-            "process": open.process,
-            "text": format!("process {} ended before this call did; what it had done by then stays done", open.process),
-        });
         finish(
             chain,
             &Finish {
@@ -146,7 +149,7 @@ pub(crate) fn close_left_behind(chain: &mut Chain<'_>, slot: u32, at: i64) -> ru
                 call: &open.call,
                 tool: &open.tool,
                 outcome: Outcome::Cancelled,
-                body: &body.to_string(),
+                body: &text(&CallFinished::interrupted(open.process)),
             },
         )?;
     }
@@ -193,8 +196,18 @@ pub(crate) fn delete(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite:
 }
 
 /// Puts it on the record that something is missing before.
-pub(crate) fn note_loss(chain: &mut Chain<'_>, at: i64, body: &str) -> rusqlite::Result<()> {
+pub(crate) fn note_loss(
+    chain: &mut Chain<'_>,
+    at: i64,
+    missing: &RecordsMissing,
+) -> rusqlite::Result<()> {
+    let body = &text(missing);
     chain.append(&Entry { at, kind: Kind::TailLost, body, ..of_session("") }).map(drop)
+}
+
+/// A body as it is stored. The bodies written here hold nothing that JSON cannot.
+fn text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned())
 }
 
 fn of_session(session: &str) -> Entry<'_> {

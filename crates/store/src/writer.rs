@@ -29,6 +29,8 @@ pub(crate) struct Beginning {
     pub(crate) session: SessionId,
     pub(crate) workspace: String,
     pub(crate) parent: Option<SessionId>,
+    /// The identity behind it as JSON, if it is not the person of this machine.
+    pub(crate) principal: Option<String>,
 }
 
 impl Beginning {
@@ -38,6 +40,7 @@ impl Beginning {
             session: self.session.as_str(),
             workspace: &self.workspace,
             parent: self.parent.as_ref().map(SessionId::as_str),
+            principal: self.principal.as_deref(),
         })
     }
 }

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use windlass_core::{Context, FileErrorKind, OpenFile, Output, Stat, ToolError, quote};
+use windlass_core::{Context, FailureReason, OpenFile, Output, Stat, ToolError, quote};
 
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
 use crate::shown;
@@ -250,7 +250,7 @@ pub(crate) fn even_if_stale(
 }
 
 fn is_stale(error: &ToolError) -> bool {
-    error.message().text.ends_with(&FileErrorKind::Stale.to_string())
+    error.reason() == Some(FailureReason::Stale)
 }
 
 /// All bytes of a file that is to be changed.

@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use windlass_core::{CallId, Effects, Outcome, Secrets, SessionId, TurnId};
+use windlass_core::{CallFinished, CallId, CallStarted, Outcome, Secrets, SessionId, TurnId};
 use windlass_store::{JournalRow, Kind, Store};
 
 use crate::options::{ExportFormat, Global};
@@ -103,7 +103,7 @@ fn write_request(out: &mut impl Write, spans: &[Value]) -> Result<()> {
 /// What is known of calls that have begun, and of turns.
 #[derive(Default)]
 struct Spans {
-    begun: HashMap<CallId, (SystemTime, Value)>,
+    begun: HashMap<CallId, (SystemTime, Option<CallStarted<'static>>)>,
     turns: BTreeMap<(SessionId, TurnId), Span>,
 }
 
@@ -118,24 +118,23 @@ impl Spans {
     /// Learns from a record; the span of a call that has ended.
     fn take(&mut self, row: &JournalRow) -> Option<Value> {
         let (session, turn, call) = (row.session.clone()?, row.turn.clone()?, row.call.clone()?);
-        let body = row.body.as_deref().and_then(|body| serde_json::from_str(body).ok());
-        let body: Value = body.unwrap_or_default();
         match row.kind {
             Kind::Started => {
-                self.begun.insert(call, (row.at, body));
+                self.begun.insert(call, (row.at, row.body_as()));
                 None
             }
             Kind::Finished => {
                 let begun = self.begun.remove(&call);
-                let duration = body["duration_us"].as_u64().unwrap_or(0);
+                let body: CallFinished<'_> = row.body_as().unwrap_or_default();
+                let duration = body.duration_us.unwrap_or(0);
                 let before = std::time::Duration::from_micros(duration);
                 let from = begun.as_ref().map_or_else(
                     || row.at.checked_sub(before).unwrap_or(row.at),
                     |(from, _)| *from,
                 );
                 let span = Span { from, to: row.at.max(from) };
-                let begun = begun.map(|(_, body)| body).unwrap_or_default();
-                let told = told_call(row, &call, (&session, &turn), span, &begun, &body);
+                let begun = begun.and_then(|(_, body)| body);
+                let told = told_call(row, &call, (&session, &turn), span, begun.as_ref(), &body);
                 let whole = self.turns.entry((session, turn)).or_insert(span);
                 whole.from = whole.from.min(span.from);
                 whole.to = whole.to.max(span.to);
@@ -151,8 +150,8 @@ fn told_call(
     call: &CallId,
     (session, turn): (&SessionId, &TurnId),
     span: Span,
-    begun: &Value,
-    body: &Value,
+    begun: Option<&CallStarted<'_>>,
+    body: &CallFinished<'_>,
 ) -> Value {
     let tool = row.tool.as_deref().unwrap_or_default();
     let outcome = row.outcome.unwrap_or(Outcome::Fault);
@@ -163,14 +162,12 @@ fn told_call(
         text("windlass.turn", turn.as_str()),
         text("windlass.call", call.as_str()),
     ];
-    if let Some(micros) = body["duration_us"].as_u64() {
+    if let Some(micros) = body.duration_us {
         attributes.push(number("duration_us", micros));
     }
-    if let Some(by) = begun["decided_by"].as_str() {
-        attributes.push(text("decided_by", by));
-    }
-    if let Ok(effects) = serde_json::from_value::<Effects>(begun["effects"].clone()) {
-        let effects = effects.iter().map(|effect| json!({"stringValue": effect.to_string()}));
+    if let Some(begun) = begun {
+        attributes.push(text("decided_by", &begun.decided.to_string()));
+        let effects = begun.effects.iter().map(|effect| json!({"stringValue": effect.to_string()}));
         let values: Vec<Value> = effects.collect();
         attributes.push(json!({"key": "effects", "value": {"arrayValue": {"values": values}}}));
     }
@@ -183,12 +180,12 @@ fn told_call(
 }
 
 /// A normal failure is one for whoever reads traces, too.
-fn status(outcome: Outcome, body: &Value) -> Value {
+fn status(outcome: Outcome, body: &CallFinished<'_>) -> Value {
     if outcome == Outcome::Ok {
         return json!({"code": STATUS_OK});
     }
-    let said = body["content"][0]["text"].as_str().and_then(|text| text.lines().next());
-    json!({"code": STATUS_ERROR, "message": said.unwrap_or(outcome.as_str())})
+    let said = body.first_line().unwrap_or(outcome.as_str());
+    json!({"code": STATUS_ERROR, "message": said})
 }
 
 fn told_turn((session, turn): &(SessionId, TurnId), span: Span) -> Value {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use windlass_core::{Outcome, SessionId, quote};
+use windlass_core::{CallFinished, CallStarted, Outcome, SessionId, quote};
 use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
 use super::export;
@@ -74,8 +74,6 @@ fn line(row: &JournalRow, paint: Paint) -> String {
     let name = |id: Option<String>| id.unwrap_or_default();
     let session = name(row.session.as_ref().map(ToString::to_string));
     let tool = row.tool.as_deref().unwrap_or_default();
-    let body: Value =
-        row.body.as_deref().and_then(|body| serde_json::from_str(body).ok()).unwrap_or(Value::Null);
     let head = format!(
         "{:>6}  {}  {}",
         row.seq,
@@ -87,28 +85,26 @@ fn line(row: &JournalRow, paint: Paint) -> String {
             "{} {} {}",
             paint.dim("▶"),
             paint.bold(&quote::visible(tool)),
-            short(&body["input"])
+            row.body_as::<CallStarted<'_>>().map_or_else(String::new, |body| short(&body.input))
         ),
-        Kind::Finished => finished(row, tool, &body, paint),
+        Kind::Finished => finished(row, tool, paint),
         other => paint.yellow(other.as_str()),
     };
     format!("{head}  {what}")
 }
 
-fn finished(row: &JournalRow, tool: &str, body: &Value, paint: Paint) -> String {
+fn finished(row: &JournalRow, tool: &str, paint: Paint) -> String {
+    let body: CallFinished<'_> = row.body_as().unwrap_or_default();
     let outcome = row.outcome.unwrap_or(Outcome::Fault);
     let word = match outcome {
         Outcome::Ok => paint.green("ok"),
         Outcome::Error => paint.yellow("error"),
         other => paint.red(other.as_str()),
     };
-    let millis = body["duration_us"]
-        .as_u64()
+    let millis = body
+        .duration_us
         .map_or_else(String::new, |micros| format!(" {}.{:03} ms", micros / 1000, micros % 1000));
-    let text = body["content"][0]["text"]
-        .as_str()
-        .and_then(|text| text.lines().next())
-        .unwrap_or_default();
+    let text = body.first_line().unwrap_or_default();
     let said = if outcome == Outcome::Ok {
         String::new()
     } else {

@@ -55,9 +55,7 @@ async fn decide(
     call: ToolCall,
 ) -> Result<Decided, ToolError> {
     match windlass.explain(session, call).await {
-        Ok(verdict) => {
-            Ok(Decided { decision: verdict.decision(), rule: verdict.rule().to_owned() })
-        }
+        Ok(verdict) => Ok(Decided { decision: verdict.decision(), rule: verdict.rule() }),
         Err(error) if error.code() == "denied" => {
             Ok(Decided { decision: Decision::Deny, rule: error.message().text.to_string() })
         }

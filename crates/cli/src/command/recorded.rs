@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
-use windlass_core::{CallId, Content, Outcome, Output, SessionId};
+use windlass_core::{
+    CallFinished, CallId, CallStarted, Decided, DecidedBy, Decision, Metadata, Outcome, Output,
+    SessionId,
+};
 use windlass_store::{JournalRow, Kind, Store};
 
 use crate::options::Global;
@@ -20,13 +23,15 @@ pub(super) struct Recorded {
     pub(super) id: CallId,
     pub(super) tool: String,
     pub(super) input: Value,
-    pub(super) metadata: Value,
+    pub(super) metadata: Metadata,
     /// What the model was told.
     pub(super) text: String,
     /// How it ended; `None` if it never did.
     pub(super) outcome: Option<Outcome>,
-    /// Who let it run, if it did.
-    granted_by: Option<String>,
+    /// The decision about it, if there was one and it is on record.
+    decided: Option<Decided>,
+    /// Whether it began.
+    began: bool,
 }
 
 /// What was decided about a call.
@@ -53,14 +58,17 @@ impl Was {
 
 impl Recorded {
     pub(super) fn was(&self) -> Was {
-        match (&self.granted_by, self.outcome) {
-            (Some(by), _) if by.starts_with("approval") => Was::Asked,
-            // Without a beginning, an answer that was still true was served again.
-            (Some(_), _) | (None, Some(Outcome::Ok)) => Was::Allowed,
-            (None, Some(Outcome::Denied)) => match self.refusal() {
-                Some((_, answer)) if !answer.is_empty() => Was::Asked,
-                _ => Was::Denied,
+        match (&self.decided, self.outcome) {
+            (Some(Decided { by: DecidedBy::Budget, .. }), _) => Was::Undecided,
+            (Some(decided), _) => match decided.decision {
+                Decision::Allow => Was::Allowed,
+                Decision::Ask => Was::Asked,
+                Decision::Deny => Was::Denied,
             },
+            (None, Some(Outcome::Denied)) => Was::Denied,
+            // Without a beginning, an answer that was still true was served again.
+            (None, Some(Outcome::Ok)) => Was::Allowed,
+            (None, _) if self.began => Was::Allowed,
             (None, _) => Was::Undecided,
         }
     }
@@ -70,22 +78,14 @@ impl Recorded {
         !self.input.to_string().contains("[secret ")
     }
 
-    /// The rule, the mode or the approval that decided, as far as it is on record.
-    pub(super) fn decided_by(&self) -> Option<String> {
-        match &self.granted_by {
-            Some(by) => Some(by.strip_prefix("allowed by ").unwrap_or(by).to_owned()),
-            None => self.refusal().map(|(rule, _)| rule.to_owned()),
-        }
+    /// The source of text that others may have written, if the call brought in such text.
+    pub(super) fn untrusted(&self) -> Option<&str> {
+        self.metadata.get("untrusted")?.as_str()
     }
 
-    /// Of a refusal, the rule that decided and what was answered if somebody was asked.
-    fn refusal(&self) -> Option<(&str, &str)> {
-        let (_, said) = self.text.rsplit_once("(decided by ")?;
-        let said = said.lines().next()?;
-        match said.split_once("): ") {
-            Some((rule, answer)) => Some((rule, answer)),
-            None => Some((said.trim_end().trim_end_matches(')'), "")),
-        }
+    /// The rule, the mode or the approval that decided, as far as it is on record.
+    pub(super) fn decided_by(&self) -> Option<String> {
+        self.decided.as_ref().map(|decided| decided.cause().to_string())
     }
 }
 
@@ -100,15 +100,15 @@ pub(super) fn calls(store: &Store, session: &SessionId) -> Result<Vec<Recorded>>
         after = last.seq;
         for row in rows {
             let (Some(id), Some(tool)) = (row.call.clone(), row.tool.clone()) else { continue };
-            let Some(body) = body(&row) else {
+            if row.body.is_none() {
                 bail!("session {session} was deleted: what its calls said is gone")
-            };
+            }
             let at = *places.entry(id.clone()).or_insert_with(|| {
                 calls.push(Recorded::new(id, tool));
                 calls.len() - 1
             });
             if let Some(call) = calls.get_mut(at) {
-                call.learn(row.kind, row.outcome, body);
+                call.learn(&row);
             }
         }
     }
@@ -116,32 +116,46 @@ pub(super) fn calls(store: &Store, session: &SessionId) -> Result<Vec<Recorded>>
 
 impl Recorded {
     fn new(id: CallId, tool: String) -> Self {
-        let (input, metadata) = (Value::Null, Value::Null);
-        Self { id, tool, input, metadata, text: String::new(), outcome: None, granted_by: None }
+        Self {
+            id,
+            tool,
+            input: Value::Null,
+            metadata: Metadata::new(),
+            text: String::new(),
+            outcome: None,
+            decided: None,
+            began: false,
+        }
     }
 
-    fn learn(&mut self, kind: Kind, outcome: Option<Outcome>, mut body: Value) {
-        if let Some(input) = body.get_mut("input") {
-            self.input = input.take();
-        }
-        match kind {
+    fn learn(&mut self, row: &JournalRow) {
+        match row.kind {
             Kind::Started => {
-                self.granted_by = body["decided_by"].as_str().map(str::to_owned);
+                self.began = true;
+                if let Some(body) = row.body_as::<CallStarted<'_>>() {
+                    self.input = body.input.into_owned();
+                    self.decided = Some(body.decided);
+                }
             }
             Kind::Finished => {
-                self.outcome = outcome;
-                self.metadata = body["metadata"].take();
-                let content: Vec<Content> =
-                    serde_json::from_value(body["content"].take()).unwrap_or_default();
-                self.text = Output { content, ..Output::default() }.to_text();
+                self.outcome = row.outcome;
+                if let Some(body) = row.body_as::<CallFinished<'_>>() {
+                    self.end(body);
+                }
             }
             _ => {}
         }
     }
-}
 
-fn body(row: &JournalRow) -> Option<Value> {
-    serde_json::from_str(row.body.as_deref()?).ok()
+    fn end(&mut self, body: CallFinished<'_>) {
+        if let Some(input) = body.input {
+            self.input = input.into_owned();
+        }
+        self.decided = body.decided.or(self.decided.take());
+        self.metadata = body.metadata.into_owned();
+        let content = body.content.into_owned();
+        self.text = Output { content, ..Output::default() }.to_text();
+    }
 }
 
 /// Where a session worked, or the workspace that was given if that is no longer there.

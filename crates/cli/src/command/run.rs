@@ -148,7 +148,7 @@ fn print_event(event: &Event) -> Result<()> {
         Event::Started(started) => json!({
             "event": "started", "call": call, "tool": started.tool, "input": started.input,
             "effects": started.effects.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "decided_by": started.decided_by,
+            "decided_by": started.decided.to_string(),
         }),
         Event::Output { delta, .. } => json!({"event": "output", "call": call, "delta": &**delta}),
         Event::Progress { done, total, message, .. } => {
@@ -156,7 +156,7 @@ fn print_event(event: &Event) -> Result<()> {
         }
         Event::Approval(request) => json!({
             "event": "approval", "call": call, "id": request.id, "tool": request.tool, "input": request.input,
-            "effects": request.effects.iter().map(ToString::to_string).collect::<Vec<_>>(), "rule": request.rule,
+            "effects": request.effects.iter().map(ToString::to_string).collect::<Vec<_>>(), "rule": request.by.to_string(),
         }),
         Event::Warning { message } => json!({"event": "warning", "message": &**message}),
         Event::Finished(result) => json!({

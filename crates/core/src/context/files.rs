@@ -294,7 +294,7 @@ impl Asked {
     fn note(&self, path: &Path, withheld: &Withheld<'_>) {
         let Some(rule) = withheld.asks(path) else { return };
         let mut all = self.0.lock();
-        let (first, count) = all.entry(rule).or_insert_with(|| (path.to_owned(), 0));
+        let (first, count) = all.entry(rule.to_string()).or_insert_with(|| (path.to_owned(), 0));
         *count += 1;
         if path < first.as_path() {
             path.clone_into(first);

@@ -413,7 +413,7 @@ impl Context {
             tool: inner.tool.clone(),
             input: inner.input.clone(),
             effects: inner.secrets.redact_effects(verdict.effects()),
-            rule: inner.secrets.redact(verdict.rule()).into_owned(),
+            by: inner.secrets.redact_cause(verdict.decided_by()),
             subject: subject(
                 &inner.tool,
                 &inner.input,

@@ -98,7 +98,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         is_whole: input == call.input,
         input,
         effects: engine.secrets.redact_effects(verdict.effects()),
-        rule: engine.secrets.redact(verdict.rule()).into_owned(),
+        by: engine.secrets.redact_cause(verdict.decided_by()),
         risk: engine.policy().risk_in(verdict.effects(), call.files.get()),
         asker: asker(&call.session, &call.overrides),
         untrusted: call.session.untrusted(),

@@ -2,12 +2,16 @@
 
 use super::{Call, Shared};
 use crate::budget::{answer_key, call_key};
-use crate::{CallResult, Content, Outcome, ToolError};
+use crate::{CallResult, Content, Decided, DecidedBy, Decision, Outcome, ToolError};
 
 /// Counts the call, unless the session has spent what it may or asks the same again and again.
-pub(super) fn begin(call: &Call) -> Result<(), ToolError> {
+pub(super) fn begin(call: &mut Call) -> Result<(), ToolError> {
     let ledger = call.session.ledger();
-    ledger.begin_call()?;
+    if let Err(error) = ledger.begin_call() {
+        let (decision, by) = (Decision::Deny, DecidedBy::Budget);
+        call.decided = Some(Decided { decision, by, settled_by: None });
+        return Err(error);
+    }
     ledger.check_repeats(call_key(&call.name, &call.input))
 }
 

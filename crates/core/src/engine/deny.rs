@@ -4,16 +4,16 @@
 use std::path::PathBuf;
 
 use super::Call;
-use crate::{Resolved, ToolError, quote};
+use crate::{Decided, DecidedBy, Decision, Resolved, ToolError, quote};
 
 /// Refuses what an `.aiexclude` hides, in every mode and for every tool.
-pub(super) fn check(call: &Call, resolved: &[(PathBuf, Resolved)]) -> Result<(), ToolError> {
+pub(super) fn check(call: &mut Call, resolved: &[(PathBuf, Resolved)]) -> Result<(), ToolError> {
     for (_, path) in resolved {
         if let Some(by) = call.files.get().excluded_by(path)? {
-            let (what, by) = (path.display(), quote::path(&by));
-            return Err(ToolError::denied(format!(
-                "not allowed: {what} (hard deny: hidden by {by})"
-            )));
+            let by = DecidedBy::HardDeny { reason: format!("hidden by {}", quote::path(&by)) };
+            let refusal = format!("not allowed: {} ({by})", path.display());
+            call.decided = Some(Decided { decision: Decision::Deny, by, settled_by: None });
+            return Err(ToolError::denied(refusal));
         }
     }
     Ok(())

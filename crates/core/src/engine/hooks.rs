@@ -6,8 +6,8 @@
 use super::{Call, Ready, Shared, parse, prepare};
 use crate::toolbox::Slot;
 use crate::{
-    Content, Decision, Effects, Grant, Happening, Hook, HookAnswer, HookCall, HookEvent,
-    HookVerdict, Output, Session, ToolError, Verdict,
+    Content, Decided, DecidedBy, Decision, Effects, Grant, Happening, Hook, HookAnswer, HookCall,
+    HookEvent, HookVerdict, Output, Session, ToolError, Verdict,
 };
 
 /// How often each hook is asked about one call before it is clear that two of them will never agree on its arguments.
@@ -23,7 +23,7 @@ pub(super) struct Said {
     /// Who needs nobody to be asked.
     allowed_by: Option<String>,
     /// Who wants a person to be asked, and why.
-    asked_by: Option<String>,
+    asked_by: Option<DecidedBy>,
 }
 
 /// Asks the hooks before the decision, until all have seen the arguments that it will be about.
@@ -51,7 +51,11 @@ pub(super) async fn before<'t>(
         let event = event(engine, &call.session, Happening::PreTool(told(call, &effects)));
         let Some(answer) = ask(engine, &**hook, event).await? else { continue };
         let replaced = answer.input.clone().filter(|input| *input != call.input);
-        take(&mut call.said, &call.session, &**hook, answer)?;
+        if let Err(refusal) = take(&mut call.said, &call.session, &**hook, answer) {
+            let by = DecidedBy::Hook { name: hook.name().to_owned(), reason: None };
+            call.decided = Some(Decided { decision: Decision::Deny, by, settled_by: None });
+            return Err(refusal);
+        }
         if let Some(input) = replaced {
             call.input = input;
             call.said.allowed_by = None;
@@ -67,7 +71,7 @@ pub(super) async fn before<'t>(
 /// The verdict with what the hooks want: a person is asked where one of them says so.
 pub(super) fn weigh(call: &Call, verdict: Verdict) -> Verdict {
     match &call.said.asked_by {
-        Some(by) => verdict.asked_by(by),
+        Some(by) => verdict.asked_by(by.clone()),
         None => verdict,
     }
 }
@@ -109,7 +113,7 @@ async fn before_person(
         return Ok(None);
     }
     for hook in &engine.hooks {
-        let what = Happening::PermissionRequest { call, rule: verdict.rule() };
+        let what = Happening::PermissionRequest { call, by: verdict.decided_by() };
         let event = event(engine, session, what);
         let Some(answer) = ask(engine, &**hook, event).await? else { continue };
         if answer.input.is_some() {
@@ -222,7 +226,9 @@ fn take(
         HookVerdict::Allow if hook.may_allow() => said.allowed_by = Some(name.to_owned()),
         // The permission is not its to give.
         HookVerdict::GoOn | HookVerdict::Allow => {}
-        HookVerdict::Ask(why) => said.asked_by = Some(format!("the hook {name} ({why})")),
+        HookVerdict::Ask(why) => {
+            said.asked_by = Some(DecidedBy::Hook { name: name.to_owned(), reason: Some(why) });
+        }
         HookVerdict::Deny(why) => {
             return Err(ToolError::denied(format!("not allowed: the hook {name} says no: {why}")));
         }

@@ -1,6 +1,7 @@
 //! Stage 13: an answer that somebody else may have written says so, to the model and for the rest of the session.
 
 use super::{Call, Shared};
+use crate::journal::UNTRUSTED;
 use crate::policy::source;
 use crate::{Content, Effects, Output, Situation};
 
@@ -17,7 +18,7 @@ pub(super) fn note(engine: &Shared, call: &mut Call, effects: &Effects) {
 pub(super) fn mark(call: &Call, output: &mut Output) {
     let Some(source) = &call.source else { return };
     call.session.mark_untrusted(source);
-    output.metadata.insert("untrusted".into(), source.clone().into());
+    output.metadata.insert(UNTRUSTED.into(), source.clone().into());
     let id = &call.id;
     let text = |content: &&mut Content| matches!(content, Content::Text { .. });
     if let Some(Content::Text { text }) = output.content.iter_mut().find(text) {

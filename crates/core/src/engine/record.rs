@@ -1,11 +1,16 @@
 //! Stage 13: every call on record before anybody hears of it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{Call, Shared};
-use crate::{CallResult, Effects, Event, Grant, Record, RecordKind, Started, ToolError};
+use crate::{
+    BODY_VERSION, CallFinished, CallResult, CallStarted, Effects, Event, Grant, Record, RecordKind,
+    Started, ToolError,
+};
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
 /// end of the call waits for both records.
@@ -17,9 +22,15 @@ pub(super) async fn started(
 ) -> Result<(), ToolError> {
     if engine.journal.is_some() {
         let effects = engine.secrets.redact_effects(effects);
-        let decided_by = engine.secrets.redact(grant.decided_by());
-        let body = json!({"input": clean_input(engine, call), "effects": &*effects, "decided_by": decided_by});
-        *call.begun.lock() = append(engine, call, RecordKind::Started, body.to_string());
+        let body = CallStarted {
+            version: BODY_VERSION,
+            input: Cow::Owned(clean_input(engine, call)),
+            effects: Cow::Borrowed(&*effects),
+            decided: engine.secrets.redact_decided(grant.decided()),
+            principal: call.session.principal().clone(),
+            parent_call: call.parent_call.clone(),
+        };
+        *call.begun.lock() = append(engine, call, RecordKind::Started, &body);
     }
     call.started = true;
     let heard = engine.events.is_heard();
@@ -35,7 +46,7 @@ pub(super) async fn started(
                 tool: call.name.clone(),
                 input: clean_input(engine, call),
                 effects: engine.secrets.redact_effects(effects),
-                decided_by: engine.secrets.redact(grant.decided_by()).into_owned(),
+                decided: engine.secrets.redact_decided(grant.decided()),
             }
             .into(),
         ));
@@ -52,23 +63,25 @@ pub(super) async fn finished(
     if engine.journal.is_none() {
         return Ok(());
     }
-    let mut body = Map::new();
-    if !call.started {
-        body.insert("input".into(), clean_input(engine, call));
-    }
-    body.insert("content".into(), json!(result.output.content));
-    body.insert("metadata".into(), Value::Object(result.output.metadata.clone()));
-    body.insert(
-        "duration_us".into(),
-        json!(u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX)),
-    );
-    if let Some(mut news) = call.session.take_news() {
+    let mut body = CallFinished {
+        version: BODY_VERSION,
+        content: Cow::Borrowed(&result.output.content),
+        metadata: Cow::Borrowed(&result.output.metadata),
+        duration_us: Some(u64::try_from(result.duration.as_micros()).unwrap_or(u64::MAX)),
+        seen: call.session.take_news(),
+        ..CallFinished::default()
+    };
+    if let Some(news) = &mut body.seen {
         // A file with a secret in its name is not recalled: a session that goes on has to read it again.
-        engine.secrets.redact_json(&mut news);
-        body.insert("seen".into(), news);
+        engine.secrets.redact_json(news);
     }
-    let written =
-        append(engine, call, RecordKind::Finished(result.outcome), Value::Object(body).to_string());
+    if !call.started {
+        body.input = Some(Cow::Owned(clean_input(engine, call)));
+        body.decided = call.decided.as_ref().map(|decided| engine.secrets.redact_decided(decided));
+        body.principal = call.session.principal().clone();
+        body.parent_call.clone_from(&call.parent_call);
+    }
+    let written = append(engine, call, RecordKind::Finished(result.outcome), &body);
     safe(call).await?;
     *call.begun.lock() = written;
     safe(call).await
@@ -78,7 +91,7 @@ fn append(
     engine: &Shared,
     call: &Call,
     kind: RecordKind,
-    body: String,
+    body: &impl Serialize,
 ) -> Option<crate::BoxFuture<'static, Result<(), crate::JournalError>>> {
     let journal = engine.journal.as_ref()?;
     Some(journal.append(Record {
@@ -88,7 +101,8 @@ fn append(
         call: call.id.clone(),
         tool: call.name.clone(),
         kind,
-        body,
+        // Maps with keys of text and numbers: there is nothing that cannot be written as JSON.
+        body: serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned()),
     }))
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn weigh(engine: &Shared, call: &Call, verdict: Verdict) -> Ver
             format!("{why}, and without a sandbox nothing keeps what no tool may see from it")
         }
     };
-    verdict.asked_always(&why, Some(&effect))
+    verdict.asked_always(why, Some(&effect))
 }
 
 fn has_view(engine: &Shared) -> bool {

@@ -11,7 +11,7 @@ use std::{fmt, io};
 use serde::{Deserialize, Serialize};
 
 use super::Source;
-use crate::{SessionId, ToolError, quote};
+use crate::{FailureReason, SessionId, ToolError, quote};
 
 /// The files of one machine, seen from one workspace.
 ///
@@ -735,7 +735,9 @@ impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         let text = error.describe();
         match error.kind {
-            FileErrorKind::Stale => Self::failed(text).hint("read it again"),
+            FileErrorKind::Stale => {
+                Self::failed(text).hint("read it again").because(FailureReason::Stale)
+            }
             _ if error.is_normal() => Self::failed(text),
             _ => Self::host_failed(text),
         }

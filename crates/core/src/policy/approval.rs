@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{RiskLevel, Scope};
+use super::{DecidedBy, RiskLevel, Scope};
 use crate::{ApprovalId, BoxFuture, CallId, ContentHash, Effects, SessionId};
 
 /// What a person is asked.
@@ -16,7 +16,7 @@ use crate::{ApprovalId, BoxFuture, CallId, ContentHash, Effects, SessionId};
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{ApprovalRequest, Kinds, Outcome, ToolCall};
+/// use windlass_core::{ApprovalRequest, DecidedBy, Kinds, Outcome, ToolCall};
 /// # use windlass_core::{Effects, Engine, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -25,7 +25,7 @@ use crate::{ApprovalId, BoxFuture, CallId, ContentHash, Effects, SessionId};
 /// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
 /// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
 /// let only_writes = |request: &ApprovalRequest| {
-///     request.rule == "mode ask" && Kinds::WRITE.contains(request.effects.kinds())
+///     matches!(request.by, DecidedBy::Mode { .. }) && Kinds::WRITE.contains(request.effects.kinds())
 /// };
 /// let engine = builder.approver(only_writes).build();
 /// let result = engine.call(&engine.new_session(), ToolCall::new("publish", json!({}))).await;
@@ -47,8 +47,8 @@ pub struct ApprovalRequest {
     pub input: Value,
     /// What it will do, paths resolved.
     pub effects: Arc<Effects>,
-    /// Which rule or mode asks.
-    pub rule: String,
+    /// The rule, mode or hook that asks.
+    pub by: DecidedBy,
     /// What exactly the answer is for: tool, arguments, real places, directory and confinement in one hash. Anything else asks again.
     pub subject: ContentHash,
     /// How much harm it could do.

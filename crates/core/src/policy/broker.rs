@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::book::{self, Approval, ApprovalBook, MemoryBook, Scope, Settled};
-use super::{Answer, ApprovalRequest, Approvals, Grant, Verdict};
+use super::{Answer, ApprovalRequest, Approvals, DecidedBy, Grant, Verdict};
 use crate::sync::Lock;
 use crate::{ApprovalId, ContentHash, IdSource, SessionId, ToolError, id};
 
@@ -71,8 +71,8 @@ impl Broker {
         let id = &before.id;
         Some(match before.settled {
             Settled::Allowed => {
-                let how = format!("approval {id} ({})", before.scope);
-                Ok(Grant::new(verdict.effects().clone(), how))
+                let (id, scope) = (id.clone(), Some(before.scope));
+                Ok(verdict.grant_settled(Some(DecidedBy::Approval { id, scope, who: None })))
             }
             Settled::Denied(why) => {
                 let why = if why.is_empty() { String::new() } else { format!(": {why}") };
@@ -104,11 +104,11 @@ impl Broker {
         };
         match answer {
             Answer::Allow | Answer::AllowFor(_) => {
-                let decided_by = match self.approvals {
-                    Approvals::Beforehand => "approved beforehand".to_owned(),
-                    _ => format!("approval {}", request.id),
+                let settled_by = match self.approvals {
+                    Approvals::Beforehand => DecidedBy::Beforehand,
+                    _ => DecidedBy::Approval { id: request.id.clone(), scope: None, who: None },
                 };
-                Ok(Grant::new(verdict.effects().clone(), decided_by))
+                Ok(verdict.grant_settled(Some(settled_by)))
             }
             Answer::Deny(why) | Answer::DenyFor(_, why) => Err(denied(verdict, &why)),
         }
@@ -242,7 +242,7 @@ fn written(request: &ApprovalRequest, settled: Settled, scope: Scope) -> Approva
         tool: request.tool.clone(),
         input: request.is_whole.then(|| request.input.clone()),
         effects: request.effects.to_string(),
-        rule: request.rule.clone(),
+        rule: request.by.to_string(),
         at: request.at,
         asker: request.asker.clone(),
         directory: request.directory.clone(),

@@ -5,8 +5,8 @@
 //! do nothing but read where the mode lets that pass. A rule covers a part only if its own words reach past every word with which
 //! the program does more than its name says.
 
-use super::Decision;
 use super::ruling::InForce;
+use super::{DecidedBy, Decision};
 use crate::{CommandLine, Effect, Effects, OnlyReads, PathPattern, SimpleCommand};
 
 /// The strictest that rules say about a command, and which one; `None` where they do not cover all of it. What asks or denies counts
@@ -15,7 +15,7 @@ pub(super) fn strictest(
     rules: InForce<'_>,
     command: &CommandLine,
     passes: impl Fn(&SimpleCommand) -> bool,
-) -> Option<(Decision, String)> {
+) -> Option<(Decision, DecidedBy)> {
     let mut allowed = None;
     let mut strict = None;
     let mut open = command.unclear.is_some() || command.commands.is_empty();
@@ -26,7 +26,7 @@ pub(super) fn strictest(
             }
             Some(stricter) => {
                 strict = strict
-                    .filter(|known: &(Decision, String)| known.0 >= stricter.0)
+                    .filter(|known: &(Decision, DecidedBy)| known.0 >= stricter.0)
                     .or(Some(stricter));
             }
             None => open |= !passes(part),
@@ -36,7 +36,7 @@ pub(super) fn strictest(
 }
 
 /// The strictest that rules say about one part of a command.
-fn of_part(rules: InForce<'_>, part: &SimpleCommand) -> Option<(Decision, String)> {
+fn of_part(rules: InForce<'_>, part: &SimpleCommand) -> Option<(Decision, DecidedBy)> {
     rules.deciding(|ruling| match ruling.decision {
         Decision::Allow => ruling.rule.covers(part),
         Decision::Ask | Decision::Deny => ruling.rule.binds(part),
@@ -59,7 +59,7 @@ pub(super) fn allows_change(
     rules: InForce<'_>,
     effects: &Effects,
     change: &PathPattern,
-) -> Option<String> {
+) -> Option<DecidedBy> {
     effects.iter().find_map(|effect| {
         let Effect::Exec(command) = effect else { return None };
         if command.unclear.is_some() || command.redirected.contains(change) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::Decided;
 use crate::{Effect, Effects};
 
 /// The right to run one call with these effects.
@@ -10,11 +11,11 @@ use crate::{Effect, Effects};
 /// Its fields are private and only the policy module can make one, so running a tool without a decision does not compile:
 ///
 /// ```compile_fail
-/// let grant = windlass_core::Grant { effects: Default::default(), decided_by: String::new() };
+/// let grant = windlass_core::Grant { effects: Default::default(), decided };
 /// ```
 ///
 /// ```compile_fail
-/// let grant = windlass_core::Grant::new(Default::default(), String::new());
+/// let grant = windlass_core::Grant::new(Default::default(), decided);
 /// ```
 ///
 /// The only way is through a verdict:
@@ -23,17 +24,17 @@ use crate::{Effect, Effects};
 /// use windlass_core::{Effects, Mode, Policy};
 /// let verdict = Policy::new(Mode::Auto).decide("read", Effects::read("/w/a"), "/w".as_ref());
 /// let grant = verdict.grant().expect("reads in the workspace are allowed");
-/// assert_eq!(grant.decided_by(), "allowed by mode auto");
+/// assert_eq!(grant.decided().to_string(), "allowed by mode auto");
 /// ```
 #[derive(Debug)]
 pub struct Grant {
     effects: Arc<Effects>,
-    decided_by: String,
+    decided: Decided,
 }
 
 impl Grant {
-    pub(super) fn new(effects: Arc<Effects>, decided_by: String) -> Self {
-        Self { effects, decided_by }
+    pub(super) fn new(effects: Arc<Effects>, decided: Decided) -> Self {
+        Self { effects, decided }
     }
 
     /// What may be done.
@@ -45,9 +46,9 @@ impl Grant {
         &self.effects
     }
 
-    /// Which rule or person decided.
-    pub fn decided_by(&self) -> &str {
-        &self.decided_by
+    /// The decision that it rests on: which rule, mode, hook or person let the call run.
+    pub fn decided(&self) -> &Decided {
+        &self.decided
     }
 
     /// Whether this file may be looked at.

@@ -9,7 +9,9 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::{Decision, Policy, Resource, Ruling, SecretName, Situation, holds_credential};
+use super::{
+    DecidedBy, Decision, Policy, Resource, Ruling, SecretName, Situation, holds_credential,
+};
 use crate::{Effect, Effects, FileErrorKind, Files, PathPattern, commit};
 
 /// The most bytes of a settings file that are searched for a credential; a larger file counts as one.
@@ -130,7 +132,7 @@ impl Policy {
         granted: &Effects,
         workspace: &Path,
         now: SystemTime,
-    ) -> Option<String> {
+    ) -> Option<DecidedBy> {
         let asked = |pattern: PathPattern| {
             let ruled = self.ruled_reading(pattern, workspace, now)?;
             (ruled.0 == Decision::Ask).then_some(ruled.1)
@@ -158,7 +160,7 @@ impl Policy {
         pattern: PathPattern,
         workspace: &Path,
         now: SystemTime,
-    ) -> Option<(Decision, String)> {
+    ) -> Option<(Decision, DecidedBy)> {
         let effect = Effect::Read(pattern);
         let situation = Situation { now: Some(now), ..Situation::default() };
         self.ruled(&situation, |rule| rule.matches(&effect, workspace))
@@ -193,7 +195,7 @@ impl Withheld<'_> {
     }
 
     /// The rule that wants a person to be asked about this file, if they were not.
-    pub(crate) fn asks(&self, path: &Path) -> Option<String> {
+    pub(crate) fn asks(&self, path: &Path) -> Option<DecidedBy> {
         if !self.has_asks {
             return None;
         }

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Rule, decision_word};
+use super::{DecidedBy, Decision, Rule, decision_word};
 
 /// Who laid a rule down; of two that do not deny, the later layer decides.
 ///
@@ -108,14 +108,6 @@ impl Ruling {
             (Some(_), None) => self.decision != Decision::Allow,
         }
     }
-
-    /// As it is named in a verdict: with its reason.
-    pub(super) fn told(&self) -> String {
-        match &self.reason {
-            Some(reason) => format!("{self} ({reason})"),
-            None => self.to_string(),
-        }
-    }
 }
 
 /// The rules that have not ended.
@@ -132,11 +124,14 @@ impl<'a> InForce<'a> {
 
     /// The one that decides among those that apply: one that denies, wherever it stands; else one of the last layer, and there the
     /// strictest.
-    pub(super) fn deciding(self, applies: impl Fn(&Ruling) -> bool) -> Option<(Decision, String)> {
+    pub(super) fn deciding(
+        self,
+        applies: impl Fn(&Ruling) -> bool,
+    ) -> Option<(Decision, DecidedBy)> {
         self.iter()
             .filter(|ruling| applies(ruling))
             .max_by_key(|ruling| (ruling.decision == Decision::Deny, ruling.layer, ruling.decision))
-            .map(|ruling| (ruling.decision, ruling.told()))
+            .map(|ruling| (ruling.decision, DecidedBy::from(ruling)))
     }
 }
 

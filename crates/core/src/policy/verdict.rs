@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Decision, Grant, remedy};
+use super::{Decided, DecidedBy, Decision, Grant, remedy};
 use crate::{Effect, Effects};
 
 /// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
@@ -10,14 +10,14 @@ use crate::{Effect, Effects};
 /// ```
 /// use windlass_core::{Decision, Effects, Mode, Policy};
 /// let verdict = Policy::new(Mode::Ask).decide("write", Effects::write("/w/a.md"), "/w".as_ref());
-/// assert_eq!((verdict.decision(), verdict.rule()), (Decision::Ask, "mode ask"));
+/// assert_eq!((verdict.decision(), verdict.rule()), (Decision::Ask, "mode ask".to_owned()));
 /// assert!(verdict.grant().is_none(), "a person has to be asked first");
 /// assert_eq!(verdict.remedy().as_deref(), Some("to allow it: --allow 'write /w/a.md'"));
 /// ```
 #[derive(Debug, Clone)]
 pub struct Verdict {
     pub(super) decision: Decision,
-    pub(super) rule: String,
+    pub(super) by: DecidedBy,
     pub(super) effect: Option<Effect>,
     pub(super) effects: Arc<Effects>,
     /// What the mode alone decided on: each effect, and of a command the parts that no rule allows.
@@ -27,11 +27,11 @@ pub struct Verdict {
 impl Verdict {
     pub(super) fn new(
         decision: Decision,
-        rule: String,
+        by: DecidedBy,
         effect: Option<Effect>,
         effects: &Arc<Effects>,
     ) -> Self {
-        Self { decision, rule, effect, effects: effects.clone(), open: Vec::new() }
+        Self { decision, by, effect, effects: effects.clone(), open: Vec::new() }
     }
 
     /// Allow, ask or deny.
@@ -39,9 +39,14 @@ impl Verdict {
         self.decision
     }
 
-    /// The rule that decided: as it was written, `mode ask`, or the name of a hard deny.
-    pub fn rule(&self) -> &str {
-        &self.rule
+    /// The rule, mode or hard deny that decided.
+    pub fn decided_by(&self) -> &DecidedBy {
+        &self.by
+    }
+
+    /// The same in words: the rule as it was written, `mode ask`, or the name of a hard deny.
+    pub fn rule(&self) -> String {
+        self.by.to_string()
     }
 
     /// The effect that made the verdict as strict as it is.
@@ -56,42 +61,50 @@ impl Verdict {
 
     /// The right to run, if nobody needs to be asked.
     pub fn grant(&self) -> Option<Grant> {
-        (self.decision == Decision::Allow)
-            .then(|| Grant::new(self.effects.clone(), format!("allowed by {}", self.rule)))
+        (self.decision == Decision::Allow).then(|| self.grant_settled(None))
+    }
+
+    /// The decision as it is kept on record, with who settled it.
+    pub(crate) fn decided(&self, settled_by: Option<DecidedBy>) -> Decided {
+        Decided { decision: self.decision, by: self.by.clone(), settled_by }
+    }
+
+    pub(super) fn grant_settled(&self, settled_by: Option<DecidedBy>) -> Grant {
+        Grant::new(self.effects.clone(), self.decided(settled_by))
     }
 
     /// The right to try it out where nothing can change.
     pub(crate) fn trial(&self) -> Grant {
-        Grant::new(self.effects.clone(), "a trial".to_owned())
+        self.grant_settled(Some(DecidedBy::Trial))
     }
 
     /// Whether it is asked about each time, so that no answer is remembered.
     pub(crate) fn is_asked_always(&self) -> bool {
-        self.rule.starts_with("always asked")
+        self.by.is_always_ask()
     }
 
     /// The right to run where a hook of the person's own says that nobody needs to be asked. What is always asked stays asked, and
     /// what is denied stays denied.
     pub(crate) fn grant_by_hook(&self, hook: &str) -> Option<Grant> {
         let may = self.decision == Decision::Ask && !self.is_asked_always();
-        let decided_by = format!("allowed by the hook {hook}, where {} asks", self.rule);
-        may.then(|| Grant::new(self.effects.clone(), decided_by))
+        let hook = || DecidedBy::Hook { name: hook.to_owned(), reason: None };
+        may.then(|| self.grant_settled(Some(hook())))
     }
 
-    /// The same, but a person is asked where nobody would have been: `by` says who wants that.
-    pub(crate) fn asked_by(mut self, by: &str) -> Self {
+    /// The same, but a person is asked where the policy allows: `by` says who wants that.
+    pub(crate) fn asked_by(mut self, by: DecidedBy) -> Self {
         if self.decision == Decision::Allow {
             self.decision = Decision::Ask;
-            by.clone_into(&mut self.rule);
+            self.by = by;
         }
         self
     }
 
     /// The same, but a person is asked each time, unless it is denied anyway.
-    pub(crate) fn asked_always(mut self, why: &str, effect: Option<&Effect>) -> Self {
+    pub(crate) fn asked_always(mut self, reason: String, effect: Option<&Effect>) -> Self {
         if self.decision != Decision::Deny {
             self.decision = Decision::Ask;
-            self.rule = format!("always asked: {why}");
+            self.by = DecidedBy::AlwaysAsk { reason };
             self.effect = effect.cloned().or(self.effect);
         }
         self
@@ -101,7 +114,7 @@ impl Verdict {
     pub fn refusal(&self) -> String {
         let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
         let because = self.because().map(|why| format!("; {why}")).unwrap_or_default();
-        format!("not allowed: {what} (decided by {}{because})", self.rule)
+        format!("not allowed: {what} (decided by {}{because})", self.by)
     }
 
     /// What it is about a command that a person has to look at: the part that no rule allows, the word that does more than the
@@ -128,21 +141,29 @@ impl Verdict {
     /// What a person could do so that it is allowed; `None` for hard denies.
     pub fn remedy(&self) -> Option<String> {
         let effect = self.effect.as_ref()?;
-        if self.rule.starts_with("hard deny") {
-            return None;
+        match &self.by {
+            DecidedBy::HardDeny { .. } => None,
+            DecidedBy::AlwaysAsk { .. } => {
+                Some("a person has to say yes to this each time (or --yes)".to_owned())
+            }
+            DecidedBy::Hook { .. } | DecidedBy::NeedsPerson => {
+                Some("a person has to say yes to this (or --yes)".to_owned())
+            }
+            rule @ DecidedBy::Rule { decision: Decision::Deny, .. } => {
+                Some(format!("the rule `{rule}` would have to be removed"))
+            }
+            rule @ DecidedBy::Rule { decision: Decision::Ask, .. } => {
+                Some(format!("a person has to say yes, or the rule `{rule}` to go"))
+            }
+            DecidedBy::Mode { .. }
+            | DecidedBy::Rule { decision: Decision::Allow, .. }
+            | DecidedBy::Approval { .. }
+            | DecidedBy::Budget
+            | DecidedBy::Beforehand
+            | DecidedBy::Staged
+            | DecidedBy::Command
+            | DecidedBy::Trial
+            | DecidedBy::Words { .. } => Some(remedy::remedy(effect, &self.open)),
         }
-        if self.is_asked_always() {
-            return Some("a person has to say yes to this each time (or --yes)".to_owned());
-        }
-        if self.rule.starts_with("the hook ") {
-            return Some("a person has to say yes to this (or --yes)".to_owned());
-        }
-        if self.rule.starts_with("deny ") {
-            return Some(format!("the rule `{}` would have to be removed", self.rule));
-        }
-        if self.rule.starts_with("ask ") {
-            return Some(format!("a person has to say yes, or the rule `{}` to go", self.rule));
-        }
-        Some(remedy::remedy(effect, &self.open))
     }
 }

@@ -43,7 +43,7 @@ async fn a_closure_answers_from_what_the_call_would_do() {
     let tool = echo("write").with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
     let setup = Setup::with([tool], |builder| {
         builder.policy(Policy::new(Mode::Ask)).approver(|request: &ApprovalRequest| {
-            assert_eq!((request.tool.as_str(), request.rule.as_str()), ("write", "mode ask"));
+            assert_eq!((request.tool.as_str(), &*request.by.to_string()), ("write", "mode ask"));
             request.effects.to_string() == "write /w/tmp/a"
         })
     });
@@ -57,7 +57,7 @@ async fn a_closure_answers_from_what_the_call_would_do() {
     );
     assert_eq!(denied.code, Some("denied"));
     assert_eq!(setup.recorded(), ["started write", "ok write", "denied write"]);
-    assert_eq!(setup.bodies()[0]["decided_by"], "approval a0004");
+    assert_eq!(setup.decided(0), "approval a0004");
 }
 
 #[tokio::test]

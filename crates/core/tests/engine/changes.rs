@@ -129,7 +129,7 @@ async fn a_hook_asks_in_every_mode_and_shows_its_text() {
         let questions =
             asked(allowed, |stage| vec![written(stage, ".git/hooks/pre-commit", "x\n")]).await;
         let [question] = questions.as_slice() else { panic!("{mode}: {questions:?}") };
-        assert_eq!(question.rule, "always asked: git's hooks and configuration");
+        assert_eq!(question.by.to_string(), "always asked: git's hooks and configuration");
         let [change] = &*question.changes else { panic!("{:?}", question.changes) };
         assert_eq!(change.path, PathBuf::from("/w/.git/hooks/pre-commit"));
         assert_eq!(change.after.as_deref(), Some(b"x\n".as_slice()));

@@ -153,7 +153,7 @@ async fn what_was_granted_is_what_was_resolved() {
         .with_effects(Kinds::READ, |_| Effects::read("x/../a"))
         .answering(|cx, _| async move {
             let grant = cx.grant();
-            Ok(Output::text(format!("{} ({})", grant.effects(), grant.decided_by())))
+            Ok(Output::text(format!("{} ({})", grant.effects(), grant.decided())))
         });
     let setup = Setup::of([tool]);
     let result = setup.call("look", json!({})).await;

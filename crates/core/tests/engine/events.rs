@@ -31,7 +31,7 @@ async fn a_call_is_told_from_its_beginning_to_its_end() {
     assert_eq!(started.tool, "chatty");
     assert_eq!(started.input, json!({"a": 1}));
     assert_eq!(started.effects.to_string(), "write /w/out");
-    assert_eq!(started.decided_by, "allowed by mode auto");
+    assert_eq!(started.decided.to_string(), "allowed by mode auto");
     assert_eq!((&started.session, &started.turn), (setup.session.id(), &result.turn));
     assert!(matches!(output, Event::Output { delta, .. } if &**delta == "1"));
     assert!(

@@ -49,7 +49,7 @@ impl Hook for Closure {
         let about = match event.what {
             Happening::PostTool(call, output) => format!("{} {}", call.input, output.to_text()),
             Happening::PreTool(call) => format!("{} {}", call.tool, call.input),
-            Happening::PermissionRequest { call, rule } => format!("{} ({rule})", call.effects),
+            Happening::PermissionRequest { call, by } => format!("{} ({by})", call.effects),
             other => other.text().unwrap_or_default().to_owned(),
         };
         self.log.add(format!("{} {moment} {about}", self.name).trim_end());
@@ -202,7 +202,7 @@ async fn check_said(mode: Mode, path: &str, own: bool, on: On, outcome: Outcome,
     let result = setup.call("write", json!({"path": path})).await;
     assert_eq!(result.outcome, outcome, "{mode} {path}: {}", result.output.to_text());
     let said = match outcome {
-        Outcome::Ok => setup.bodies()[0]["decided_by"].as_str().unwrap().to_owned(),
+        Outcome::Ok => setup.decided(0),
         _ => result.output.to_text(),
     };
     assert!(said.contains(decided_by), "{mode} {path}: {said}");

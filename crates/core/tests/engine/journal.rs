@@ -29,9 +29,10 @@ async fn a_record_holds_what_was_asked_what_it_did_and_who_allowed_it() {
     assert_eq!(
         bodies[0],
         json!({
+            "v": 2,
             "input": {"to": "test"},
             "effects": [{"write": {"path": "/w/out", "reach": "exact"}}],
-            "decided_by": "allowed by mode auto",
+            "decided": {"decision": "allow", "by": {"by": "mode", "mode": "auto"}},
         })
     );
     assert_eq!(bodies[1]["content"], json!([{"type": "text", "text": "deployed"}]));

@@ -25,13 +25,13 @@ fn check(policy: &Policy, effect: &Effect) {
         return;
     }
     let Some(remedy) = verdict.remedy() else {
-        assert!(verdict.rule().starts_with("hard deny: "), "{effect}: no remedy");
+        assert!(verdict.decided_by().is_hard_deny(), "{effect}: no remedy");
         return;
     };
     if let Some(rule) = offered(&remedy) {
         let rule: Rule = rule.parse().unwrap_or_else(|error| panic!("{effect}: {error}"));
         let allowed = decide(&policy.clone().allow(rule), effect);
-        let always_asked = allowed.rule().starts_with("always asked: ");
+        let always_asked = allowed.decided_by().is_always_ask();
         assert!(allowed.decision() == Decision::Allow || always_asked, "{effect}: {remedy}");
     } else {
         let other_mode = policy.clone().with_mode(Mode::Yolo);

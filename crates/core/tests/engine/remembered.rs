@@ -222,7 +222,7 @@ async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
     let book: Arc<MemoryBook> = Arc::default();
     let setup = asking(Approvals::Beforehand, &book);
     assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Ok);
-    assert_eq!(setup.bodies()[0]["decided_by"], "approved beforehand");
+    assert_eq!(setup.decided(0), "approved beforehand");
     assert!(book.list().unwrap().is_empty(), "nothing was asked");
 
     let mut asked_before = listeners(&book).in_session(Session::new(setup.session.id().clone()));

@@ -56,7 +56,7 @@ fn watched(log: &Log) -> Setup {
         })
         .answering(move |cx, _| {
             run.add("run");
-            async move { Ok(Output::text(cx.grant().decided_by())) }
+            async move { Ok(Output::text(cx.grant().decided().to_string())) }
         });
     let host = Arc::new(MapHost::with(["a"]).hiding("hidden"));
     let mut setup = Setup::on(host, [tool], |builder| {
@@ -162,7 +162,7 @@ async fn explain_tells_the_verdict_and_does_nothing() {
     ] {
         let call = windlass_core::ToolCall::new("write", input);
         let verdict = setup.engine.explain(&setup.session, call).await.expect("a verdict");
-        assert_eq!((verdict.decision(), verdict.rule()), (decision, rule));
+        assert_eq!((verdict.decision(), &*verdict.rule()), (decision, rule));
     }
     assert_eq!(log.lines(), ["effects"; 3]);
 }

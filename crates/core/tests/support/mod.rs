@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
 use windlass_core::{
-    BoxFuture, CallId, CallResult, Effects, Engine, EngineBuilder, Event, Handle, Host, Journal,
-    JournalError, Kinds, Mode, Outcome, Output, Policy, Record, RecordKind, Session, Subscription,
-    ToolCall, Toolbox,
+    BoxFuture, CallId, CallResult, CallStarted, Effects, Engine, EngineBuilder, Event, Handle,
+    Host, Journal, JournalError, Kinds, Mode, Outcome, Output, Policy, Record, RecordKind, Session,
+    Subscription, ToolCall, Toolbox,
 };
 
 pub(crate) use host::MapHost;
@@ -98,6 +98,12 @@ impl Setup {
     }
 
     /// The bodies of the records, parsed.
+    /// The decision about the call that a record of its beginning tells of, in words.
+    pub(crate) fn decided(&self, record: usize) -> String {
+        let body = &self.journal.records()[record].body;
+        serde_json::from_str::<CallStarted<'_>>(body).expect("a beginning").decided.to_string()
+    }
+
     pub(crate) fn bodies(&self) -> Vec<Value> {
         let parse = |record: &Record| serde_json::from_str(&record.body).expect("a JSON body");
         self.journal.records().iter().map(parse).collect()

@@ -306,13 +306,12 @@ impl Process for Running {
         };
         let trail = if self.over_quota().is_some() { trail.without_stage() } else { trail };
         let changes = trail.changes().map(|mut changes| {
-            let refused = self.proxy.as_ref().map(Proxy::refused).unwrap_or_default();
-            // Those with a reason say it themselves.
-            let note = |host: String| {
-                let why = if host.contains(" (") { "" } else { " is not among the hosts of --net" };
-                format!("not reached: {host}{why}")
-            };
-            changes.notes.extend(refused.into_iter().map(note));
+            if let Some(proxy) = &self.proxy {
+                changes.notes.extend(proxy.refused().iter().map(ToString::to_string));
+                if proxy.has_refused_more() {
+                    changes.notes.push("not reached: other hosts, too many to list".to_owned());
+                }
+            }
             changes
         });
         changes.map_err(|error| match error {

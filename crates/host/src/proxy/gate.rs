@@ -12,6 +12,7 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::record::RefusedHost;
 use super::rules::{Rules, Verdict};
 use super::target::{Host, Target};
 use crate::address::{is_public, special_purpose};
@@ -47,11 +48,12 @@ pub(super) enum FailureKind {
 }
 
 impl Failure {
-    /// What is noted of a refusal.
-    pub(super) fn note(&self, target: &Target) -> Option<String> {
+    /// The refusal as it is noted; `None` if the host failed for another reason.
+    pub(super) fn note(&self, target: &Target) -> Option<RefusedHost> {
         match &self.kind {
-            FailureKind::Refused(None) => Some(target.to_string()),
-            FailureKind::Refused(Some(reason)) => Some(format!("{target} ({reason})")),
+            FailureKind::Refused(reason) => {
+                Some(RefusedHost { target: target.to_string(), reason: reason.clone() })
+            }
             _ => None,
         }
     }
@@ -179,7 +181,9 @@ mod tests {
         let admitted = gate(allow_private).admit(&target, addresses);
         let admitted = match &admitted {
             Ok(addresses) => Ok(addresses.iter().map(ToString::to_string).collect::<Vec<_>>()),
-            Err(failure) => Err(failure.note(&target).unwrap_or_else(|| failure.text.clone())),
+            Err(failure) => {
+                Err(failure.note(&target).map_or_else(|| failure.text.clone(), |it| it.to_string()))
+            }
         };
         let expected = expected.map(|list| list.iter().map(|text| (*text).to_owned()).collect());
         assert_eq!(admitted, expected.map_err(str::to_owned), "{found:?}");
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn only_public_addresses_are_dialled() {
-        let loopback = "docs.rs:443 (127.0.0.1 is not a public address: loopback)";
+        let loopback = "not reached: docs.rs:443 (127.0.0.1 is not a public address: loopback)";
         check(false, &["8.8.8.8:443"], Ok(&["8.8.8.8:443"]));
         check(false, &["10.0.0.1:443", "8.8.8.8:443", "[::1]:443"], Ok(&["8.8.8.8:443"]));
         check(false, &["127.0.0.1:443"], Err(loopback));

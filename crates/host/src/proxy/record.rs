@@ -1,5 +1,6 @@
 //! What a proxy remembers: how much passed, who was refused, and of each connection when a byte last passed.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -37,8 +38,26 @@ pub(super) struct Record {
 
 #[derive(Debug, Default)]
 struct Refused {
-    notes: Vec<String>,
+    kept: Vec<RefusedHost>,
     more: bool,
+}
+
+/// A host that the program wanted to reach and must not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedHost {
+    /// The host and port.
+    pub target: String,
+    /// The reason, if it is another one than that the host is not listed.
+    pub reason: Option<String>,
+}
+
+impl fmt::Display for RefusedHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.reason {
+            Some(reason) => write!(f, "not reached: {} ({reason})", self.target),
+            None => write!(f, "not reached: {} is not among the hosts of --net", self.target),
+        }
+    }
 }
 
 /// Which way bytes go, seen from the program.
@@ -62,25 +81,22 @@ impl Record {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn refuse(&self, note: String) {
+    pub(super) fn refuse(&self, refusal: RefusedHost) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if refused.notes.contains(&note) {
+        if refused.kept.contains(&refusal) {
             return;
         }
-        if refused.notes.len() < MAX_REFUSED {
-            refused.notes.push(note);
+        if refused.kept.len() < MAX_REFUSED {
+            refused.kept.push(refusal);
         } else {
             refused.more = true;
         }
     }
 
-    pub(super) fn refused(&self) -> Vec<String> {
+    /// The refusals, each once, and whether there were more than are kept.
+    pub(super) fn refused(&self) -> (Vec<RefusedHost>, bool) {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut notes = refused.notes.clone();
-        if refused.more {
-            notes.push("and others".to_owned());
-        }
-        notes
+        (refused.kept.clone(), refused.more)
     }
 
     pub(super) fn traffic(&self) -> Traffic {
@@ -155,19 +171,22 @@ impl<'a> Pulse<'a> {
 mod tests {
     use super::*;
 
+    fn refusal(target: &str) -> RefusedHost {
+        RefusedHost { target: target.to_owned(), reason: None }
+    }
+
     #[test]
     fn refusals_are_kept_once_and_not_without_end() {
         let record = Record::default();
         for _ in 0..2 {
             for number in 0..MAX_REFUSED {
-                record.refuse(format!("{number}.example:443"));
+                record.refuse(refusal(&format!("{number}.example:443")));
             }
         }
-        let notes = record.refused();
-        assert_eq!(notes.len(), MAX_REFUSED);
-        assert_eq!(notes.first().map(String::as_str), Some("0.example:443"));
-        record.refuse("last.example:443".to_owned());
-        assert_eq!(record.refused().len(), MAX_REFUSED + 1);
-        assert_eq!(record.refused().last().map(String::as_str), Some("and others"));
+        let (kept, more) = record.refused();
+        assert_eq!((kept.len(), more), (MAX_REFUSED, false));
+        assert_eq!(kept.first(), Some(&refusal("0.example:443")));
+        record.refuse(refusal("last.example:443"));
+        assert_eq!(record.refused(), (kept, true));
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row};
-use serde_json::Value;
+use windlass_core::SessionBegun;
 
 use crate::chain::{Kind, Stored, bytes};
 
@@ -167,10 +167,10 @@ impl<'a> Derived<'a> {
     }
 
     fn announce(&mut self, stored: &Stored<'_>) {
-        let body: Value =
+        let begun: SessionBegun<'_> =
             stored.body.and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
-        let text = |key: &str| body[key].as_str().map(|text| text.as_bytes().to_vec());
-        let (workspace, parent) = (text("workspace").unwrap_or_default(), text("parent"));
+        let workspace = begun.workspace.as_bytes().to_vec();
+        let parent = begun.parent.map(|parent| parent.as_str().as_bytes().to_vec());
         if let Some(known) = self.sessions.get_mut(stored.fields.session) {
             known.workspace = workspace;
             known.parent = known.parent.take().or(parent);

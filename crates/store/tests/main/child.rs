@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use windlass_core::RecordKind;
+use windlass_core::{Principal, RecordKind};
 use windlass_store::{Settings, Store};
 
 use crate::common::{FINISHED, append, call, record};
@@ -115,7 +115,12 @@ fn as_another_process() {
         "endless" => endless(&store, &name, 0),
         "endless long" => endless(&store, &name, 24 << 10),
         count => {
-            store.session_started(&crate::common::session(&name), state, None);
+            store.session_started(
+                &crate::common::session(&name),
+                state,
+                None,
+                &Principal::default(),
+            );
             for at in 0..count.parse().unwrap() {
                 call(&store, &name, &format!("{name}-{at:05}"));
             }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windlass_core::{CallId, Outcome, Outputs as _, RecordKind};
+use windlass_core::{CallId, Outcome, Outputs as _, Principal, RecordKind};
 use windlass_store::{Fault, Kind, SessionFilter, Store, StoreError, VerifyError};
 
 use crate::common::{FINISHED, State, all, append, call, moment, record, session, told};
@@ -11,10 +11,15 @@ use crate::common::{FINISHED, State, all, append, call, moment, record, session,
 fn sessions_are_listed_with_what_is_known_of_them() {
     let state = State::new();
     let store = state.open();
-    store.session_started(&session("a"), Path::new("/one"), None);
-    store.session_started(&session("silent"), Path::new("/one"), None);
+    store.session_started(&session("a"), Path::new("/one"), None, &Principal::default());
+    store.session_started(&session("silent"), Path::new("/one"), None, &Principal::default());
     call(&store, "a", "a1");
-    store.session_started(&session("b"), Path::new("/two"), Some(&session("a")));
+    store.session_started(
+        &session("b"),
+        Path::new("/two"),
+        Some(&session("a")),
+        &Principal::default(),
+    );
     call(&store, "b", "b1");
     call(&store, "c", "c1");
     append(&store, record("a", "a2", RecordKind::Started)).unwrap();
@@ -47,7 +52,7 @@ fn a_session_that_goes_on_elsewhere_is_recorded_again() {
     let state = State::new();
     for workspace in ["/one", "/one", "/two"] {
         let store = state.open();
-        store.session_started(&session("s"), Path::new(workspace), None);
+        store.session_started(&session("s"), Path::new(workspace), None, &Principal::default());
         call(&store, "s", "c");
     }
     let store = state.open();
@@ -56,7 +61,10 @@ fn a_session_that_goes_on_elsewhere_is_recorded_again() {
     let bodies: Vec<&str> = begun.filter_map(|row| row.body.as_deref()).collect();
     assert_eq!(
         bodies,
-        [r#"{"workspace":"/one","parent":null}"#, r#"{"workspace":"/two","parent":null}"#]
+        [
+            r#"{"v":2,"workspace":"/one","parent":null}"#,
+            r#"{"v":2,"workspace":"/two","parent":null}"#
+        ]
     );
     let row = store.session(&session("s")).unwrap();
     assert_eq!((row.workspace.as_deref(), row.calls), (Some(Path::new("/two")), 3));

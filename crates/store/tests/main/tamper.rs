@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use windlass_core::{CallId, RecordKind, SessionId};
+use windlass_core::{CallId, Principal, RecordKind, SessionId};
 use windlass_store::{Broken, Fault, Kind, RowFault, Store, VerifyError, WrongRows};
 
 use crate::common::{FINISHED, State, all, append, call, record};
@@ -127,9 +127,14 @@ fn each_row_that_was_changed_removed_or_added_is_named() {
 fn journal_with_all_kinds_of_rows() -> (State, Store) {
     let (state, store) = journal();
     let named = SessionId::new("named");
-    store.session_started(&named, "/first".as_ref(), None);
+    store.session_started(&named, "/first".as_ref(), None, &Principal::default());
     call(&store, "named", "n1");
-    store.session_started(&named, "/second".as_ref(), Some(&SessionId::new("odd")));
+    store.session_started(
+        &named,
+        "/second".as_ref(),
+        Some(&SessionId::new("odd")),
+        &Principal::default(),
+    );
     append(&store, record("named", "refused", FINISHED)).unwrap();
     call(&store, "gone", "g1");
     store.delete_session(&SessionId::new("gone")).unwrap();
@@ -315,7 +320,7 @@ fn a_cut_stays_on_the_record_when_the_journal_grows_past_it() {
         assert_eq!((found.seq, found.fault), (8, Fault::LossNoted));
         let rows = all(&store);
         assert_eq!(rows[7].kind, Kind::TailLost);
-        assert_eq!(rows[7].body.as_deref(), Some(r#"{"anchored":10,"found":7}"#));
+        assert_eq!(rows[7].body.as_deref(), Some(r#"{"v":2,"anchored":10,"found":7}"#));
         let noted = rows.iter().filter(|row| row.kind == Kind::TailLost).count();
         assert_eq!(noted, 1);
     }

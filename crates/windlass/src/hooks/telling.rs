@@ -78,7 +78,7 @@ fn told(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>) -> T
                 json!({"content": text, "is_error": output.is_error, "metadata": output.metadata});
             set("tool_response", response);
         }
-        Happening::PermissionRequest { rule, .. } => set("rule", rule.into()),
+        Happening::PermissionRequest { by, .. } => set("rule", by.to_string().into()),
         Happening::PromptSubmit { text } => set("prompt", text.into()),
         Happening::Stop | Happening::SubagentStop => set("stop_hook_active", false.into()),
         _ => {}

@@ -118,7 +118,7 @@ async fn hex_permission_hook_sees_the_call_and_what_would_be_decided() {
         fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
             let line = match event.what {
                 Happening::PreTool(call) => format!("{} {}", call.tool, call.input["path"]),
-                Happening::PermissionRequest { call, rule } => format!("{} {rule}", call.tool),
+                Happening::PermissionRequest { call, by } => format!("{} {by}", call.tool),
                 _ => return Box::pin(async { Ok(HookAnswer::go_on()) }),
             };
             self.0.lock().unwrap().push(line);

@@ -36,7 +36,7 @@ pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
                 tell(global, call, now.0, &now.1)?;
             }
             // What a call brought in counts for those after it, as it did then.
-            if let Some(source) = call.metadata["untrusted"].as_str() {
+            if let Some(source) = call.untrusted() {
                 session.mark_untrusted(source);
             }
         }

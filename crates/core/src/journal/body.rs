@@ -1,0 +1,256 @@
+//! The bodies of the journal's records, as types with a version.
+//!
+//! A body is stored as the text of a JSON object. Version 2 keeps decisions as types; version 1, which has no number, kept them as
+//! words. Readers take both. A field that a version does not know is passed over, so that an older program can read a newer journal.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    ApprovalId, CallId, Content, Decided, DecidedBy, Decision, Effects, Metadata, Principal,
+    SessionId,
+};
+
+/// The version that this program writes.
+pub const BODY_VERSION: u32 = 2;
+
+/// The body of a record that says that a call begins.
+///
+/// ```
+/// use windlass_core::{CallStarted, Decision};
+/// let old = r#"{"input": {}, "effects": [], "decided_by": "allowed by mode auto"}"#;
+/// let body: CallStarted<'_> = serde_json::from_str(old)?;
+/// assert_eq!((body.version, body.decided.decision), (1, Decision::Allow));
+/// assert_eq!(body.decided.to_string(), "allowed by mode auto");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "AnyStarted")]
+pub struct CallStarted<'a> {
+    /// The version of the body.
+    #[serde(rename = "v")]
+    pub version: u32,
+    /// The arguments.
+    pub input: Cow<'a, Value>,
+    /// The effects, paths resolved.
+    pub effects: Cow<'a, Effects>,
+    /// The decision that lets it run.
+    pub decided: Decided,
+    /// The identity behind the call.
+    #[serde(skip_serializing_if = "Principal::is_default")]
+    pub principal: Principal,
+    /// The call that makes this one, if another call does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<CallId>,
+}
+
+/// A body of any version.
+#[derive(Deserialize)]
+struct AnyStarted {
+    #[serde(rename = "v", default = "first_version")]
+    version: u32,
+    #[serde(default)]
+    input: Value,
+    #[serde(default)]
+    effects: Effects,
+    decided: Option<Decided>,
+    /// Of version 1.
+    #[serde(default)]
+    decided_by: String,
+    #[serde(default)]
+    principal: Principal,
+    parent_call: Option<CallId>,
+}
+
+impl From<AnyStarted> for CallStarted<'_> {
+    fn from(any: AnyStarted) -> Self {
+        Self {
+            version: any.version,
+            input: Cow::Owned(any.input),
+            effects: Cow::Owned(any.effects),
+            decided: any.decided.unwrap_or_else(|| decided_in_words(any.decided_by)),
+            principal: any.principal,
+            parent_call: any.parent_call,
+        }
+    }
+}
+
+/// Reads the words of version 1: `allowed by RULE`, or `approval ID (SCOPE)` where a person was asked.
+fn decided_in_words(text: String) -> Decided {
+    let approved = text.strip_prefix("approval ").map(|rest| {
+        let id = rest.split(' ').next().unwrap_or(rest);
+        DecidedBy::Approval { id: ApprovalId::new(id), scope: None, who: None }
+    });
+    match (approved, text.strip_prefix("allowed by ")) {
+        (Some(approval), _) => {
+            let by = DecidedBy::Words { text: "a question".to_owned() };
+            Decided { decision: Decision::Ask, by, settled_by: Some(approval) }
+        }
+        (None, Some(rule)) => {
+            let by = DecidedBy::Words { text: rule.to_owned() };
+            Decided { decision: Decision::Allow, by, settled_by: None }
+        }
+        (None, None) => {
+            let by = DecidedBy::Words { text };
+            Decided { decision: Decision::Allow, by, settled_by: None }
+        }
+    }
+}
+
+fn first_version() -> u32 {
+    1
+}
+
+/// The body of a record that says that a call ended.
+///
+/// ```
+/// use windlass_core::CallFinished;
+/// let lost = CallFinished::interrupted(4711);
+/// let text = serde_json::to_string(&lost)?;
+/// assert_eq!(serde_json::from_str::<CallFinished<'_>>(&text)?, lost);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallFinished<'a> {
+    /// The version of the body.
+    #[serde(rename = "v", default = "first_version")]
+    pub version: u32,
+    /// The arguments, if the call never began: else its beginning has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Cow<'a, Value>>,
+    /// The decision, if the call was decided on and never began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Decided>,
+    /// The output that the model got.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub content: Cow<'a, [Content]>,
+    /// The same facts as data.
+    #[serde(skip_serializing_if = "serde_json::Map::is_empty")]
+    pub metadata: Cow<'a, Metadata>,
+    /// The time that the call took, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration_us: Option<u64>,
+    /// What the session learnt of files; see [`Session::recall`](crate::Session::recall).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen: Option<Value>,
+    /// The identity behind the call, if the call never began.
+    #[serde(skip_serializing_if = "Principal::is_default")]
+    pub principal: Principal,
+    /// The call that made this one, if the call never began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent_call: Option<CallId>,
+    /// The process that ended before the call did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
+    /// Whether the process ended before the call did.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub interrupted: bool,
+    /// What became of an interrupted call, in words.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+impl CallFinished<'_> {
+    /// The end of a call whose process ended before it.
+    pub fn interrupted(process: u32) -> Self {
+        Self {
+            version: BODY_VERSION,
+            interrupted: true,
+            process: Some(process),
+            text: format!(
+                "process {process} ended before this call did; what it had done by then stays done"
+            ),
+            ..Self::default()
+        }
+    }
+
+    /// The source of text that others may have written, if the call brought in such text.
+    pub fn untrusted(&self) -> Option<&str> {
+        self.metadata.get(UNTRUSTED)?.as_str()
+    }
+
+    /// The first line of the output.
+    pub fn first_line(&self) -> Option<&str> {
+        match self.content.first()? {
+            Content::Text { text } => text.lines().next(),
+            _ => None,
+        }
+    }
+}
+
+/// The name in the metadata under which the source of untrusted text stands.
+pub(crate) const UNTRUSTED: &str = "untrusted";
+
+/// The body of a record that says that a session begins, or goes on in another workspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionBegun<'a> {
+    /// The version of the body.
+    #[serde(rename = "v", default = "first_version")]
+    pub version: u32,
+    /// The workspace; empty if none is known.
+    #[serde(default)]
+    pub workspace: Cow<'a, str>,
+    /// The session that started it.
+    #[serde(default)]
+    pub parent: Option<SessionId>,
+    /// The identity behind the session.
+    #[serde(default, skip_serializing_if = "Principal::is_default")]
+    pub principal: Principal,
+}
+
+/// The body of a record that says that records before it are missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordsMissing {
+    /// The version of the body.
+    #[serde(rename = "v", default = "first_version")]
+    pub version: u32,
+    /// The number of the spool that is too short, if a spool is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spool: Option<u32>,
+    /// The number that the anchor says was reached; `None` if the anchor itself is missing.
+    pub anchored: Option<u64>,
+    /// The number that was found.
+    pub found: u64,
+    /// Whether it was the anchor outside of the state directory that told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outside: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn words_of_the_first_version_are_read() {
+        for (words, decision, told) in [
+            ("allowed by mode auto", Decision::Allow, "allowed by mode auto"),
+            ("allowed by deny x (why)", Decision::Allow, "allowed by deny x (why)"),
+            ("approval a1 (session)", Decision::Ask, "approval a1"),
+            ("approval a1", Decision::Ask, "approval a1"),
+            ("approved beforehand", Decision::Allow, "allowed by approved beforehand"),
+        ] {
+            let body = json!({"input": {"a": 1}, "effects": [], "decided_by": words});
+            let body: CallStarted<'_> = serde_json::from_value(body).expect("a body");
+            assert_eq!((body.version, body.decided.decision), (1, decision), "{words}");
+            assert_eq!(body.decided.to_string(), told);
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_call_of_any_version_is_read() {
+        let old = json!({
+            "input": {}, "content": [{"type": "text", "text": "one\ntwo"}],
+            "metadata": {"untrusted": "https://example.org"}, "duration_us": 12, "later": true,
+        });
+        let old: CallFinished<'_> = serde_json::from_value(old).expect("a body");
+        assert_eq!((old.version, old.first_line(), old.duration_us), (1, Some("one"), Some(12)));
+        assert_eq!(old.untrusted(), Some("https://example.org"));
+        let empty: CallFinished<'_> = serde_json::from_str("{}").expect("a body");
+        assert_eq!(empty, CallFinished { version: 1, ..CallFinished::default() });
+    }
+}
