@@ -153,7 +153,7 @@ impl Setup {
             store.session_started(&id, &workspace, None, &Principal::default());
         }
         let session = Session::new(id)
-            .with_predicate(predicate)
+            .narrow(predicate)
             .with_overrides(overrides)
             .on_behalf_of(&asker)
             .with_budget(budget);

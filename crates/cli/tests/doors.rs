@@ -224,7 +224,7 @@ fn the_library_says_what_the_table_says() {
         runtime.block_on(async {
             let (builder, predicate) = builder(home, row);
             let windlass = builder.build().expect("a workspace");
-            let session = Session::new(windlass.new_session_id()).with_predicate(predicate);
+            let session = Session::new(windlass.new_session_id()).narrow(predicate);
             let call = ToolCall::new(row.tool, row.input.clone());
             let result = windlass.call(&Arc::new(session), call).await;
             let is_fault = result.outcome == Outcome::Fault;

@@ -112,6 +112,11 @@ impl Shared {
         self.policy.lock().clone()
     }
 
+    /// The policy that decides about calls of a session: the engine's, narrowed by the rights of the session.
+    fn policy_of(&self, session: &Session) -> Arc<Policy> {
+        session.narrowed(&self.policy())
+    }
+
     /// Tells what is not the fault of a call.
     fn warn(&self, message: String) {
         if let Some(told) = &self.on_warning {
@@ -489,7 +494,7 @@ fn prepare<'t>(
 ) -> Result<Ready<'t>, ToolError> {
     parse::check(slot, call)?;
     let prepared = slot.tool.prepare(call.input.clone())?;
-    let policy = engine.policy();
+    let policy = engine.policy_of(&call.session);
     let scene = Scene {
         session: &call.session,
         host: &*engine.host,

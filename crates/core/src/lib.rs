@@ -33,6 +33,7 @@ mod proposals;
 mod protected;
 pub mod quote;
 mod recover;
+mod rights;
 mod rollback;
 mod scene;
 mod schema;
@@ -99,6 +100,7 @@ pub use protected::{
     protected_reason,
 };
 pub use recover::{Recovered, recover};
+pub use rights::{Limits, Rights};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};

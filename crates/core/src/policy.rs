@@ -47,7 +47,7 @@ pub use verdict::Verdict;
 
 use situation::{Programs, suspicious};
 
-use crate::{Effect, Effects, Files, SimpleCommand, protected};
+use crate::{Effect, Effects, Files, NetworkAccess, Rights, SimpleCommand, protected};
 
 /// Allow, ask or deny; the later, the stricter.
 ///
@@ -86,6 +86,10 @@ pub struct Policy {
     programs: Programs,
     /// Whether what somebody else wrote makes a session suspicious.
     provenance: bool,
+    /// Rules and modes that bind besides these: the rights of a session. The strictest decides.
+    layers: Vec<Arc<Policy>>,
+    /// The hosts that may be reached at most, whatever the rules say.
+    net: Option<NetworkAccess>,
 }
 
 impl Policy {
@@ -97,6 +101,8 @@ impl Policy {
             hard_denies: Arc::new(HardDenies::default()),
             programs: Programs { confined: true, connected: false },
             provenance: true,
+            layers: Vec::new(),
+            net: None,
         }
     }
 
@@ -160,6 +166,46 @@ impl Policy {
         self
     }
 
+    /// The same with the rights of a session: a decision is the strictest of this policy and of each layer of the rights.
+    #[must_use]
+    pub(crate) fn narrowed(&self, rights: &Rights) -> Self {
+        // What is hidden and what asks each time is one for all layers.
+        let layer = |layer: &Arc<Self>| {
+            Arc::new(Self {
+                hard_denies: self.hard_denies.clone(),
+                programs: self.programs,
+                provenance: self.provenance,
+                ..Self::clone(layer)
+            })
+        };
+        Self {
+            layers: self.layers.iter().cloned().chain(rights.layers().iter().map(layer)).collect(),
+            net: rights.net().cloned(),
+            ..self.clone()
+        }
+    }
+
+    /// This policy and the layers that narrow it.
+    fn all_layers(&self) -> impl Iterator<Item = &Self> + Clone {
+        std::iter::once(self).chain(self.layers.iter().map(|layer| &**layer))
+    }
+
+    /// The rules of all layers. Those that deny or ask bind; those that allow do so only within their own layer.
+    fn all_rules(&self) -> impl Iterator<Item = &Ruling> + Clone {
+        self.all_layers().flat_map(|layer| &layer.rules)
+    }
+
+    /// Whether a mode of any layer keeps nothing that a program changes.
+    pub(crate) fn is_plan(&self) -> bool {
+        self.all_layers().any(|layer| layer.mode == Mode::Plan)
+    }
+
+    /// Whether every layer allows this without asking.
+    fn allows(&self, effect: Effect, workspace: &Path, situation: &Situation) -> bool {
+        let effects = Arc::new(Effects::from(effect));
+        self.decide_in("", effects, workspace, situation).decision == Decision::Allow
+    }
+
     /// What happens where no rule decides.
     pub fn mode(&self) -> Mode {
         self.mode
@@ -216,10 +262,40 @@ impl Policy {
         situation: &Situation,
     ) -> Verdict {
         let effects = effects.into();
-        let mut verdict = self.decide_tool(tool, &effects, situation);
+        let mut verdict = self.decide_alone(tool, &effects, workspace, situation);
+        for layer in &self.layers {
+            let narrower = layer.decide_alone(tool, &effects, workspace, situation);
+            if narrower.decision > verdict.decision {
+                verdict = narrower;
+            }
+        }
+        if let Some(net) = &self.net {
+            let is_out = |effect: &&Effect| match effect {
+                Effect::Net { origin, .. } => !net.admits(rule::host_of(origin)),
+                _ => false,
+            };
+            if let Some(out) = effects.iter().find(is_out) {
+                let by = DecidedBy::HardDeny {
+                    reason: "the session has no right to reach that host".to_owned(),
+                };
+                verdict = Verdict::new(Decision::Deny, by, Some(out.clone()), &effects);
+            }
+        }
+        verdict
+    }
+
+    /// The decision of this layer alone.
+    fn decide_alone(
+        &self,
+        tool: &str,
+        effects: &Arc<Effects>,
+        workspace: &Path,
+        situation: &Situation,
+    ) -> Verdict {
+        let mut verdict = self.decide_tool(tool, effects, situation);
         let mut open = Vec::new();
         for effect in effects.iter() {
-            let (decision, by) = self.decide_effect(tool, effect, &effects, workspace, situation);
+            let (decision, by) = self.decide_effect(tool, effect, effects, workspace, situation);
             let is_open = decision != Decision::Allow && by.is_mode();
             if is_open {
                 open.push((effect.clone(), self.open_parts(effect, situation)));
@@ -227,7 +303,7 @@ impl Policy {
             // Of two that are equally strict, a rule tells more than the mode.
             let tells_more = verdict.effect.is_none() || (verdict.by.is_mode() && !by.is_mode());
             if decision > verdict.decision || (decision == verdict.decision && tells_more) {
-                verdict = Verdict::new(decision, by, Some(effect.clone()), &effects);
+                verdict = Verdict::new(decision, by, Some(effect.clone()), effects);
             }
         }
         verdict.open = open;
@@ -255,7 +331,10 @@ impl Policy {
         };
         let mut verdict = Verdict::new(usual, by, None, effects);
         for effect in effects.iter() {
-            let ruled = self.ruled(situation, |rule| rule.matches(effect, workspace));
+            let ruled = self
+                .all_layers()
+                .filter_map(|layer| layer.ruled(situation, |rule| rule.matches(effect, workspace)))
+                .max_by_key(|(decision, _)| *decision);
             let (decision, by) = match (ruled, reason(effect)) {
                 (Some((Decision::Deny, rule)), _) => (Decision::Deny, rule),
                 (_, Some(reason)) => (Decision::Ask, always_ask(reason)),

@@ -14,8 +14,8 @@ use crate::budget::Ledger;
 use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
 use crate::{
-    Asker, Budget, ContentHash, Fingerprint, Overrides, Predicate, Principal, Proposals, SessionId,
-    Signal, Spent, quote,
+    Asker, Budget, ContentHash, Fingerprint, Limits, Overrides, Policy, Predicate, Principal,
+    Proposals, Rights, SessionId, Signal, Spent, quote,
 };
 
 /// One conversation.
@@ -31,8 +31,9 @@ pub struct Session {
     id: SessionId,
     parent: Option<SessionId>,
     agent: Option<String>,
-    principal: Principal,
-    predicate: Predicate,
+    rights: Rights,
+    /// The policy of the engine narrowed by the rights, as it was last computed.
+    policy: Lock<Option<NarrowedPolicy>>,
     overrides: Overrides,
     ledger: Arc<Ledger>,
     cancel: CancellationToken,
@@ -53,8 +54,8 @@ impl Session {
             id,
             parent: None,
             agent: None,
-            principal: Principal::default(),
-            predicate: Predicate::All,
+            rights: Rights::all(),
+            policy: Lock::default(),
             overrides: Overrides::default(),
             ledger: Arc::default(),
             cancel: CancellationToken::new(),
@@ -67,14 +68,21 @@ impl Session {
     }
 
     /// A session below this one: at most its rights, one deeper, cancelled with it. What it proposes is proposed by this one.
+    ///
+    /// ```
+    /// use windlass_core::{Limits, Mode, Overrides, Predicate, Session, SessionId};
+    /// let parent = Session::new(SessionId::new("s1")).narrow(Predicate::allow(["read", "write"]));
+    /// let limits = Limits { mode: Some(Mode::Plan), ..Limits::default() };
+    /// let child = parent.child(SessionId::new("s2"), limits, &Overrides::default());
+    /// assert_eq!(child.rights().modes().collect::<Vec<_>>(), [Mode::Plan]);
+    /// ```
     #[must_use]
-    pub fn child(&self, id: SessionId, predicate: Predicate, overrides: &Overrides) -> Self {
+    pub fn child(&self, id: SessionId, limits: impl Into<Limits>, overrides: &Overrides) -> Self {
         let mut overrides = overrides.over(&self.overrides);
         overrides.depth = Some(self.overrides.depth.unwrap_or(0) + 1);
         let mut child = Self::new(id);
         child.parent = Some(self.id.clone());
-        child.principal = self.principal.clone();
-        child.predicate = self.predicate.clone().and(predicate);
+        child.rights = self.rights.narrow(limits.into());
         child.overrides = overrides;
         child.cancel = self.cancel.child_token();
         child.ledger = Arc::new(Ledger::new(Budget::default(), Some(self.ledger.clone())));
@@ -87,7 +95,7 @@ impl Session {
     pub(crate) fn trial(&self, proposals: Proposals) -> Self {
         let mut trial = Self::new(self.id.clone());
         trial.parent.clone_from(&self.parent);
-        trial.principal = self.principal.clone();
+        trial.rights = self.rights.clone();
         trial.overrides = self.overrides.clone();
         trial.cancel = self.cancel.child_token();
         trial.seen = Lock::new(self.seen.lock().clone());
@@ -108,8 +116,7 @@ impl Session {
         let mut session = Self::new(self.id.clone());
         session.parent.clone_from(&self.parent);
         session.agent.clone_from(&self.agent);
-        session.principal = self.principal.clone();
-        session.predicate = self.predicate.clone();
+        session.rights = self.rights.clone();
         session.overrides = self.overrides.clone();
         session.ledger = self.ledger.clone();
         session.cancel = self.cancel.child_token();
@@ -140,14 +147,13 @@ impl Session {
     /// assert_eq!(session.principal(), &token);
     /// ```
     #[must_use]
-    pub fn for_principal(mut self, principal: Principal) -> Self {
-        self.principal = principal;
-        self
+    pub fn for_principal(self, principal: Principal) -> Self {
+        self.narrow(Limits { principal: Some(principal), ..Limits::default() })
     }
 
     /// The identity behind its calls.
     pub fn principal(&self) -> &Principal {
-        &self.principal
+        self.rights.principal()
     }
 
     /// With the agent and the parent of the one that asked a question, to go on in its place.
@@ -179,11 +185,31 @@ impl Session {
         self.agent.as_deref().unwrap_or(usual)
     }
 
-    /// With these tools only.
+    /// With fewer rights. They can never grow again.
     #[must_use]
-    pub fn with_predicate(mut self, predicate: Predicate) -> Self {
-        self.predicate = predicate;
+    pub fn narrow(mut self, limits: impl Into<Limits>) -> Self {
+        self.rights = self.rights.narrow(limits.into());
+        *self.policy.lock() = None;
         self
+    }
+
+    /// The most that it may do.
+    pub fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
+    /// A policy narrowed by the rights of this session. It is computed once for each policy.
+    pub(crate) fn narrowed(&self, engine: &Arc<Policy>) -> Arc<Policy> {
+        if self.rights.layers().is_empty() && self.rights.net().is_none() {
+            return engine.clone();
+        }
+        let mut known = self.policy.lock();
+        if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.engine, engine)) {
+            return known.narrowed.clone();
+        }
+        let narrowed = Arc::new(engine.narrowed(&self.rights));
+        *known = Some(NarrowedPolicy { engine: engine.clone(), narrowed: narrowed.clone() });
+        narrowed
     }
 
     /// With these limits and settings.
@@ -215,9 +241,9 @@ impl Session {
         self.parent.as_ref()
     }
 
-    /// Which tools it may see and call.
+    /// The tools that it may see and call.
     pub fn predicate(&self) -> &Predicate {
-        &self.predicate
+        self.rights.tools()
     }
 
     /// Its limits and settings.
@@ -378,6 +404,13 @@ impl Session {
         }
         Err(unseen)
     }
+}
+
+/// The policy of an engine, and the same narrowed by the rights of a session.
+#[derive(Debug)]
+struct NarrowedPolicy {
+    engine: Arc<Policy>,
+    narrowed: Arc<Policy>,
 }
 
 impl Drop for Session {

@@ -256,7 +256,8 @@ impl LocalProcesses {
         let rights = self.rights(request);
         let survey = self.survey(&rights)?;
         if self.is_on_lower_rung() {
-            planned.fence = Some(self.lone_fence(access, &survey, &rights, places)?);
+            let network = self.network(request);
+            planned.fence = Some(self.lone_fence(access, &survey, &rights, places, network)?);
             planned.temporary.clone_from(&places.temporary.path);
             planned.trail.unprotected = Some(self.unprotected(&survey));
         } else {
@@ -270,6 +271,7 @@ impl LocalProcesses {
                 survey: &survey,
                 places,
                 home: home.as_ref(),
+                network: self.network(request),
                 port,
             })?;
             planned.home = home.map(|home| home.path);
@@ -369,13 +371,18 @@ impl LocalProcesses {
         }
     }
 
+    /// The hosts that a program may reach.
+    fn network<'r>(&'r self, request: &'r ProcessRequest) -> &'r NetworkAccess {
+        request.network.as_ref().unwrap_or(&self.settings.confinement.network)
+    }
+
     /// What stands between the program and the hosts that it may reach.
     fn proxy(
         &self,
         confined: &mut windlass_sandbox::Confined,
         request: &ProcessRequest,
     ) -> io::Result<Option<Proxy>> {
-        let NetworkAccess::Hosts(hosts) = &self.settings.confinement.network else {
+        let NetworkAccess::Hosts(hosts) = self.network(request) else {
             return Ok(None);
         };
         let Some(listener) = confined.take_listener() else { return Ok(None) };

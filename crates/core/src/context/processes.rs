@@ -19,7 +19,7 @@ use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    FileChange, FileError, FileRights, Fingerprint, HookCall, JobId, Level, Mode, PathPattern,
+    FileChange, FileError, FileRights, Fingerprint, HookCall, JobId, Level, PathPattern,
     ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To,
     ToolError, Tracking, Verdict, commit,
 };
@@ -78,9 +78,9 @@ impl Drop for Foreground {
 }
 
 impl ProcessDoor<'_> {
-    /// How programs are confined.
-    pub fn confinement(&self) -> &Confinement {
-        self.processes.confinement()
+    /// How programs of this session are confined: as the machine's settings say, or stricter where its rights do.
+    pub fn confinement(&self) -> Confinement {
+        self.cx.0.confinement(self.processes)
     }
 
     /// Runs a program to its end, or for `patience`: then it is left to the session as a job. Whoever listens hears what it prints.
@@ -124,7 +124,7 @@ impl ProcessDoor<'_> {
     fn stages_jobs(self) -> bool {
         let inner = &self.cx.0;
         self.confinement().level == Level::Staged
-            || inner.policy.mode() == Mode::Plan
+            || inner.policy.is_plan()
             || inner.session.proposals().is_some()
     }
 
@@ -141,6 +141,7 @@ impl ProcessDoor<'_> {
         request.rights = Some(self.rights());
         request.session = Some(self.cx.0.session.tmp_session().clone());
         request.meter = Some(self.cx.0.session.ledger().clone());
+        self.narrow(&mut request)?;
         // What a program looks at is not known, so its answer is good for this once.
         self.cx.0.observed.lock().0 = None;
         let typed = typed(&mut request);
@@ -174,6 +175,26 @@ impl ProcessDoor<'_> {
             "the command was not run: {held} changes of this session are only proposed, and a command would not see them"
         ))
         .hint("a person can apply or drop them: windlass proposals apply|drop"))
+    }
+
+    /// Holds a program to the rights of the session where the machine's settings give it more.
+    fn narrow(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
+        let (of_machine, narrowed) = (self.processes.confinement(), self.confinement());
+        if of_machine.level == Level::Off && narrowed.level != Level::Off {
+            return Err(ToolError::denied(format!(
+                "not allowed: this session runs programs only in a sandbox ({}), and the sandbox is off here",
+                narrowed.level
+            )));
+        }
+        if narrowed.level == Level::ReadOnly {
+            request.access = Access::Read;
+        } else if narrowed.level == Level::Staged && request.access == Access::Direct {
+            request.access = Access::Staged;
+        }
+        if narrowed.network != of_machine.network {
+            request.network = Some(narrowed.network);
+        }
+        Ok(())
     }
 
     /// The rights of this call, from which the view of its programs is computed.
@@ -363,7 +384,7 @@ impl Context {
         let built = changes.built.iter().chain(&denied);
         let built = built.map(|path| Effect::Write(PathPattern::entry(path)));
         let effects = Arc::new(built.fold(effects, Effects::and));
-        let level = self.machine_processes()?.confinement().level;
+        let level = inner.confinement(self.machine_processes()?).level;
         let workspace = inner.session_files.get().workspace();
         let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
         let is_staged = level == Level::Staged;

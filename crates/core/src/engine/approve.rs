@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
-    let (policy, files) = (engine.policy(), call.files.get());
+    let (policy, files) = (engine.policy_of(&call.session), call.files.get());
     let harmless = policy.harmless(&ready.effects, files);
     let git_places = unnamed_git_places(&ready.effects, files);
     let situation =
@@ -99,7 +99,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         input,
         effects: engine.secrets.redact_effects(verdict.effects()),
         by: engine.secrets.redact_cause(verdict.decided_by()),
-        risk: engine.policy().risk_in(verdict.effects(), call.files.get()),
+        risk: engine.policy_of(&call.session).risk_in(verdict.effects(), call.files.get()),
         asker: asker(&call.session, &call.overrides),
         untrusted: call.session.untrusted(),
         changes: [].into(),

@@ -75,7 +75,8 @@ impl Cache {
     /// Under which name the answer to this call is kept, if it may be.
     pub(super) fn key(&self, call: &Call, effects: &Effects) -> Option<Key> {
         // What a session proposes is seen by that session alone, and is not what the fingerprints of the machine tell of.
-        let is_shared = call.session.proposals().is_none();
+        // A session with fewer rights may not see what another one found, and what it finds is not all that there is.
+        let is_shared = call.session.proposals().is_none() && !call.session.rights().has_layers();
         let is_worth = self.most > 0 && effects.only_reads() && !effects.is_empty();
         (is_shared && is_worth).then(|| Key::of(call))
     }

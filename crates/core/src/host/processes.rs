@@ -158,18 +158,18 @@ impl fmt::Display for Backend {
 /// assert_eq!("staged".parse(), Ok(Level::Staged));
 /// assert_eq!(Level::ReadOnly.to_string(), "read-only");
 /// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// All that the person may.
     Off,
-    /// Nothing but temporary files of its own.
-    ReadOnly,
     /// The workspace; what it changed is written down when it ends, and can be undone.
     #[default]
     Workspace,
     /// The same, once a person has seen what it would change and said yes.
     Staged,
+    /// Nothing but temporary files of its own.
+    ReadOnly,
 }
 
 impl Level {
@@ -180,6 +180,12 @@ impl Level {
         ("workspace", Self::Workspace),
         ("staged", Self::Staged),
     ];
+
+    /// The stricter of two levels.
+    #[must_use]
+    pub fn stricter(self, other: Self) -> Self {
+        self.max(other)
+    }
 }
 
 impl FromStr for Level {
@@ -215,6 +221,71 @@ pub enum NetworkAccess {
     Full,
     /// These hosts, by way of a proxy that lets nothing else through.
     Hosts(Vec<String>),
+}
+
+impl NetworkAccess {
+    /// The hosts that both admit.
+    ///
+    /// ```
+    /// use windlass_core::NetworkAccess;
+    /// let net = |text: &str| text.parse::<NetworkAccess>().unwrap_or_default();
+    /// assert_eq!(net("full").intersection(&net("docs.rs")), net("docs.rs"));
+    /// assert_eq!(net("*.org,docs.rs").intersection(&net("a.org,b.com")), net("a.org"));
+    /// assert_eq!(net("docs.rs").intersection(&net("crates.io")), NetworkAccess::None);
+    /// ```
+    #[must_use]
+    pub fn intersection(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::None, _) | (_, Self::None) => Self::None,
+            (Self::Full, narrower) | (narrower, Self::Full) => narrower.clone(),
+            (Self::Hosts(one), Self::Hosts(two)) => {
+                let within = |host: &&String, list: &[String]| {
+                    list.iter().any(|pattern| covers_host(pattern, host))
+                };
+                let mut both: Vec<String> =
+                    one.iter().filter(|host| within(host, two)).cloned().collect();
+                both.extend(two.iter().filter(|host| within(host, one)).cloned());
+                both.sort_unstable();
+                both.dedup();
+                if both.is_empty() { Self::None } else { Self::Hosts(both) }
+            }
+        }
+    }
+
+    /// Whether a host, with or without a port, is among those that may be reached.
+    pub fn admits(&self, host: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Full => true,
+            Self::Hosts(list) => list.iter().any(|pattern| covers_host(pattern, host)),
+        }
+    }
+}
+
+/// Whether a host of a list stands for another host, or for a narrower pattern. A host without a port stands for its ports 80 and 443.
+fn covers_host(pattern: &str, host: &str) -> bool {
+    let (pattern, pattern_port) = split_port(pattern);
+    let (host, port) = split_port(host);
+    let same_port = match pattern_port {
+        None => matches!(port, None | Some("80" | "443")),
+        port_of_pattern => port == port_of_pattern,
+    };
+    let same_host = match pattern.strip_prefix("*.") {
+        Some(domain) => host.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.')),
+        None => pattern.eq_ignore_ascii_case(host),
+    };
+    same_host && same_port
+}
+
+fn split_port(host: &str) -> (&str, Option<&str>) {
+    match host.rsplit_once(':') {
+        Some((name, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.contains(':') =>
+        {
+            (name, Some(port))
+        }
+        _ => (host, None),
+    }
 }
 
 impl FromStr for NetworkAccess {
@@ -274,6 +345,8 @@ pub struct ProcessRequest {
     pub session: Option<SessionId>,
     /// The rights that its view of the files is computed from; those of the machine's settings if not given.
     pub rights: Option<Arc<FileRights>>,
+    /// The hosts that it may reach, if they are fewer than those of the machine's settings.
+    pub network: Option<NetworkAccess>,
     /// Who counts what it moves over the network, as far as that passes through our hands.
     pub meter: Option<Arc<dyn Meter>>,
 }
@@ -316,6 +389,7 @@ impl ProcessRequest {
             records_build_directories: false,
             session: None,
             rights: None,
+            network: None,
             meter: None,
         }
     }

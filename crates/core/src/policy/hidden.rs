@@ -61,7 +61,7 @@ impl Policy {
     pub(crate) fn masks_fingerprint(&self, workspace: &Path) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.hard_denies.fingerprint(), workspace).hash(&mut hasher);
-        for ruling in &self.rules {
+        for ruling in self.all_rules() {
             if ruling.decision == Decision::Deny
                 && matches!(ruling.rule.resource(), Resource::Read(_))
             {
@@ -78,7 +78,7 @@ impl Policy {
             }
             _ => false,
         };
-        self.rules.iter().any(denies)
+        self.all_rules().any(denies)
     }
 
     /// Tells whether a rule denies changing this very file.
@@ -89,12 +89,12 @@ impl Policy {
             }
             _ => false,
         };
-        self.rules.iter().any(denies)
+        self.all_rules().any(denies)
     }
 
     /// Tells whether some rule denies changes of files.
     pub(crate) fn has_changes_to_deny(&self, now: SystemTime) -> bool {
-        self.rules.iter().any(|ruling| {
+        self.all_rules().any(|ruling| {
             let is_deny = ruling.decision == Decision::Deny && ruling.holds(Some(now));
             is_deny && matches!(ruling.rule.resource(), Resource::Write(_))
         })
@@ -115,12 +115,12 @@ impl Policy {
             }
             _ => false,
         };
-        self.rules.iter().any(denies)
+        self.all_rules().any(denies)
     }
 
     /// Returns whether any rule asks about reading. Few policies have one, and looking for the one that binds a file is slow.
     pub(super) fn has_reads_to_ask_about(&self) -> bool {
-        self.rules.iter().any(|ruling| {
+        self.all_rules().any(|ruling| {
             ruling.decision == Decision::Ask && matches!(ruling.rule.resource(), Resource::Read(_))
         })
     }
@@ -163,7 +163,9 @@ impl Policy {
     ) -> Option<(Decision, DecidedBy)> {
         let effect = Effect::Read(pattern);
         let situation = Situation { now: Some(now), ..Situation::default() };
-        self.ruled(&situation, |rule| rule.matches(&effect, workspace))
+        self.all_layers()
+            .filter_map(|layer| layer.ruled(&situation, |rule| rule.matches(&effect, workspace)))
+            .max_by_key(|(decision, _)| *decision)
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::rule::PathGlob;
-use super::{Decision, Grant, Mode, Policy, Resource, SecretName, remedy};
+use super::{Decision, Grant, Mode, Policy, Resource, SecretName, Situation, remedy};
 use crate::{Effect, Effects, FileKind, PathPattern};
 
 /// Directories that every view has of its own, whatever the machine's have in them.
@@ -127,7 +127,7 @@ impl FileRights {
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.policy.masks_fingerprint(&self.workspace).hash(&mut hasher);
-        for ruling in &self.policy.rules {
+        for ruling in self.policy.all_rules() {
             if matches!(ruling.rule.resource(), Resource::Read(_)) && ruling.holds(Some(self.now)) {
                 (ruling.decision as u8, ruling.rule.to_string()).hash(&mut hasher);
             }
@@ -161,6 +161,7 @@ impl FileRights {
             Resource::Read(glob) => Some(glob),
             _ => None,
         });
+        readable.retain(|paths| self.is_in_all_layers(paths, Effect::Read));
         readable.extend(self.granted.iter().filter_map(|effect| match effect {
             Effect::Read(at) => Some(OutsidePaths::all(&at.path)),
             _ => None,
@@ -171,7 +172,7 @@ impl FileRights {
 
     /// Files and directories, wherever they are, that a rule denies to be read as a whole.
     pub fn denied(&self) -> Vec<PathBuf> {
-        let rulings = self.policy.rules.iter();
+        let rulings = self.policy.all_rules();
         let denied = rulings
             .filter(|ruling| ruling.decision == Decision::Deny && ruling.holds(Some(self.now)));
         let roots = denied.filter_map(|ruling| match ruling.rule.resource() {
@@ -187,6 +188,7 @@ impl FileRights {
             Resource::Write(glob) => Some(glob),
             _ => None,
         });
+        writable.retain(|paths| self.is_in_all_layers(paths, Effect::Write));
         writable.extend(self.granted.iter().filter_map(|effect| match effect {
             Effect::Write(at) | Effect::Delete(at) => Some(OutsidePaths::all(&at.path)),
             _ => None,
@@ -198,20 +200,24 @@ impl FileRights {
     pub fn direct_writes(&self) -> DirectWrites {
         let is_inside = |path: &PathBuf| path.starts_with(&self.workspace);
         let mut allowed = Vec::new();
-        if matches!(self.policy.mode(), Mode::Auto | Mode::Yolo) {
+        let lets_write = |layer: &Policy| matches!(layer.mode(), Mode::Auto | Mode::Yolo);
+        if self.policy.all_layers().all(lets_write) {
             allowed.push(self.workspace.clone());
         }
         let ruled = self.allowed(|resource| match resource {
             Resource::Write(glob) => Some(glob),
             _ => None,
         });
-        let ruled = ruled.into_iter().filter(OutsidePaths::is_whole).map(|paths| paths.root);
+        let ruled = ruled
+            .into_iter()
+            .filter(|paths| paths.is_whole() && self.is_in_all_layers(paths, Effect::Write))
+            .map(|paths| paths.root);
         let granted = self.granted.iter().filter_map(|effect| match effect {
             Effect::Write(at) => Some(at.path.clone()),
             _ => None,
         });
         allowed.extend(ruled.chain(granted).filter(is_inside));
-        let rulings = self.policy.rules.iter();
+        let rulings = self.policy.all_rules();
         let narrowing = rulings
             .filter(|ruling| ruling.decision != Decision::Allow && ruling.holds(Some(self.now)));
         let denied = narrowing.filter_map(|ruling| match ruling.rule.resource() {
@@ -264,6 +270,14 @@ impl FileRights {
             Some(OutsidePaths { root, pattern: (!is_whole).then(|| glob.clone()) })
         });
         paths.collect()
+    }
+
+    /// Whether what a rule of the engine's policy allows is allowed as a whole by each layer that narrows it.
+    fn is_in_all_layers(&self, paths: &OutsidePaths, effect: fn(PathPattern) -> Effect) -> bool {
+        let situation = Situation { now: Some(self.now), ..Situation::default() };
+        self.policy.layers.iter().all(|layer| {
+            layer.allows(effect(PathPattern::tree(&paths.root)), &self.workspace, &situation)
+        })
     }
 
     fn outside(&self, mut paths: Vec<OutsidePaths>) -> Vec<OutsidePaths> {

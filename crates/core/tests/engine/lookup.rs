@@ -66,7 +66,7 @@ const ALL: [&str; 5] = ["read", "fetch", "todo", "bash", "write"];
 /// The tools that a session with this predicate sees are those that it can call.
 async fn check(predicate: Predicate, admitted: &[&str]) {
     let named = format!("{predicate:?}");
-    let setup = Setup::of(tools_of_all_kinds()).in_session(session("s").with_predicate(predicate));
+    let setup = Setup::of(tools_of_all_kinds()).in_session(session("s").narrow(predicate));
     assert_eq!(listed(&setup.engine, &setup.session).await, admitted, "{named}");
     for name in ALL {
         let result = setup.call(name, json!({})).await;
@@ -124,7 +124,7 @@ proptest! {
     fn a_child_has_at_most_its_parents_tools(
         parent in predicates(), child in predicates(), grandchild in predicates(),
     ) {
-        let parent = session("p").with_predicate(parent);
+        let parent = session("p").narrow(parent);
         let child = parent.child(SessionId::new("c"), child, &Overrides::default());
         let grandchild = child.child(SessionId::new("g"), grandchild, &Overrides::default());
         for name in ALL {
@@ -140,7 +140,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_child_asks_for_everything_and_gets_what_its_parent_has() {
-    let parent = session("p").with_predicate(Role::Explorer.predicate());
+    let parent = session("p").narrow(Role::Explorer.predicate());
     let child = parent.child(SessionId::new("c"), Predicate::All, &Overrides::default());
     assert_eq!(child.parent(), Some(parent.id()));
     assert_eq!(child.overrides().depth, Some(1));

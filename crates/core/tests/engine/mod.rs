@@ -17,6 +17,7 @@ mod printed;
 mod provenance;
 mod redaction;
 mod remembered;
+mod rights;
 mod schedule;
 mod session_tmp;
 mod stages;

@@ -61,7 +61,7 @@ impl LocalProcesses {
                 set(name.as_ref(), value.as_ref());
             }
         }
-        if is_confined && matches!(self.settings.confinement.network, NetworkAccess::Hosts(_)) {
+        if is_confined && matches!(self.network(request), NetworkAccess::Hosts(_)) {
             for (name, value) in Proxy::environment(confinement.port) {
                 set(name.as_ref(), value.as_ref());
             }

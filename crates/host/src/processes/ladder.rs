@@ -157,6 +157,7 @@ impl LocalProcesses {
         survey: &Survey,
         rights: &FileRights,
         places: &SharedPlaces,
+        network: &NetworkAccess,
     ) -> Result<Fence, Refusal> {
         let mut writable = vec![places.temporary.path.clone()];
         let mut hidden = real(self.hidden(survey, rights));
@@ -172,7 +173,7 @@ impl LocalProcesses {
         } else {
             writable.push(self.workspace.clone());
         }
-        let is_open = self.settings.confinement.network == NetworkAccess::Full;
+        let is_open = *network == NetworkAccess::Full;
         Ok(Fence { readable, writable, internet: is_open, connect: is_open })
     }
 

@@ -63,6 +63,8 @@ pub(super) struct Setting<'a> {
     pub(super) survey: &'a Survey,
     pub(super) places: &'a SharedPlaces,
     pub(super) home: Option<&'a Home>,
+    /// The hosts that it may reach.
+    pub(super) network: &'a NetworkAccess,
     /// The port on which a proxy will listen.
     pub(super) port: u16,
 }
@@ -136,7 +138,7 @@ impl LocalProcesses {
             alone: Vec::new(),
             protected: Vec::new(),
         };
-        if self.settings.confinement.network != NetworkAccess::None {
+        if *setting.network != NetworkAccess::None {
             composer.mounts.extend(system::name_resolution());
         }
         composer.lay_configuration()?;
@@ -165,7 +167,7 @@ impl LocalProcesses {
                     Access::Read | Access::Staged => Vec::new(),
                 },
                 masked: composer.masked,
-                network: match self.settings.confinement.network {
+                network: match setting.network {
                     NetworkAccess::None => Network::Loopback,
                     NetworkAccess::Hosts(_) => Network::Listener(setting.port),
                     NetworkAccess::Full => Network::Machine,

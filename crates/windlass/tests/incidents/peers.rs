@@ -341,8 +341,8 @@ async fn i_58_who_has_read_what_others_wrote_is_asked_before_anything_leaves() {
 #[tokio::test]
 async fn i_58_a_sub_agent_has_at_most_its_parents_rights() {
     let place = Place::built(&[("a", "x\n")], |builder| builder.mode(Mode::Yolo));
-    let parent = windlass::Session::new(SessionId::new("parent"))
-        .with_predicate(Predicate::allow(["read", "glob"]));
+    let parent =
+        windlass::Session::new(SessionId::new("parent")).narrow(Predicate::allow(["read", "glob"]));
     let child =
         Arc::new(parent.child(SessionId::new("child"), Predicate::All, &Overrides::default()));
     let call = |tool: &str, input: Value| place.windlass.call(&child, ToolCall::new(tool, input));

@@ -10,7 +10,7 @@ use super::{Ground, call, session};
 use crate::support::text;
 
 fn with(predicate: Predicate) -> Arc<Session> {
-    Arc::new(Session::new(SessionId::new("s")).with_predicate(predicate))
+    Arc::new(Session::new(SessionId::new("s")).narrow(predicate))
 }
 
 async fn names(windlass: &Windlass, session: &Session) -> Vec<String> {
@@ -60,8 +60,7 @@ async fn errata_3c_2_what_is_not_listed_is_not_run() {
 async fn errata_3c_8_a_role_brings_nothing_back() {
     let ground = Ground::new();
     let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
-    let parent =
-        Session::new(SessionId::new("s")).with_predicate(Predicate::deny(["bash", "grep"]));
+    let parent = Session::new(SessionId::new("s")).narrow(Predicate::deny(["bash", "grep"]));
     for role in [Role::Explorer, Role::Planner, Role::Coder] {
         let child = parent.child(SessionId::new("c"), role.predicate(), &Overrides::default());
         let names = names(&windlass, &child).await;

@@ -1,0 +1,259 @@
+//! What a session may do at most: tools, rules, mode, sandbox and network, and who is behind it.
+//!
+//! Rights only ever shrink. There is one operation, [`Rights::narrow`], and its fields are private, so the rights of a child are the
+//! intersection of its parent's and its own by construction: a decision is the strictest of all layers.
+
+use std::sync::Arc;
+
+use crate::{Level, Mode, NetworkAccess, Policy, Predicate, Principal, Ruling};
+
+/// The most that a session may do.
+///
+/// ```
+/// use windlass_core::{Limits, Mode, Predicate, Rights};
+/// let parent = Rights::all().narrow(Limits { mode: Some(Mode::Plan), ..Limits::default() });
+/// let child = parent.narrow(Limits { mode: Some(Mode::Yolo), ..Limits::default() });
+/// assert_eq!(child.modes().collect::<Vec<_>>(), [Mode::Plan, Mode::Yolo], "both bind, so the stricter one counts");
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Rights {
+    tools: Predicate,
+    /// The rules and modes of each narrowing. Every layer binds.
+    layers: Vec<Arc<Policy>>,
+    sandbox: Option<Level>,
+    net: Option<NetworkAccess>,
+    principal: Principal,
+}
+
+/// What a session is held to besides the rights that it has already. What is not named stays as it was.
+///
+/// ```
+/// use windlass_core::{Level, Limits, NetworkAccess, Predicate};
+/// let reviewer = Limits {
+///     tools: Predicate::allow(["read", "grep", "bash"]),
+///     sandbox: Some(Level::ReadOnly),
+///     net: Some(NetworkAccess::None),
+///     ..Limits::default()
+/// };
+/// # drop(reviewer);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Limits {
+    /// The tools that it may see and call.
+    pub tools: Predicate,
+    /// The mode that decides where none of `rules` does.
+    pub mode: Option<Mode>,
+    /// Rules that hold besides all others. A rule that allows lets pass what `mode` would ask or deny, never what an outer layer does.
+    pub rules: Vec<Ruling>,
+    /// The sandbox of its programs, if it is stricter than theirs is anyway.
+    pub sandbox: Option<Level>,
+    /// The hosts that its calls and programs may reach.
+    pub net: Option<NetworkAccess>,
+    /// The identity behind its calls.
+    pub principal: Option<Principal>,
+}
+
+impl From<Predicate> for Limits {
+    fn from(tools: Predicate) -> Self {
+        Self { tools, ..Self::default() }
+    }
+}
+
+impl Rights {
+    /// All rights that the policy of the engine leaves.
+    pub fn all() -> Self {
+        Self::default()
+    }
+
+    /// The intersection of these rights and the limits.
+    #[must_use]
+    pub fn narrow(&self, limits: Limits) -> Self {
+        let mut layers = self.layers.clone();
+        if limits.mode.is_some() || !limits.rules.is_empty() {
+            let layer = Policy::new(limits.mode.unwrap_or(Mode::Yolo));
+            layers.push(Arc::new(limits.rules.into_iter().fold(layer, Policy::with_ruling)));
+        }
+        Self {
+            tools: self.tools.clone().and(limits.tools),
+            layers,
+            sandbox: stricter(self.sandbox, limits.sandbox, Level::stricter),
+            net: stricter(self.net.clone(), limits.net, |a, b| a.intersection(&b)),
+            principal: limits.principal.unwrap_or_else(|| self.principal.clone()),
+        }
+    }
+
+    /// The tools that may be seen and called.
+    pub fn tools(&self) -> &Predicate {
+        &self.tools
+    }
+
+    /// The mode of each layer.
+    pub fn modes(&self) -> impl Iterator<Item = Mode> {
+        self.layers.iter().map(|layer| layer.mode())
+    }
+
+    /// Whether rules or modes bind besides the engine's.
+    pub(crate) fn has_layers(&self) -> bool {
+        !self.layers.is_empty()
+    }
+
+    /// The rules and modes that bind besides the engine's.
+    pub(crate) fn layers(&self) -> &[Arc<Policy>] {
+        &self.layers
+    }
+
+    /// The sandbox that programs get at least.
+    pub fn sandbox(&self) -> Option<Level> {
+        self.sandbox
+    }
+
+    /// The hosts that calls and programs may reach at most.
+    pub fn net(&self) -> Option<&NetworkAccess> {
+        self.net.as_ref()
+    }
+
+    /// The identity behind the calls.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+}
+
+/// The stricter of two limits, where each may be missing.
+fn stricter<T>(one: Option<T>, other: Option<T>, of: impl Fn(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(of(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::{CommandLine, Decision, Effect, Effects, Kinds, PathPattern, Session, SessionId};
+
+    const HOSTS: [&str; 4] = ["docs.rs", "crates.io", "a.example.org", "b.a.example.org"];
+
+    fn rule(decision: Decision, text: &str) -> Ruling {
+        Ruling::new(decision, text.parse().expect("a rule"))
+    }
+
+    fn tools() -> Vec<Predicate> {
+        vec![
+            Predicate::All,
+            Predicate::None,
+            Predicate::allow(["read"]),
+            Predicate::deny(["bash"]),
+            Predicate::Within(Kinds::READ),
+        ]
+    }
+
+    fn rules() -> Vec<Vec<Ruling>> {
+        vec![
+            vec![],
+            vec![rule(Decision::Allow, "write docs/**")],
+            vec![rule(Decision::Deny, "write docs/**"), rule(Decision::Allow, "read /data/**")],
+            vec![rule(Decision::Ask, "read a"), rule(Decision::Deny, "exec rm")],
+            vec![rule(Decision::Allow, "net docs.rs"), rule(Decision::Deny, "tool bash")],
+        ]
+    }
+
+    fn nets() -> Vec<Option<NetworkAccess>> {
+        ["none", "full", "docs.rs", "*.example.org", "docs.rs,a.example.org"]
+            .iter()
+            .map(|text| text.parse().ok())
+            .chain([None])
+            .collect()
+    }
+
+    /// Every combination of what can be limited, thinned to a size that a test can go through in pairs.
+    fn all_limits() -> Vec<Limits> {
+        let modes: Vec<Option<Mode>> =
+            Mode::NAMES.iter().map(|(_, mode)| Some(*mode)).chain([None]).collect();
+        let levels: Vec<Option<Level>> =
+            Level::NAMES.iter().map(|(_, level)| Some(*level)).chain([None]).collect();
+        let (tools, rules, nets) = (tools(), rules(), nets());
+        (0..150)
+            .map(|at| Limits {
+                tools: tools[at % tools.len()].clone(),
+                mode: modes[at / 5 % modes.len()],
+                rules: rules[at / 7 % rules.len()].clone(),
+                sandbox: levels[at / 3 % levels.len()],
+                net: nets[at / 11 % nets.len()].clone(),
+                principal: None,
+            })
+            .collect()
+    }
+
+    fn effects() -> Vec<Effect> {
+        let file = |path: &str| PathPattern::file(path);
+        let mut effects = vec![
+            Effect::Read(file("/w/a")),
+            Effect::Read(file("/w/docs/a")),
+            Effect::Read(file("/data/a")),
+            Effect::Write(file("/w/docs/a")),
+            Effect::Write(file("/w/src/a")),
+            Effect::Delete(file("/w/docs/a")),
+            Effect::Write(file("/srv/a")),
+            Effect::Exec(CommandLine::words(["rm", "a"])),
+            Effect::Exec(CommandLine::words(["make"])),
+            Effect::State("todo".into()),
+            Effect::Mcp { server: "s".into(), tool: "t".into() },
+        ];
+        effects.extend(
+            HOSTS.map(|host| Effect::Net {
+                origin: format!("https://{host}"),
+                method: "GET".into(),
+            }),
+        );
+        effects
+    }
+
+    fn decide(rights: &Rights, engine: &Policy, tool: &str, effect: &Effect) -> Decision {
+        let policy = engine.narrowed(rights);
+        policy.decide(tool, Effects::from(effect.clone()), Path::new("/w")).decision()
+    }
+
+    #[test]
+    fn a_child_has_at_most_the_rights_of_its_parent_and_its_own() {
+        let engine = Policy::new(Mode::Auto);
+        let session = Session::new(SessionId::new("s"));
+        let effects = effects();
+        let tools = [("read", Kinds::READ), ("bash", Kinds::EXEC), ("write", Kinds::WRITE)];
+        let all = all_limits();
+        for (at, of_parent) in all.iter().enumerate() {
+            let parent = Rights::all().narrow(of_parent.clone());
+            for requested in all.iter().skip(at % 23).step_by(23) {
+                let child = parent.narrow(requested.clone());
+                let alone = Rights::all().narrow(requested.clone());
+                for (name, kinds) in tools {
+                    let admits = |rights: &Rights| rights.tools().admits(name, kinds, &session);
+                    assert_eq!(admits(&child), admits(&parent) && admits(&alone), "{name}");
+                }
+                for effect in &effects {
+                    let of = |rights: &Rights| decide(rights, &engine, "bash", effect);
+                    let (child, parent, alone) = (of(&child), of(&parent), of(&alone));
+                    assert_eq!(child, parent.max(alone), "{effect}: {of_parent:?} {requested:?}");
+                }
+                for rights in [&parent, &alone] {
+                    assert!(child.sandbox() >= rights.sandbox() || rights.sandbox().is_none());
+                    for host in HOSTS {
+                        let reaches =
+                            |rights: &Rights| rights.net().is_none_or(|net| net.admits(host));
+                        assert!(!reaches(&child) || reaches(rights), "{host}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_principal_is_inherited_unless_another_one_is_named() {
+        let agent = Principal::Agent { name: "reviewer".into() };
+        let named = Limits { principal: Some(agent.clone()), ..Limits::default() };
+        let parent = Rights::all().narrow(named);
+        assert_eq!(parent.narrow(Limits::default()).principal(), &agent);
+        assert_eq!(Rights::all().principal(), &Principal::default());
+    }
+}
