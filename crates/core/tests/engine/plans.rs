@@ -166,7 +166,7 @@ async fn a_plan_that_fails_ends_the_call_before_anybody_is_asked() {
 struct Replaces(Option<Value>);
 
 impl Hook for Replaces {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "replaces"
     }
 
