@@ -122,6 +122,17 @@ pub struct Planned<Plan> {
 
 /// A call with its plan. Only [`AnyTool::plan`] makes one. It runs only with a [`Context`], and a context is made only from a
 /// [`Grant`](crate::Grant), which only a policy can give.
+///
+/// ```
+/// use windlass_core::{Handle, PlannedCall, testing::{EmptyHost, MockTool, with_scene}};
+/// let tool = Handle::from(MockTool::named("ping"));
+/// with_scene(&EmptyHost::default(), |scene| {
+///     let call: Box<dyn PlannedCall + '_> = tool.plan(serde_json::json!({}), scene)?.plan;
+///     assert_eq!(call.time_limit(), None, "the limit of the engine holds");
+///     Ok::<(), windlass_core::ToolError>(())
+/// })?;
+/// # Ok::<(), windlass_core::ToolError>(())
+/// ```
 pub trait PlannedCall: Send + Sync {
     /// How long it may take, if the engine's own limit is not the right one.
     fn time_limit(&self) -> Option<Duration> {
