@@ -45,9 +45,9 @@ use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
     Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Decided, Effects, Event, History,
-    Hook, Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Policy, Prepared,
-    PrintedPiece, Resolved, RiskLevel, Scene, Secrets, Session, SessionId, Settled, Spec,
-    Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Hook, Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Planned,
+    PlannedCall, Policy, PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId, Settled,
+    Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -154,9 +154,9 @@ struct Call {
     said: hooks::Said,
 }
 
-/// A call that is parsed, with its paths resolved.
+/// A call that is planned, with its paths resolved.
 struct Ready<'t> {
-    prepared: Box<dyn Prepared + 't>,
+    planned: Box<dyn PlannedCall + 't>,
     effects: Arc<Effects>,
     resolved: Vec<(PathBuf, Resolved)>,
 }
@@ -448,7 +448,7 @@ async fn pass(
     let asked = hooks::instead_of_person(engine, call, &verdict);
     let grant = match unless_stopped(&cancel, asked).await? {
         Some(grant) => grant,
-        None => approve::settle(engine, &slot, call, &ready.resolved, &verdict).await?,
+        None => approve::settle(engine, call, &ready, &verdict).await?,
     };
     let _slot = schedule::wait(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
@@ -486,25 +486,15 @@ fn unreadable(why: &str) -> ToolError {
     ToolError::host_failed(format!("the record of approvals cannot be used: {why}"))
 }
 
-/// Parse, validate, effects, hard denies: again from the beginning if a hook changed the arguments.
+/// Parse, validate, plan, hard denies: again from the beginning if a hook changed the arguments.
 fn prepare<'t>(
     engine: &Shared,
     slot: &'t crate::toolbox::Slot,
     call: &mut Call,
 ) -> Result<Ready<'t>, ToolError> {
     parse::check(slot, call)?;
-    let prepared = slot.tool.prepare(call.input.clone())?;
-    let policy = engine.policy_of(&call.session);
-    let scene = Scene {
-        session: &call.session,
-        host: &*engine.host,
-        files: call.files.get(),
-        history: &*engine.history,
-        policy: &policy,
-        overrides: &call.overrides,
-    };
-    let declared = prepared.effects_in(&scene)?;
+    let Planned { effects: declared, plan } = effects::plan(engine, slot, call)?;
     let (effects, resolved) = effects::resolve(slot, call, declared)?;
     deny::check(call, &resolved)?;
-    Ok(Ready { prepared, effects: Arc::new(effects), resolved })
+    Ok(Ready { planned: plan, effects: Arc::new(effects), resolved })
 }

@@ -9,7 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::tool::parse_args;
-use crate::{AnyTool, BoxFuture, Context, Effects, Kinds, Output, Prepared, Spec, ToolError};
+use crate::{
+    AnyTool, BoxFuture, Context, Effects, Kinds, Output, Planned, PlannedCall, Scene, Spec,
+    ToolError,
+};
 
 type EffectsOf<Args> = Arc<dyn Fn(&Args) -> Effects + Send + Sync>;
 type CallOf<Args> =
@@ -67,7 +70,7 @@ impl<Args> std::fmt::Debug for FunctionTool<Args> {
     }
 }
 
-impl<Args: DeserializeOwned + JsonSchema + Send + 'static> AnyTool for FunctionTool<Args> {
+impl<Args: DeserializeOwned + JsonSchema + Send + Sync + 'static> AnyTool for FunctionTool<Args> {
     fn name(&self) -> &str {
         &self.name
     }
@@ -80,9 +83,14 @@ impl<Args: DeserializeOwned + JsonSchema + Send + 'static> AnyTool for FunctionT
         Spec::of::<Args>(self.name.clone(), None, self.kinds)
     }
 
-    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError> {
+    fn plan<'a>(
+        &'a self,
+        input: Value,
+        _: &Scene<'_>,
+    ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let args = parse_args(input)?;
-        Ok(Box::new(FunctionCall { effects: &*self.effects, call: &self.call, args }))
+        let effects = (self.effects)(&args);
+        Ok(Planned { effects, plan: Box::new(FunctionCall { call: &self.call, args }) })
     }
 }
 
@@ -143,22 +151,22 @@ impl AnyTool for DynamicTool {
         self.spec.clone()
     }
 
-    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError> {
-        Ok(Box::new(FunctionCall { effects: &*self.effects, call: &self.call, args: input }))
+    fn plan<'a>(
+        &'a self,
+        input: Value,
+        _: &Scene<'_>,
+    ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
+        let effects = (self.effects)(&input);
+        Ok(Planned { effects, plan: Box::new(FunctionCall { call: &self.call, args: input }) })
     }
 }
 
 struct FunctionCall<'t, Args> {
-    effects: &'t (dyn Fn(&Args) -> Effects + Send + Sync),
     call: &'t CallOf<Args>,
     args: Args,
 }
 
-impl<Args: Send> Prepared for FunctionCall<'_, Args> {
-    fn effects(&self) -> Effects {
-        (self.effects)(&self.args)
-    }
-
+impl<Args: Send + Sync> PlannedCall for FunctionCall<'_, Args> {
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
     where
         Self: 'a,

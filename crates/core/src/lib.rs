@@ -26,6 +26,7 @@ mod names;
 mod nearest;
 mod output;
 mod plain;
+mod plan;
 mod policy;
 mod predicate;
 mod principal;
@@ -84,6 +85,7 @@ pub use journal::{
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
 pub use plain::{Plain, plain};
+pub use plan::{Planned, PlannedCall, PlannedTool};
 pub use policy::{
     Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decided,
     DecidedBy, Decision, DirectWrites, FileChange, FileRights, Grant, HardDenies, Layer,
@@ -105,8 +107,8 @@ pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
-pub use snapshot::Snapshot;
-pub use tool::{AnyTool, CallResult, Handle, Overrides, Prepared, Spec, Tool, ToolCall};
+pub use snapshot::{Snapshot, SnapshotPlan};
+pub use tool::{AnyTool, CallResult, Handle, Overrides, Spec, Tool, ToolCall};
 pub use toolbox::{Loaded, Toolbox, ToolboxError, Toolset};
 pub use transcript::{Piece, Transcript};
 pub use undo::{Conflict, UndoPlan, Way};

@@ -291,6 +291,23 @@ impl Application {
         Ok(Self { proposals: loaded })
     }
 
+    /// Checks that all of it is still proposed: a person may have dropped or replaced some since it was loaded.
+    pub(crate) fn check_held(&self, proposals: &Proposals) -> Result<(), ToolError> {
+        proposals.refresh()?;
+        let held = &proposals.held.lock().by_path;
+        let is_other = |one: &&Proposal| held.get(&one.path) != Some(*one);
+        let others: Vec<_> =
+            self.paths().filter(is_other).map(|one| quote::path(&one.path)).collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        Err(ToolError::failed(format!(
+            "stale: no longer proposed as it was decided on, so nothing is applied: {}",
+            others.join(", ")
+        ))
+        .hint("look at what is proposed now with `windlass proposals list`, and apply that"))
+    }
+
     /// The paths that will change.
     pub fn paths(&self) -> impl Iterator<Item = &Proposal> {
         self.proposals.iter().map(|(proposal, ..)| proposal)

@@ -1,27 +1,29 @@
-//! What is known before a call is decided on, for tools whose effects depend on it.
+//! What is known before a call is decided on, for tools that plan by it.
 
 use std::ffi::OsString;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::commit::beside;
-use crate::snapshot::Return;
+use crate::history::Untracked;
 use crate::sync::Lock;
 use crate::{
-    Effect, Effects, Entry, FileKind, Files, History, Host, Overrides, PathPattern, Policy, Query,
-    Resolved, Session, SessionId, Shelf, Snapshot, Step, To, ToolError, UndoPlan, Visitor, Walk,
-    WalkOptions, context,
+    Application, Effect, Effects, Entry, FileKind, Files, History, Host, Overrides, PathPattern,
+    Planned, Policy, Proposals, Query, Resolved, Session, SessionId, Shelf, Snapshot, SnapshotPlan,
+    Step, To, ToolError, UndoPlan, Visitor, Walk, WalkOptions, context,
 };
 
-/// What a tool may look at to say what a call would do.
+/// What a tool may look at to plan a call. Files are those of the machine, also where the session only proposes its changes: nothing
+/// is granted yet, and programs see no others.
 ///
 /// ```
-/// use windlass_core::{Effects, Query, Scene, ToolError};
+/// use windlass_core::{Effect, PathPattern, Planned, Query, Scene, ToolError, UndoPlan};
 ///
-/// /// What taking back the last change of this session would do.
-/// fn effects(scene: &Scene<'_>) -> Result<Effects, ToolError> {
+/// /// Plans to take back the last change of this session.
+/// fn plan(scene: &Scene<'_>) -> Result<Planned<UndoPlan>, ToolError> {
 ///     let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
-///     Ok(plan.ways.iter().flat_map(|way| Effects::write(&way.path).iter().cloned().collect::<Vec<_>>()).collect())
+///     let effects = plan.declared().map(|way| Effect::Write(PathPattern::entry(&way.path))).collect();
+///     Ok(Planned { effects, plan })
 /// }
 /// ```
 #[derive(Clone, Copy)]
@@ -103,23 +105,30 @@ impl Scene<'_> {
         names
     }
 
-    /// What taking back these changes would do.
+    /// Plans to take back these changes. A session that only proposes its changes has none on record.
     pub fn undo_plan(&self, query: &Query) -> Result<UndoPlan, ToolError> {
-        UndoPlan::make(self.files, self.history, query)
+        let history = if self.session.proposals().is_some() { &Untracked } else { self.history };
+        UndoPlan::make(self.files, history, query)
     }
 
-    /// What going back to a snapshot would do.
-    pub fn restoring(&self, snapshot: &Snapshot, shelf: &dyn Shelf) -> Result<Effects, ToolError> {
-        let files = self.files;
-        let back = Return::load(files, shelf, snapshot)?;
-        let effect = |step: &Step<'_>| {
-            let path = PathPattern::entry(&step.path.path);
-            match step.to {
-                To::Nothing => Effect::Delete(path),
-                _ => Effect::Write(path),
-            }
-        };
-        Ok(back.steps(files).iter().map(effect).collect())
+    /// Plans to go back to a snapshot.
+    pub fn plan_restore(
+        &self,
+        snapshot: &Snapshot,
+        shelf: &dyn Shelf,
+    ) -> Result<Planned<SnapshotPlan>, ToolError> {
+        let plan = SnapshotPlan::load(self.files, shelf, snapshot)?;
+        Ok(Planned { effects: effects(&plan.steps(self.files)), plan })
+    }
+
+    /// Plans to make changes that were proposed: those of these paths, or all.
+    pub fn plan_apply(
+        &self,
+        proposals: &Proposals,
+        paths: Option<&[PathBuf]>,
+    ) -> Result<Planned<Application>, ToolError> {
+        let plan = Application::load(self.files, proposals, paths)?;
+        Ok(Planned { effects: effects(&plan.steps(self.files)), plan })
     }
 
     /// Whether no tool may see this file. What a process did to it can still be taken back.
@@ -128,6 +137,18 @@ impl Scene<'_> {
         self.policy.hides(path, files, self.host.clock().now())
             || !matches!(files.excluded_by(&beside(files, path)), Ok(None))
     }
+}
+
+/// The effects of a commit of these steps.
+fn effects(steps: &[Step<'_>]) -> Effects {
+    let effect = |step: &Step<'_>| {
+        let path = PathPattern::entry(&step.path.path);
+        match step.to {
+            To::Nothing => Effect::Delete(path),
+            _ => Effect::Write(path),
+        }
+    };
+    steps.iter().map(effect).collect()
 }
 
 /// Notes the names in a directory.

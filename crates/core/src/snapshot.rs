@@ -96,30 +96,44 @@ impl Visitor for Names<'_> {
     }
 }
 
-/// What it takes to go back to a snapshot.
-pub(crate) struct Return<'s> {
-    ways: Vec<Way<'s>>,
+/// The changes that go back to a snapshot, with the bytes that they need. [`Scene::plan_restore`](crate::Scene::plan_restore) makes it,
+/// and [`FilesDoor::restore`](crate::FilesDoor::restore) commits it: each change expects what was there when the plan was made.
+///
+/// ```
+/// use windlass_core::{Planned, Scene, Shelf, Snapshot, SnapshotPlan, ToolError};
+///
+/// fn describe(scene: &Scene<'_>, snapshot: &Snapshot, shelf: &dyn Shelf) -> Result<String, ToolError> {
+///     let Planned { effects, plan } = scene.plan_restore(snapshot, shelf)?;
+///     let _: SnapshotPlan = plan;
+///     Ok(effects.to_string())
+/// }
+/// ```
+pub struct SnapshotPlan {
+    ways: Vec<Way>,
+}
+
+impl std::fmt::Debug for SnapshotPlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SnapshotPlan").field("paths", &self.ways.len()).finish()
+    }
 }
 
 /// What happens to one path.
-struct Way<'s> {
+struct Way {
     path: PathBuf,
     seen: Seen,
-    then: &'s FileState,
+    then: FileState,
     /// The bytes that it had, if it has others.
     content: Option<Opened>,
     /// Another name of the same file, under which it is written.
     carrier: Option<Resolved>,
 }
 
-/// What was not there.
-const ABSENT: &FileState = &FileState::Absent;
-
-impl<'s> Return<'s> {
+impl SnapshotPlan {
     pub(crate) fn load(
         files: &dyn Files,
         shelf: &dyn Shelf,
-        snapshot: &'s Snapshot,
+        snapshot: &Snapshot,
     ) -> Result<Self, ToolError> {
         let mut now = BTreeMap::new();
         for path in &snapshot.paths {
@@ -133,14 +147,14 @@ impl<'s> Return<'s> {
                 Some(seen) => seen,
                 None => state::see(files, &beside(files, path), None)?,
             };
-            ways.push(way(path.clone(), seen, then));
+            ways.push(way(path.clone(), seen, then.clone()));
         }
-        ways.extend(now.into_iter().map(|(path, seen)| way(path, seen, ABSENT)));
+        ways.extend(now.into_iter().map(|(path, seen)| way(path, seen, FileState::Absent)));
         let mut carriers: HashMap<(Object, ContentHash), PathBuf> = HashMap::new();
         for way in &mut ways {
             let hash = way.then.hash().filter(|hash| way.seen.state.hash() != Some(*hash));
             let Some(hash) = hash else { continue };
-            match names::shared_object(way.then).map(|object| carriers.entry((object, hash))) {
+            match names::shared_object(&way.then).map(|object| carriers.entry((object, hash))) {
                 Some(Occupied(first)) => way.carrier = Some(beside(files, first.get())),
                 Some(Vacant(place)) => drop(place.insert(way.path.clone())),
                 None => {}
@@ -153,11 +167,11 @@ impl<'s> Return<'s> {
     /// What goes first is what was not there, the inner before the outer; then what was, the outer before the inner. A file that had
     /// several names is written under one of them and gets the others again.
     pub(crate) fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
-        let gone = self.ways.iter().filter(|way| *way.then == FileState::Absent).rev();
-        let made = self.ways.iter().filter(|way| *way.then != FileState::Absent);
+        let gone = self.ways.iter().filter(|way| way.then == FileState::Absent).rev();
+        let made = self.ways.iter().filter(|way| way.then != FileState::Absent);
         let mut altered = HashSet::new();
         // Attributes are those of the file, under whichever name.
-        let mut is_first = |way: &Way<'_>| {
+        let mut is_first = |way: &Way| {
             let shared = names::shared_object(&way.seen.state).filter(|_| way.content.is_none());
             shared.zip(way.then.hash()).is_none_or(|file| altered.insert(file))
         };
@@ -166,7 +180,7 @@ impl<'s> Return<'s> {
     }
 }
 
-impl Way<'_> {
+impl Way {
     fn step(&self, files: &dyn Files) -> Option<Step<'_>> {
         let path = beside(files, &self.path);
         if let Some(with) = &self.carrier {
@@ -174,7 +188,7 @@ impl Way<'_> {
             return Some(Step::new(path, self.seen.expect(), to));
         }
         let content = self.content.as_ref().map(Opened::source);
-        state::step_to(path, &self.seen, self.then, content)
+        state::step_to(path, &self.seen, &self.then, content)
     }
 }
 

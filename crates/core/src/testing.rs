@@ -1,4 +1,5 @@
-//! For the tests of embedders and of this repository: a tool that does as it is told, a clock that stands still.
+//! For the tests of embedders and of this repository: a tool that does as it is told, a clock that stands still, a look at what a tool
+//! plans.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,10 +10,11 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::{
-    Alteration, Altered, BoxFuture, Clock, Confinement, Context, DynamicTool, Effects, FileError,
-    FileErrorKind, Files, Found, Handle, Host, Journal, JournalError, Kinds, OpenFile, Output,
-    Process, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Record, Resolved, Signal, Spec,
-    Stat, ToolError, Tracking, Visitor, WalkOptions, WalkReport, sync::Lock,
+    Alteration, Altered, AnyTool, BoxFuture, Clock, Confinement, Context, DynamicTool, Effects,
+    FileError, FileErrorKind, Files, Found, Handle, Host, Journal, JournalError, Kinds,
+    MemoryHistory, OpenFile, Output, Overrides, Policy, Process, ProcessChanges, ProcessEnd,
+    ProcessRequest, Processes, Record, Resolved, Scene, Session, SessionId, Signal, Spec, Stat,
+    ToolError, Tracking, Visitor, WalkOptions, WalkReport, sync::Lock,
 };
 
 /// A clock that stands still until it is told to go on.
@@ -195,6 +197,42 @@ impl Files for EmptyHost {
     fn nearest(&self, _: &Path) -> Option<PathBuf> {
         None
     }
+}
+
+/// Looks at a machine as a tool does that plans a call: in a new session, with the usual policy and nothing done before.
+///
+/// ```
+/// use windlass_core::testing::{EmptyHost, with_scene};
+/// let kind = with_scene(&EmptyHost::default(), |scene| scene.kind("Cargo.toml".as_ref()));
+/// assert_eq!(kind, None);
+/// ```
+pub fn with_scene<T>(host: &dyn Host, look: impl FnOnce(&Scene<'_>) -> T) -> T {
+    look(&Scene {
+        session: &Session::new(SessionId::new("s1")),
+        host,
+        files: host.files(),
+        history: &MemoryHistory::default(),
+        policy: &Policy::default(),
+        overrides: &Overrides::default(),
+    })
+}
+
+/// Returns the effects that a tool plans for a call on this machine. The call is not run.
+///
+/// ```
+/// use windlass_core::{Effects, Handle, Kinds, testing::{EmptyHost, MockTool, plan_effects}};
+/// let tool: Handle =
+///     MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("out")).into();
+/// let effects = plan_effects(&EmptyHost::default(), &*tool, serde_json::json!({}))?;
+/// assert_eq!(effects.to_string(), "write out");
+/// # Ok::<(), windlass_core::ToolError>(())
+/// ```
+pub fn plan_effects(
+    host: &dyn Host,
+    tool: &dyn AnyTool,
+    input: Value,
+) -> Result<Effects, ToolError> {
+    with_scene(host, |scene| Ok(tool.plan(input, scene)?.effects))
 }
 
 type Answering =

@@ -1,11 +1,11 @@
 //! What a tool is, for its author and for the engine.
 //!
-//! An author implements [`Tool`]: a name, typed arguments, the effects of one call, the call itself. The engine sees
-//! [`AnyTool`], which every `Tool` is by one blanket implementation, and which tools whose schema is known only at run time
-//! implement through [`DynamicTool`](crate::DynamicTool).
+//! An author implements [`Tool`]: a name, typed arguments, the effects of one call, the call itself. Where the effects depend on more
+//! than the arguments, it is a [`PlannedTool`](crate::PlannedTool), which every `Tool` is too. The engine sees [`AnyTool`], which every
+//! planned tool is by one blanket implementation, and which tools whose schema is known only at run time implement through
+//! [`DynamicTool`](crate::DynamicTool).
 
 use std::borrow::Cow;
-use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,8 +15,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    BoxFuture, CallId, Context, Effects, Kinds, Outcome, Output, Scene, SessionId, ToolError,
-    TurnId, schema,
+    CallId, Context, Effects, Kinds, Outcome, Output, Planned, PlannedCall, Scene, SessionId,
+    ToolError, TurnId, schema,
 };
 
 /// A tool as its author writes it. Everything else is derived from this.
@@ -64,21 +64,11 @@ pub trait Tool: Send + Sync + 'static {
     /// The arguments. They should refuse unknown fields.
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
 
-    /// Whether a call does nothing but change files through its context, so that it can be tried out where changes are only
-    /// proposed: a person who is asked is then shown what would become of each file.
-    const TRIABLE: bool = false;
-
-    /// Whether what a call does depends on what earlier calls changed, as `undo` does: its effects are asked for when all earlier calls
-    /// of its turn have ended.
+    /// A call depends on what earlier calls changed: its effects are asked for when all earlier calls of its turn have ended.
     const LOOKS_BACK: bool = false;
 
-    /// What this very call wants to do.
+    /// What this very call wants to do. Where the arguments do not say it, write a [`PlannedTool`](crate::PlannedTool).
     fn effects(&self, args: &Self::Args) -> Effects;
-
-    /// The same where it depends on more than the arguments: on what was done before. An error ends the call.
-    fn effects_in(&self, args: &Self::Args, _: &Scene<'_>) -> Result<Effects, ToolError> {
-        Ok(self.effects(args))
-    }
 
     /// Does it. `cx` holds the only doors to the machine.
     fn call(
@@ -86,6 +76,12 @@ pub trait Tool: Send + Sync + 'static {
         cx: &Context,
         args: Self::Args,
     ) -> impl Future<Output = Result<Output, ToolError>> + Send;
+
+    /// Copies the arguments for a trial, if a call does nothing but change files through its context. It then runs first where changes
+    /// are only proposed, and a person who is asked is shown what would become of each file.
+    fn copy_for_trial(&self, _: &Self::Args) -> Option<Self::Args> {
+        None
+    }
 
     /// How long a call may take, where its arguments say so; else what the engine is set to.
     fn time_limit(&self, _: &Self::Args) -> Option<Duration> {
@@ -155,12 +151,7 @@ pub trait AnyTool: Send + Sync + 'static {
     /// The most that a call can do.
     fn kinds(&self) -> Kinds;
 
-    /// Whether a call can be tried out before a person is asked; see [`Tool::TRIABLE`].
-    fn is_triable(&self) -> bool {
-        false
-    }
-
-    /// Whether a call depends on what earlier calls changed; see [`Tool::LOOKS_BACK`].
+    /// Returns whether a call depends on what earlier calls changed; see [`Tool::LOOKS_BACK`].
     fn looks_back(&self) -> bool {
         false
     }
@@ -168,100 +159,29 @@ pub trait AnyTool: Send + Sync + 'static {
     /// Everything that a model is told. Made anew each time; a [`Toolbox`](crate::Toolbox) keeps it.
     fn spec(&self) -> Spec;
 
-    /// Turns checked arguments into a call that is ready to be decided on.
-    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError>;
-}
-
-/// A call with parsed arguments. It runs only with a [`Context`], and a context is made only from a
-/// [`Grant`](crate::Grant), which only a policy can give.
-///
-/// ```
-/// use serde_json::json;
-/// use windlass_core::{Effects, Handle, Kinds, testing::MockTool};
-/// let tool: Handle = MockTool::named("look")
-///     .with_effects(Kinds::READ, |input| Effects::read(input["path"].as_str().unwrap_or(".")))
-///     .into();
-/// let prepared = tool.prepare(json!({"path": "src/../a.md"}))?;
-/// assert_eq!(prepared.effects().to_string(), "read src/../a.md");
-/// # Ok::<(), windlass_core::ToolError>(())
-/// ```
-pub trait Prepared: Send {
-    /// What the call wants to do, paths as the model wrote them.
-    fn effects(&self) -> Effects;
-
-    /// The same where it depends on more than the arguments.
-    fn effects_in(&self, _: &Scene<'_>) -> Result<Effects, ToolError> {
-        Ok(self.effects())
-    }
-
-    /// How long it may take, if the engine's own limit is not the right one.
-    fn time_limit(&self) -> Option<Duration> {
-        None
-    }
-
-    /// Does it.
-    fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
-    where
-        Self: 'a;
-}
-
-impl<T: Tool> AnyTool for T {
-    fn name(&self) -> &str {
-        T::NAME
-    }
-
-    fn kinds(&self) -> Kinds {
-        T::KINDS
-    }
-
-    fn is_triable(&self) -> bool {
-        T::TRIABLE
-    }
-
-    fn looks_back(&self) -> bool {
-        T::LOOKS_BACK
-    }
-
-    fn spec(&self) -> Spec {
-        Spec::of::<T::Args>(Cow::Borrowed(T::NAME), self.title(), T::KINDS)
-    }
-
-    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError> {
-        let args = parse_args(input)?;
-        Ok(Box::new(TypedCall { tool: self, args, marker: PhantomData::<T> }))
-    }
+    /// Plans a call with arguments that fit the schema: what it wants to do, paths as the model wrote them, and the call that does it.
+    /// The engine asks once per call, and again only if a hook replaces the arguments.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_core::{Effects, Handle, Kinds, testing::{EmptyHost, MockTool, plan_effects}};
+    /// let tool: Handle = MockTool::named("look")
+    ///     .with_effects(Kinds::READ, |input| Effects::read(input["path"].as_str().unwrap_or(".")))
+    ///     .into();
+    /// let effects = plan_effects(&EmptyHost::default(), &*tool, json!({"path": "src/../a.md"}))?;
+    /// assert_eq!(effects.to_string(), "read src/../a.md");
+    /// # Ok::<(), windlass_core::ToolError>(())
+    /// ```
+    fn plan<'a>(
+        &'a self,
+        input: Value,
+        scene: &Scene<'_>,
+    ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError>;
 }
 
 /// Parses arguments that already fit the schema; what serde still refuses is told in its words.
 pub(crate) fn parse_args<Args: DeserializeOwned>(input: Value) -> Result<Args, ToolError> {
     serde_json::from_value(input).map_err(|error| ToolError::invalid_args(error.to_string()))
-}
-
-struct TypedCall<'t, T: Tool> {
-    tool: &'t T,
-    args: T::Args,
-    marker: PhantomData<T>,
-}
-
-impl<T: Tool> Prepared for TypedCall<'_, T> {
-    fn effects(&self) -> Effects {
-        self.tool.effects(&self.args)
-    }
-
-    fn effects_in(&self, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        self.tool.effects_in(&self.args, scene)
-    }
-
-    fn time_limit(&self) -> Option<Duration> {
-        self.tool.time_limit(&self.args)
-    }
-
-    fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
-    where
-        Self: 'a,
-    {
-        Box::pin(async move { self.tool.call(cx, self.args).await })
-    }
 }
 
 /// A tool in a toolbox: one of the built-in table, or one made at run time.

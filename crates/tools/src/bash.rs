@@ -15,15 +15,15 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Access, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, ProcessRequest,
-    Program, Scene, Stdin, TerminalSize, Tool, ToolError, quote,
+    Access, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, Planned, PlannedTool,
+    ProcessRequest, Program, Scene, Stdin, TerminalSize, ToolError, quote,
 };
 
 use self::secrets::Placed;
 use crate::defaults::here;
 use crate::git::environment;
-use crate::program::answer;
-use crate::shell::{self, Place};
+use crate::program::{self, answer};
+use crate::shell::{self, Place, Understood};
 
 /// How long a command may take if nobody says.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(2);
@@ -60,100 +60,128 @@ pub(crate) struct Args {
     description: Option<String>,
 }
 
-impl Tool for Bash {
+impl PlannedTool for Bash {
     const NAME: &'static str = "bash";
     const KINDS: Kinds =
         Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE).with(Kinds::SECRET);
     type Args = Args;
+    type Plan = Plan;
 
-    /// What is known without a look at the workspace.
-    fn effects(&self, args: &Args) -> Effects {
-        let directory = args.cwd.as_deref().unwrap_or(Path::new(""));
-        args.effects(Path::new(""), directory)
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+        check(&args.command)?;
+        let placed = Placed::of(&args.command)?;
+        let directory = match &args.cwd {
+            // Where it leads nowhere, the call says so: it may not be told to whom the place is closed.
+            Some(cwd) => scene.resolve(cwd).map_or_else(|_| cwd.clone(), |found| found.path),
+            None => scene.resolve(&here())?.path,
+        };
+        let place = Place { workspace: scene.workspace(), directory: &directory };
+        let understood = shell::understand(&placed.command, place);
+        let plan = Plan::new(args, placed, directory, &understood);
+        Ok(Planned { effects: plan.effects(understood), plan })
     }
 
-    fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        let cwd = args.cwd.clone().unwrap_or_else(here);
-        // Where there is no such directory, the call will say so.
-        let directory = scene.resolve(&cwd).map_or(cwd, |resolved| resolved.path);
-        Ok(args.effects(scene.workspace(), &directory))
-    }
-
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let request = request(cx, &args)?;
-        if args.background {
-            return start(cx, request, args.limit()).await;
+    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+        let (limit, is_job) = (plan.limit, plan.is_job);
+        let request = plan.request(cx)?;
+        if is_job {
+            return start(cx, request, limit).await;
         }
         let soft_limit = cx.overrides().soft_limit;
-        let limit = args.limit().or_else(|| soft_limit.is_none().then_some(DEFAULT_LIMIT));
+        let limit = limit.or_else(|| soft_limit.is_none().then_some(DEFAULT_LIMIT));
         let patience = soft_limit.map(|soft| soft.min(DEFAULT_LIMIT));
         answer::run(cx, request, limit, patience).await
     }
 
-    fn time_limit(&self, args: &Args) -> Option<Duration> {
-        Some(args.limit().unwrap_or(DEFAULT_LIMIT) + answer::ENDING)
+    fn time_limit(&self, plan: &Plan) -> Option<Duration> {
+        Some(plan.limit.unwrap_or(DEFAULT_LIMIT) + answer::ENDING)
     }
 }
 
-impl Args {
-    fn effects(&self, workspace: &Path, directory: &Path) -> Effects {
-        // A command that cannot be run is not: the call says why.
-        let placed = Placed::of(&self.command).unwrap_or_default();
-        let understood = shell::understand(&placed.command, Place { workspace, directory });
-        let secrets = placed.effects();
-        let effects = secrets.iter().cloned().fold(understood.effects(), Effects::and);
-        match &self.cwd {
-            Some(cwd) => effects.and(Effect::Read(PathPattern::file(cwd))),
-            None => effects,
-        }
-    }
-
-    fn limit(&self) -> Option<Duration> {
-        self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-    }
-}
-
-fn request(cx: &Context, args: &Args) -> Result<ProcessRequest, ToolError> {
-    if args.command.trim().is_empty() {
+/// Refuses a text that no shell can be given.
+fn check(command: &str) -> Result<(), ToolError> {
+    if command.trim().is_empty() {
         return Err(ToolError::invalid_args("the command is empty"));
     }
-    if args.command.contains('\0') {
+    if command.contains('\0') {
         return Err(ToolError::invalid_args(
             "the command has a NUL character in it, which no program can be given",
         ));
     }
-    let stdin = args.stdin.as_ref().map(|text| Stdin::Bytes(text.clone().into_bytes()));
-    let placed = Placed::of(&args.command)?;
-    let mut environment = placed.environment(cx)?;
-    let directory = directory(cx, args)?;
-    let files = cx.files();
-    let place = Place { workspace: files.workspace(), directory: &directory.path };
-    let understood = shell::understand(&placed.command, place);
-    if understood.runs("git") && understood.line.only_reads() {
-        environment.extend(environment::looking());
-    }
-    let only_reads = understood.line.only_reads();
-    Ok(ProcessRequest {
-        environment,
-        stdin: stdin.unwrap_or_default(),
-        terminal: args.pty.then(TerminalSize::default),
-        access: match args.background {
-            _ if only_reads => Access::Read,
-            true => Access::Direct,
-            false => Access::Staged,
-        },
-        ..ProcessRequest::new(Program::Shell(placed.command), directory)
-    })
+    Ok(())
 }
 
-fn directory(cx: &Context, args: &Args) -> Result<windlass_core::Resolved, ToolError> {
-    let Some(cwd) = &args.cwd else { return cx.files().resolve(&here()) };
-    let kind = cx.files().stat(cwd)?.map(|stat| stat.kind);
+/// A command that is read and understood: what runs, where, and what it may change.
+pub(crate) struct Plan {
+    placed: Placed,
+    directory: PathBuf,
+    /// The directory as the model wrote it, if it did.
+    cwd: Option<PathBuf>,
+    /// The variables that the command gets because of what it is.
+    environment: Vec<(String, String)>,
+    stdin: Stdin,
+    terminal: Option<TerminalSize>,
+    access: Access,
+    limit: Option<Duration>,
+    is_job: bool,
+}
+
+impl Plan {
+    fn new(args: Args, placed: Placed, directory: PathBuf, understood: &Understood) -> Self {
+        let limit = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let only_reads = understood.line.only_reads();
+        let looks_with_git = only_reads && understood.runs("git");
+        Self {
+            placed,
+            directory,
+            cwd: args.cwd,
+            environment: if looks_with_git { environment::looking() } else { Vec::new() },
+            stdin: args.stdin.map(|text| Stdin::Bytes(text.into_bytes())).unwrap_or_default(),
+            terminal: args.pty.then(TerminalSize::default),
+            access: match args.background {
+                _ if only_reads => Access::Read,
+                true => Access::Direct,
+                false => Access::Staged,
+            },
+            limit,
+            is_job: args.background,
+        }
+    }
+
+    fn effects(&self, understood: Understood) -> Effects {
+        let secrets = self.placed.effects();
+        let effects = secrets.iter().cloned().fold(understood.into_effects(), Effects::and);
+        match &self.cwd {
+            Some(_) => effects.and(Effect::Read(PathPattern::file(&self.directory))),
+            None => effects,
+        }
+    }
+
+    fn request(self, cx: &Context) -> Result<ProcessRequest, ToolError> {
+        let mut environment = self.placed.environment(cx)?;
+        environment.extend(self.environment);
+        if let Some(cwd) = &self.cwd {
+            check_directory(cx, cwd, &self.directory)?;
+        }
+        let directory = program::directory(cx, &self.directory)?;
+        Ok(ProcessRequest {
+            environment,
+            stdin: self.stdin,
+            terminal: self.terminal,
+            access: self.access,
+            ..ProcessRequest::new(Program::Shell(self.placed.command), directory)
+        })
+    }
+}
+
+/// Refuses a place where no program can run.
+fn check_directory(cx: &Context, cwd: &Path, place: &Path) -> Result<(), ToolError> {
+    let kind = cx.files().stat(place)?.map(|stat| stat.kind);
     let cannot = |why: &str| {
         ToolError::failed(format!("cannot run a command in {}: {why}", quote::path(cwd)))
     };
     match kind {
-        Some(FileKind::Directory) => cx.files().resolve(cwd),
+        Some(FileKind::Directory) => Ok(()),
         Some(kind) => Err(cannot(&format!("it is {kind}, not a directory"))),
         None => Err(cannot("there is no such directory")
             .hint("`cwd` is relative to the workspace; leave it out to run the command there")),

@@ -27,8 +27,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use windlass_core::{
-    Access, AnyTool, BoxFuture, Confinement, Context, Effect, Effects, Kinds, Level, NetworkAccess,
-    Output, Prepared, ProcessRequest, Program, Scene, Spec, Stdin, ToolError,
+    Access, AnyTool, BoxFuture, CommandLine, Confinement, Context, Effect, Effects, Kinds, Level,
+    NetworkAccess, Output, Planned, PlannedCall, ProcessRequest, Program, Scene, Spec, Stdin,
+    ToolError,
 };
 
 pub use self::definition::{CommandDefinition, DefinitionError};
@@ -65,6 +66,8 @@ pub enum Author {
 #[derive(Debug)]
 pub struct CommandTool {
     definition: CommandDefinition,
+    /// The command as rules are asked about it.
+    line: CommandLine,
     access: Access,
     /// Whether it needs no more than to look at the workspace.
     only_looks: bool,
@@ -81,7 +84,10 @@ impl CommandTool {
         // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
         let is_held = definition.changes_nothing() && is_confined;
         let access = if is_held { Access::Read } else { Access::Staged };
-        Self { definition, access, only_looks }
+        // The file says by its `effects` what the command does to the workspace, so it does not matter where it runs.
+        let nowhere = Place { workspace: Path::new(""), directory: Path::new("") };
+        let line = shell::understand(definition.command(), nowhere).line_that_may_change();
+        Self { definition, line, access, only_looks }
     }
 }
 
@@ -107,7 +113,11 @@ impl AnyTool for CommandTool {
         }
     }
 
-    fn prepare<'a>(&'a self, input: Value) -> Result<Box<dyn Prepared + 'a>, ToolError> {
+    fn plan<'a>(
+        &'a self,
+        input: Value,
+        scene: &Scene<'_>,
+    ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let Value::Object(mut arguments) = input else {
             return Err(ToolError::invalid_args("the arguments are not an object"));
         };
@@ -115,7 +125,18 @@ impl AnyTool for CommandTool {
         let definition = &self.definition;
         let given = variables::of(&definition.variables, &arguments, definition.command())?;
         let environment = definition.env.iter().cloned().chain(given).collect();
-        Ok(Box::new(CommandCall { tool: self, arguments: Value::Object(arguments), environment }))
+        let call = CommandCall { tool: self, arguments: Value::Object(arguments), environment };
+        Ok(Planned { effects: self.effects(scene), plan: Box::new(call) })
+    }
+}
+
+impl CommandTool {
+    /// The effects of every call. One that only looks may look at the whole workspace, also where the call works in a part of it.
+    fn effects(&self, scene: &Scene<'_>) -> Effects {
+        if self.only_looks {
+            return Effects::read_tree(scene.workspace());
+        }
+        Effect::Exec(self.line.clone()).into()
     }
 }
 
@@ -134,25 +155,7 @@ struct CommandCall<'t> {
     environment: Vec<(String, String)>,
 }
 
-impl Prepared for CommandCall<'_> {
-    fn effects(&self) -> Effects {
-        if self.tool.only_looks {
-            return Effects::read_tree(here());
-        }
-        // Whoever wrote the file said by its `effects` what it does to the workspace; the command is for rules about programs.
-        let command = self.tool.definition.command();
-        let place = Place { workspace: Path::new(""), directory: Path::new("") };
-        Effect::Exec(shell::understand(command, place).line_that_may_change()).into()
-    }
-
-    /// It looks at the whole workspace, also where the call works in a part of it.
-    fn effects_in(&self, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        if self.tool.only_looks {
-            return Ok(Effects::read_tree(scene.workspace()));
-        }
-        Ok(self.effects())
-    }
-
+impl PlannedCall for CommandCall<'_> {
     fn time_limit(&self) -> Option<Duration> {
         Some(self.tool.definition.timeout() + answer::ENDING)
     }

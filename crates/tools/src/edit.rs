@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    ContentHash, Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Stat, Tool,
-    ToolError, Unseen, quote,
+    ContentHash, Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Planned,
+    PlannedTool, Scene, Stat, ToolError, Unseen, quote,
 };
 
 use self::plan::{Edit as Wanted, Miss, Plan, Strategy};
@@ -63,21 +63,33 @@ pub(crate) struct One {
     replace_all: bool,
 }
 
-impl Tool for Edit {
+impl PlannedTool for Edit {
     const NAME: &'static str = "edit";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
-    const TRIABLE: bool = true;
     type Args = Args;
+    type Plan = Wish;
 
-    fn effects(&self, args: &Args) -> Effects {
-        Effects::read(&args.path).and(Effect::Write(PathPattern::file(&args.path)))
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Wish>, ToolError> {
+        let path = args.path.clone();
+        let effects = Effects::read(&path).and(Effect::Write(PathPattern::file(&path)));
+        Ok(Planned { effects, plan: Wish { path, edits: args.edits()? } })
     }
 
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let path = args.path.clone();
-        let edits = args.edits()?;
+    async fn call(&self, cx: &Context, wish: Wish) -> Result<Output, ToolError> {
+        let Wish { path, edits } = wish;
         cx.blocking(move |cx| document::even_if_stale(|| edit(cx, &path, &edits))).await?
     }
+
+    fn copy_for_trial(&self, wish: &Wish) -> Option<Wish> {
+        Some(wish.clone())
+    }
+}
+
+/// The edits of one call. Where each of them belongs is found in the file when the call runs.
+#[derive(Clone)]
+pub(crate) struct Wish {
+    path: PathBuf,
+    edits: Vec<Wanted>,
 }
 
 impl Args {

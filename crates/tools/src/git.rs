@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{Context, Effect, Effects, Kinds, Output, PathPattern, Scene, Tool, ToolError};
+use windlass_core::{
+    Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene, ToolError,
+};
 
 use self::plan::Plan;
 use self::repository::Repository;
@@ -92,53 +94,51 @@ impl Command {
     }
 }
 
-impl Tool for Git {
+impl PlannedTool for Git {
     const NAME: &'static str = "git";
     const KINDS: Kinds = Kinds::READ.with(Kinds::EXEC);
     type Args = Args;
+    type Plan = (Plan, Repository);
 
-    /// The most that it could be: what is known without a look at the repository.
-    fn effects(&self, args: &Args) -> Effects {
-        match Plan::of(args) {
-            Ok(plan) if plan.looks => Effects::read_tree("."),
-            Ok(plan) => Effect::Exec(plan.command_line()).into(),
-            Err(_) => Effects::none(),
-        }
-    }
-
-    fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        let plan = Plan::of(args)?;
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
+        let plan = Plan::of(&args)?;
         let repository = Repository::find(scene)?;
         plan.check_places(scene, &repository)?;
-        let elsewhere = repository.elsewhere(scene.workspace());
-        let mut effects = Effects::read_tree(scene.workspace());
-        for place in elsewhere {
-            effects = effects.and(Effect::Read(PathPattern::tree(place)));
-        }
-        if !plan.looks {
-            return Ok(effects.and(Effect::Exec(plan.command_line())));
-        }
-        for path in plan.named_files(scene, &repository) {
-            effects = effects.and(Effect::Read(PathPattern::entry(path)));
-        }
-        Ok(effects)
+        let effects = effects(scene, &plan, &repository);
+        Ok(Planned { effects, plan: (plan, repository) })
     }
 
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let plan = Plan::of(&args)?;
-        let top = Repository::find_again(cx)?.top;
+    async fn call(&self, cx: &Context, planned: Self::Plan) -> Result<Output, ToolError> {
+        let (plan, repository) = planned;
+        repository.check(cx)?;
         let processes = cx.processes()?;
         if plan.verb.filters {
-            let (listed, _) =
-                processes.run(repository::listing(cx, &top)?, Some(LIMIT), None).await?;
+            let listing = repository::listing(cx, &repository)?;
+            let (listed, _) = processes.run(listing, Some(LIMIT), None).await?;
             repository::refuse_programs(&plan, &listed)?;
         }
-        let (job, end) = processes.run(plan.request(cx, &top)?, Some(LIMIT), None).await?;
+        let request = plan.request(cx, &repository)?;
+        let (job, end) = processes.run(request, Some(LIMIT), None).await?;
         let end = end.ok_or_else(|| ToolError::internal("git was left running"))?;
-        cx.blocking(move |cx| answer::answer(cx, &plan, &top, &job, &end)).await?
+        cx.blocking(move |cx| answer::answer(cx, &plan, &repository.top, &job, &end)).await?
     }
 
-    fn time_limit(&self, _: &Args) -> Option<Duration> {
+    fn time_limit(&self, _: &Self::Plan) -> Option<Duration> {
         Some(LIMIT + TAKE_OVER)
     }
+}
+
+/// A command that only looks declares all that it looks at; any other is decided on by its words.
+fn effects(scene: &Scene<'_>, plan: &Plan, repository: &Repository) -> Effects {
+    let mut effects = Effects::read_tree(scene.workspace());
+    for place in repository.elsewhere(scene.workspace()) {
+        effects = effects.and(Effect::Read(PathPattern::tree(place)));
+    }
+    if !plan.looks {
+        return effects.and(Effect::Exec(plan.command_line()));
+    }
+    for path in plan.named_files(scene, repository) {
+        effects = effects.and(Effect::Read(PathPattern::entry(path)));
+    }
+    effects
 }

@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Content, Context, Effects, Entry, FileKind, Kinds, Output, Tool, ToolError, Visitor, Walk,
-    WalkSettings, quote,
+    Content, Context, Effects, Entry, FileKind, Kinds, Output, Planned, PlannedTool, Scene,
+    ToolError, Visitor, Walk, WalkSettings, quote,
 };
 
 use crate::defaults::{five_hundred, here};
@@ -40,18 +40,29 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-impl Tool for Glob {
+impl PlannedTool for Glob {
     const NAME: &'static str = "glob";
     const KINDS: Kinds = Kinds::READ;
     type Args = Args;
 
-    fn effects(&self, args: &Args) -> Effects {
-        Effects::read_tree(start(args))
+    type Plan = Plan;
+
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+        let pattern = Pattern::below(&args.pattern)?;
+        let start = start(&args);
+        Ok(Planned { effects: Effects::read_tree(&start), plan: Plan { args, pattern, start } })
     }
 
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| find(cx, &args)).await?
+    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| find(cx, plan)).await?
     }
+}
+
+/// The walk of one call: where it begins, and what is looked for below.
+pub(crate) struct Plan {
+    args: Args,
+    pattern: Pattern,
+    start: PathBuf,
 }
 
 /// Where the walk begins: in the directory that is asked for, below the literal part of the pattern.
@@ -70,9 +81,9 @@ struct Search {
     root: Root,
 }
 
-fn find(cx: &Context, args: &Args) -> Result<Output, ToolError> {
-    let pattern = Pattern::below(&args.pattern)?;
-    let start = start(args);
+fn find(cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+    let Plan { args, pattern, start } = plan;
+    let args = &args;
     let root = Root::of(cx, &start)?;
     let search = Search { pattern, start, root };
     let all = Mutex::new(Newest::new(args.limit));

@@ -19,7 +19,8 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CallId, Context, Effects, Kinds, Output, Tool, ToolError, WalkSettings, quote,
+    CallId, Context, Effects, Kinds, Output, Planned, PlannedTool, Scene, ToolError, WalkSettings,
+    quote,
 };
 
 use crate::defaults::here;
@@ -87,25 +88,36 @@ fn two_hundred() -> usize {
     200
 }
 
-impl Tool for Grep {
+impl PlannedTool for Grep {
     const NAME: &'static str = "grep";
     const KINDS: Kinds = Kinds::READ.with(Kinds::STATE);
     type Args = Args;
 
-    fn effects(&self, args: &Args) -> Effects {
-        match kept_call(&args.path) {
-            Some(_) => Effects::state("output"),
-            None => Effects::read_tree(&args.path),
-        }
+    type Plan = Texts;
+
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Texts>, ToolError> {
+        let (effects, plan) = match kept_call(&args.path) {
+            Some(call) => (Effects::state("output"), Texts::Kept(call, args)),
+            None => (Effects::read_tree(&args.path), Texts::Files(args)),
+        };
+        Ok(Planned { effects, plan })
     }
 
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| match kept_call(&args.path) {
-            Some(call) => search_kept(cx, &args, &call),
-            None => search_files(cx, &args),
+    async fn call(&self, cx: &Context, texts: Texts) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| match texts {
+            Texts::Kept(call, args) => search_kept(cx, &args, &call),
+            Texts::Files(args) => search_files(cx, &args),
         })
         .await?
     }
+}
+
+/// The texts that a call searches.
+pub(crate) enum Texts {
+    /// The output of a call that was kept.
+    Kept(CallId, Args),
+    /// Files.
+    Files(Args),
 }
 
 /// The call whose kept output is to be searched, if it is one.

@@ -118,7 +118,8 @@ mod tests {
         let paths = std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path());
         let defines_tool = |path: &PathBuf| {
             let text = std::fs::read_to_string(path).unwrap();
-            text.lines().any(|line| line.starts_with("impl Tool for "))
+            let kinds = ["impl Tool for ", "impl PlannedTool for "];
+            text.lines().any(|line| kinds.iter().any(|kind| line.starts_with(kind)))
         };
         paths
             .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))

@@ -19,7 +19,9 @@ mod unified;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{Context, Effect, Effects, Kinds, Output, PathPattern, Tool, ToolError};
+use windlass_core::{
+    Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene, ToolError,
+};
 
 use self::hunk::{Action, FilePatch};
 use self::stage::Stage;
@@ -39,20 +41,23 @@ pub(crate) struct Args {
     patch: String,
 }
 
-impl Tool for Patch {
+impl PlannedTool for Patch {
     const NAME: &'static str = "patch";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE).with(Kinds::DELETE);
-    const TRIABLE: bool = true;
     type Args = Args;
+    type Plan = Vec<FilePatch>;
 
-    fn effects(&self, args: &Args) -> Effects {
-        // What does not parse does nothing: the call says why.
-        parse(&args.patch).map(|files| effects(&files)).unwrap_or_default()
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Vec<FilePatch>>, ToolError> {
+        let files = parse(&args.patch)?;
+        Ok(Planned { effects: effects(&files), plan: files })
     }
 
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let files = parse(&args.patch)?;
+    async fn call(&self, cx: &Context, files: Vec<FilePatch>) -> Result<Output, ToolError> {
         cx.blocking(move |cx| patch(cx, &files)).await?
+    }
+
+    fn copy_for_trial(&self, files: &Vec<FilePatch>) -> Option<Vec<FilePatch>> {
+        Some(files.clone())
     }
 }
 

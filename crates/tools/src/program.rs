@@ -12,12 +12,27 @@ pub(crate) mod missing;
 mod screen;
 
 use std::ops::Range;
+use std::path::Path;
 
-use windlass_core::{Context, Job, JobEnd, Output, ProcessEnd};
+use windlass_core::{Context, Job, JobEnd, Output, ProcessEnd, Resolved, ToolError, quote};
 
 use self::changed::Base;
 use self::excerpt::Excerpt;
 pub(crate) use self::filter::Filter;
+
+/// Returns the directory that a program was planned to run in. The command was decided on for that place: where a link stands in it by
+/// now, the call is refused.
+pub(crate) fn directory(cx: &Context, planned: &Path) -> Result<Resolved, ToolError> {
+    let found = cx.files().resolve(planned)?;
+    if found.path == planned {
+        return Ok(found);
+    }
+    Err(ToolError::failed(format!(
+        "cannot run a command in {}: it is not the directory any more that the command was decided on for",
+        quote::path(planned)
+    ))
+    .hint("call again"))
+}
 
 /// What the line about what was left out may take.
 const NOTICE: usize = 300;

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CallId, Context, Effects, FileKind, Fingerprint, Kinds, OpenFile, Output, Tool, ToolError,
-    quote,
+    CallId, Context, Effects, FileKind, Fingerprint, Kinds, OpenFile, Output, Planned, PlannedTool,
+    Scene, ToolError, quote,
 };
 
 use self::index_cache::IndexCache;
@@ -73,24 +73,35 @@ fn yes() -> bool {
     true
 }
 
-impl Tool for Read {
+impl PlannedTool for Read {
     const NAME: &'static str = "read";
     const KINDS: Kinds = Kinds::READ.with(Kinds::STATE);
     type Args = Args;
 
-    fn effects(&self, args: &Args) -> Effects {
-        match kept_call(&args.path) {
-            Some(_) => Effects::state("output"),
-            None => Effects::read(&args.path),
-        }
+    type Plan = Text;
+
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Text>, ToolError> {
+        let (effects, plan) = match kept_call(&args.path) {
+            Some(call) => (Effects::state("output"), Text::Kept(call, args)),
+            None => (Effects::read(&args.path), Text::File(args)),
+        };
+        Ok(Planned { effects, plan })
     }
 
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        match kept_call(&args.path) {
-            Some(call) => read_kept(cx, &call, &args).await,
-            None => self.read_file(cx, args).await,
+    async fn call(&self, cx: &Context, text: Text) -> Result<Output, ToolError> {
+        match text {
+            Text::Kept(call, args) => read_kept(cx, &call, &args).await,
+            Text::File(args) => self.read_file(cx, args).await,
         }
     }
+}
+
+/// The text that a call reads.
+pub(crate) enum Text {
+    /// The output of a call that was kept.
+    Kept(CallId, Args),
+    /// A file.
+    File(Args),
 }
 
 impl Read {

@@ -4,8 +4,6 @@
 //! what is known about its program ([`programs`]), wrappers looked through ([`wrappers`]), paths joined to where they are used
 //! ([`meaning`]). What cannot be understood in full is said so, with the reason: then no rule allows it and a person is asked. What is
 //! understood is never the only wall: the sandbox stands around every command.
-//!
-//! Answers are kept for a while, by text and place: the same text is looked at when it is decided on, when it is explained and when it is run.
 
 mod found;
 mod meaning;
@@ -16,48 +14,10 @@ mod syntax;
 mod tests;
 mod wrappers;
 
-use std::cell::RefCell;
-use std::path::PathBuf;
-use std::sync::Arc;
-
 use windlass_core::{CommandLine, Effect, Effects, OnlyReads};
 
 use self::found::Touch;
-pub(crate) use self::meaning::{Place, Understood};
-
-/// How many answers each thread keeps.
-const KEPT: usize = 64;
-
-/// A text in its place, and what it does; the oldest first.
-type Kept = Vec<(String, PathBuf, PathBuf, Arc<Understood>)>;
-
-thread_local! {
-    static KNOWN: RefCell<Kept> = const { RefCell::new(Vec::new()) };
-}
-
-/// What a text does in this place.
-pub(crate) fn understand(text: &str, place: Place<'_>) -> Arc<Understood> {
-    KNOWN.with_borrow_mut(|known| {
-        let is_it =
-            |(of, workspace, directory, _): &(String, PathBuf, PathBuf, Arc<Understood>)| {
-                of == text && workspace == place.workspace && directory == place.directory
-            };
-        if let Some((.., understood)) = known.iter().rev().find(|kept| is_it(kept)) {
-            return understood.clone();
-        }
-        let understood = Arc::new(meaning::understand(text, place));
-        if known.len() == KEPT {
-            known.remove(0);
-        }
-        known.push((
-            text.to_owned(),
-            place.workspace.to_owned(),
-            place.directory.to_owned(),
-            understood.clone(),
-        ));
-        understood
-    })
-}
+pub(crate) use self::meaning::{Place, Understood, understand};
 
 impl Understood {
     /// Whether a part of it is this program.
@@ -77,8 +37,9 @@ impl Understood {
     }
 
     /// As effects: the command itself, and every file that it names.
-    pub(crate) fn effects(&self) -> Effects {
-        std::iter::once(Effect::Exec(self.line.clone())).chain(self.files()).collect()
+    pub(crate) fn into_effects(self) -> Effects {
+        let files: Vec<Effect> = self.files().collect();
+        std::iter::once(Effect::Exec(self.line)).chain(files).collect()
     }
 
     /// What is done to every file that it names.

@@ -17,22 +17,20 @@ mod rust;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsString;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CommandLine, Context, Effect, Effects, Entry, FileKind, Kinds, Output, ProcessRequest, Program,
-    Scene, Tool, ToolError, Visitor, Walk, WalkSettings,
+    CommandLine, Context, Effect, Effects, FileKind, Kinds, Output, Planned, PlannedTool,
+    ProcessRequest, Program, Scene, ToolError, quote,
 };
 
 use self::answer::Run;
-use self::project::{Ground, LOOKED_AT, Project};
+use self::project::Project;
 use crate::defaults::here;
+use crate::program;
 use crate::shell::{self, Place};
 
 /// How long tests may take if nobody says.
@@ -59,43 +57,33 @@ pub(crate) struct Args {
     timeout: Option<f64>,
 }
 
-impl Tool for Test {
+impl PlannedTool for Test {
     const NAME: &'static str = "test";
     const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE);
     type Args = Args;
+    type Plan = Plan;
 
-    fn effects(&self, args: &Args) -> Effects {
-        let command = args.command.as_deref().unwrap_or("the tests of the project");
-        Effect::Exec(CommandLine::opaque(command, "the project has not been looked at")).into()
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+        let (plan, touches) = Plan::of(args, scene)?;
+        let command = Effect::Exec(plan.command_line.clone());
+        let effects = Effects::read_tree(scene.workspace()).and(command);
+        Ok(Planned { effects: touches.into_iter().fold(effects, Effects::and), plan })
     }
 
-    fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        let read = Effects::read_tree(scene.workspace());
-        let path = scene.resolve(&args.path)?.path;
-        let plan = Plan::of(args, scene, scene.workspace(), &path, scene.kind(&args.path))?;
-        Ok(plan.touches.into_iter().fold(read.and(Effect::Exec(plan.command_line)), Effects::and))
-    }
-
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let limit = args.limit();
-        let (plan, filter) = cx
-            .blocking(move |cx| {
-                let path = cx.files().resolve(&args.path)?.path;
-                let workspace = cx.files().workspace().to_owned();
-                let kind = cx.files().stat(&args.path)?.map(|stat| stat.kind);
-                Plan::of(&args, cx, &workspace, &path, kind).map(|plan| (plan, args.filter))
-            })
-            .await??;
-        let request = plan.request(cx)?;
-        let (job, end) = cx.processes()?.run(request, Some(limit), None).await?;
+    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+        let directory = program::directory(cx, &plan.directory)?;
+        let request = ProcessRequest {
+            environment: plan.environment,
+            ..ProcessRequest::new(plan.program, directory)
+        };
+        let (job, end) = cx.processes()?.run(request, Some(plan.limit), None).await?;
         let end = end.ok_or_else(|| ToolError::internal("the tests were left running"))?;
-        let command = plan.command_line.text;
-        let run = Run { command, filter, others: plan.others };
+        let run = Run { command: plan.command_line.text, filter: plan.filter, others: plan.others };
         cx.blocking(move |cx| answer::answer(cx, &run, &job, &end)).await?
     }
 
-    fn time_limit(&self, args: &Args) -> Option<Duration> {
-        Some(args.limit() + ENDING)
+    fn time_limit(&self, plan: &Plan) -> Option<Duration> {
+        Some(plan.limit + ENDING)
     }
 }
 
@@ -107,64 +95,71 @@ impl Args {
 }
 
 /// What is to be run, and where.
-struct Plan {
+pub(crate) struct Plan {
     directory: PathBuf,
     program: Program,
     command_line: CommandLine,
-    /// The files that it names.
-    touches: Vec<Effect>,
     environment: Vec<(String, String)>,
+    filter: Option<String>,
+    limit: Duration,
     /// What else could have been run.
     others: Vec<String>,
 }
 
 impl Plan {
-    fn of(
-        args: &Args,
-        ground: &dyn Ground,
-        workspace: &Path,
-        path: &Path,
-        kind: Option<FileKind>,
-    ) -> Result<Self, ToolError> {
-        let filter = args.filter.as_deref();
-        check_filter(filter)?;
-        if !path.starts_with(workspace) {
+    /// The plan, and what it does to the files that it names.
+    fn of(args: Args, scene: &Scene<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
+        check_filter(args.filter.as_deref())?;
+        let path = scene.resolve(&args.path)?.path;
+        if !path.starts_with(scene.workspace()) {
             return Err(ToolError::invalid_args("the `path` is outside of the workspace"));
         }
-        let Some(kind) = kind else {
-            return Err(ToolError::failed(format!(
-                "there is no `{}`",
-                windlass_core::quote::path(&args.path)
-            )));
+        let Some(kind) = scene.kind(&path) else {
+            return Err(ToolError::failed(format!("there is no `{}`", quote::path(&args.path))));
         };
         let is_file = kind != FileKind::Directory;
-        let Some(command) = &args.command else {
-            let project = project::find(ground, workspace, path, is_file)?;
-            return Self::found(project, filter);
-        };
+        if args.command.is_some() {
+            let directory = if is_file { path.parent().unwrap_or(&path) } else { &path };
+            return Self::given(args, directory, scene);
+        }
+        let project = project::find(scene, &path, is_file)?;
+        Ok((Self::found(project, args)?, Vec::new()))
+    }
+
+    /// With a command of the model.
+    fn given(
+        args: Args,
+        directory: &Path,
+        scene: &Scene<'_>,
+    ) -> Result<(Self, Vec<Effect>), ToolError> {
+        let limit = args.limit();
+        let command = args.command.unwrap_or_default();
         if command.trim().is_empty() || command.contains('\0') {
             return Err(ToolError::invalid_args(
                 "the `command` is empty or has a NUL character in it",
             ));
         }
-        if filter.is_some() {
+        if args.filter.is_some() {
             return Err(ToolError::invalid_args("a `command` has its own way to choose tests")
                 .hint("put the filter into the command"));
         }
-        let directory = if is_file { path.parent().unwrap_or(path) } else { path };
-        let understood = shell::understand(command, Place { workspace, directory });
-        Ok(Self {
+        let place = Place { workspace: scene.workspace(), directory };
+        let understood = shell::understand(&command, place);
+        let plan = Self {
             directory: directory.to_owned(),
-            program: Program::Shell(command.clone()),
+            program: Program::Shell(command),
             command_line: understood.line_that_may_change(),
-            touches: understood.files().collect(),
             environment: Vec::new(),
+            filter: None,
+            limit,
             others: Vec::new(),
-        })
+        };
+        Ok((plan, understood.files().collect()))
     }
 
-    fn found(project: Project, filter: Option<&str>) -> Result<Self, ToolError> {
-        let command = match filter {
+    /// With the command that fits the project.
+    fn found(project: Project, args: Args) -> Result<Self, ToolError> {
+        let command = match &args.filter {
             Some(filter) => project.command.filtered(filter)?,
             None => project.command,
         };
@@ -173,16 +168,11 @@ impl Plan {
             directory: project.directory,
             program: command.program(),
             command_line: command.command_line(),
-            touches: Vec::new(),
             environment: command.environment.iter().map(pair).collect(),
+            limit: args.limit(),
+            filter: args.filter,
             others: project.others.iter().map(ToString::to_string).collect(),
         })
-    }
-
-    fn request(&self, cx: &Context) -> Result<ProcessRequest, ToolError> {
-        let directory = cx.files().resolve(&self.directory)?;
-        let environment = self.environment.clone();
-        Ok(ProcessRequest { environment, ..ProcessRequest::new(self.program.clone(), directory) })
     }
 }
 
@@ -196,46 +186,4 @@ fn check_filter(filter: Option<&str>) -> Result<(), ToolError> {
         .hint("give a part of a test's name"));
     }
     Ok(())
-}
-
-impl Ground for Scene<'_> {
-    fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)> {
-        Scene::names(self, directory)
-    }
-
-    fn text(&self, path: &Path) -> Option<String> {
-        let bytes = self.peek(path, LOOKED_AT)?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-impl Ground for Context {
-    fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)> {
-        let names = Mutex::new(Vec::new());
-        let settings = WalkSettings { max_depth: 1, ignore_files: false, threads: 1 };
-        // Of a directory that cannot be listed nothing is known.
-        drop(self.files().walk(directory, settings, &|| Box::new(Names(&names))));
-        let mut names = names.into_inner().unwrap_or_default();
-        names.sort_by(|(a, _): &(OsString, FileKind), (b, _)| a.cmp(b));
-        names
-    }
-
-    fn text(&self, path: &Path) -> Option<String> {
-        let mut bytes = Vec::new();
-        let opened = self.files().open(path).ok()?;
-        opened.file.take(LOOKED_AT).read_to_end(&mut bytes).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    }
-}
-
-/// Notes the names in a directory.
-struct Names<'a>(&'a Mutex<Vec<(OsString, FileKind)>>);
-
-impl Visitor for Names<'_> {
-    fn visit(&mut self, entry: &Entry<'_>) -> Walk {
-        if let Ok(mut names) = self.0.lock() {
-            names.push((entry.path.as_os_str().to_owned(), entry.kind));
-        }
-        Walk::Skip
-    }
 }

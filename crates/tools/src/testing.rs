@@ -1,6 +1,7 @@
 //! For the tests of the tools: a workspace of its own, and calls that go through the whole engine on the real machine.
 #![expect(clippy::disallowed_methods, reason = "tests lay out the files that tools then work on")]
 
+mod meanwhile;
 mod programs;
 
 use std::path::{Path, PathBuf};

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CallId, Conflict, Context, Effect, Effects, FileState, Kinds, Output, PathPattern, Query,
-    Reach, Scene, SessionId, Tool, ToolError, TurnId, UndoDoor, UndoPlan, Way, quote,
+    CallId, Conflict, Context, Effect, Effects, FileState, Kinds, Output, PathPattern, Planned,
+    PlannedTool, Query, Reach, Scene, SessionId, ToolError, TurnId, UndoDoor, UndoPlan, Way, quote,
 };
 
 use crate::cut::Cutter;
@@ -43,33 +43,58 @@ pub(crate) struct Args {
     dry_run: bool,
 }
 
-impl Tool for Undo {
+impl PlannedTool for Undo {
     const NAME: &'static str = "undo";
     const KINDS: Kinds = KINDS;
     const LOOKS_BACK: bool = true;
     type Args = Args;
+    type Plan = Plan;
 
-    fn effects(&self, _: &Args) -> Effects {
-        Effects::state("undo")
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+        let undo = scene.undo_plan(&args.query(scene.session()))?;
+        let is_own = undo.checkpoints.iter().all(|one| one.origin.session == *scene.session());
+        if !is_own {
+            return Err(ToolError::failed("that change was made in another session")
+                .hint("a person can take it back with `windlass undo --call`"));
+        }
+        Ok(Plan { undo, is_dry: args.dry_run }.with_effects(scene))
     }
 
-    fn effects_in(&self, args: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        let query = args.query(scene.session());
-        effects(scene, &query, args.dry_run)
+    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry)).await?
+    }
+}
+
+/// What is taken back, path by path.
+pub(crate) struct Plan {
+    undo: UndoPlan,
+    /// It is only said what would happen.
+    is_dry: bool,
+}
+
+impl Plan {
+    fn with_effects(self, scene: &Scene<'_>) -> Planned<Self> {
+        Planned { effects: self.effects(scene), plan: self }
     }
 
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let session = cx.session().id().clone();
-        cx.blocking(move |cx| {
-            let plan = cx.undo()?.plan(&args.query(&session))?;
-            let is_own = plan.checkpoints.iter().all(|one| one.origin.session == session);
-            if !is_own {
-                return Err(ToolError::failed("that change was made in another session")
-                    .hint("a person can take it back with `windlass undo --call`"));
-            }
-            take_back(cx, &plan, args.dry_run)
-        })
-        .await?
+    /// What taking back would do. What no tool may see is not named: it is restored all the same.
+    fn effects(&self, scene: &Scene<'_>) -> Effects {
+        let state = Effects::state("undo");
+        if self.is_dry || !self.undo.conflicts.is_empty() {
+            return state;
+        }
+        let seen = self.undo.declared().filter(|way| !scene.is_hidden(&way.path));
+        if self.undo.ways.len() <= MAX_DECLARED {
+            return seen.map(effect).fold(state, Effects::and);
+        }
+        let mut declared = HashSet::new();
+        seen.map(|way| (way, outermost(&way.path, scene.workspace())))
+            .filter(|(way, place)| {
+                let is_tree = place.reach == Reach::Tree;
+                declared.insert((place.path.clone(), is_tree, way.then == FileState::Absent))
+            })
+            .map(|(way, place)| effect_on(way, place))
+            .fold(state, Effects::and)
     }
 }
 
@@ -103,27 +128,20 @@ pub(crate) struct AnyArgs {
     dry_run: bool,
 }
 
-impl Tool for UndoAny {
+impl PlannedTool for UndoAny {
     const NAME: &'static str = "undo";
     const KINDS: Kinds = KINDS;
     const LOOKS_BACK: bool = true;
     type Args = AnyArgs;
+    type Plan = Plan;
 
-    fn effects(&self, _: &AnyArgs) -> Effects {
-        Effects::state("undo")
+    fn plan(&self, args: AnyArgs, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+        let undo = scene.undo_plan(&args.query(scene.workspace()))?;
+        Ok(Plan { undo, is_dry: args.dry_run }.with_effects(scene))
     }
 
-    fn effects_in(&self, args: &AnyArgs, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        effects(scene, &args.query(scene.workspace()), args.dry_run)
-    }
-
-    async fn call(&self, cx: &Context, args: AnyArgs) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| {
-            let workspace = cx.files().resolve(Path::new("."))?.path;
-            let plan = cx.undo()?.plan(&args.query(&workspace))?;
-            take_back(cx, &plan, args.dry_run)
-        })
-        .await?
+    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry)).await?
     }
 }
 
@@ -136,28 +154,6 @@ impl AnyArgs {
             (None, None, None) => Query::LastOfWorkspace(workspace.to_owned()),
         }
     }
-}
-
-/// What taking back would do. What no tool may see is not named: it is restored all the same.
-fn effects(scene: &Scene<'_>, query: &Query, is_dry: bool) -> Result<Effects, ToolError> {
-    let plan = scene.undo_plan(query)?;
-    let state = Effects::state("undo");
-    if is_dry || !plan.conflicts.is_empty() {
-        return Ok(state);
-    }
-    let seen = plan.declared().filter(|way| !scene.is_hidden(&way.path));
-    if plan.ways.len() <= MAX_DECLARED {
-        return Ok(seen.map(effect).fold(state, Effects::and));
-    }
-    let mut declared = HashSet::new();
-    Ok(seen
-        .map(|way| (way, outermost(&way.path, scene.workspace())))
-        .filter(|(way, place)| {
-            let is_tree = place.reach == Reach::Tree;
-            declared.insert((place.path.clone(), is_tree, way.then == FileState::Absent))
-        })
-        .map(|(way, place)| effect_on(way, place))
-        .fold(state, Effects::and))
 }
 
 /// The directory of the workspace that a path is in; the path itself if it is in none.

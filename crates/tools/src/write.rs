@@ -28,7 +28,7 @@ const MAX_BYTES: usize = 10 << 20;
 pub(crate) struct Write;
 
 /// Create, replace or append to a file. Read it before you replace it; change parts with `edit`.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     /// The file; parents are created.
@@ -52,7 +52,6 @@ enum Mode {
 impl Tool for Write {
     const NAME: &'static str = "write";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
-    const TRIABLE: bool = true;
     type Args = Args;
 
     fn effects(&self, args: &Args) -> Effects {
@@ -64,6 +63,10 @@ impl Tool for Write {
             return Err(too_large(args.content.len()));
         }
         cx.blocking(move |cx| write(cx, &args)).await?
+    }
+
+    fn copy_for_trial(&self, args: &Args) -> Option<Args> {
+        Some(args.clone())
     }
 }
 

@@ -39,7 +39,8 @@ fn built_in(table: &str) -> String {
 }
 
 fn defines_tool(text: &str) -> bool {
-    source::only(Part::Code, text).contains("impl Tool for ")
+    let code = source::only(Part::Code, text);
+    ["impl Tool for ", "impl PlannedTool for "].iter().any(|words| code.contains(words))
 }
 
 #[cfg(test)]
@@ -60,7 +61,9 @@ mod tests {
         let read = ("crates/tools/src/read.rs", "impl Tool for Read {");
         let list = ("crates/tools/src/list.rs", "impl Tool for List {");
         let lost = ("crates/tools/src/lost.rs", "impl Tool for Lost {");
+        let planned = ("crates/tools/src/lost.rs", "impl PlannedTool for Lost {");
         for table in [table, in_lines] {
+            check(table, planned, &["the tool in crates/tools/src/lost.rs is not in BUILTIN"]);
             check(table, read, &[]);
             check(table, list, &[]);
             check(table, lost, &["the tool in crates/tools/src/lost.rs is not in BUILTIN"]);

@@ -6,11 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::{Inner, Observed};
 use crate::policy::Withheld;
-use crate::snapshot::Return;
 use crate::sync::Lock;
 use crate::{
     Altered, Application, CallId, Entry, Expect, FileError, FileErrorKind, Files, Fingerprint,
-    Note, OpenFile, Opener, Origin, Overrides, Proposals, Resolved, Shelf, Snapshot, Source, Stat,
+    Note, OpenFile, Opener, Origin, Overrides, Proposals, Resolved, SnapshotPlan, Source, Stat,
     Step, To, ToolError, Visitor, Walk, WalkOptions, WalkReport, commit, quote,
 };
 
@@ -176,29 +175,27 @@ impl FilesDoor<'_> {
         Ok(altered)
     }
 
-    /// Makes changes that were proposed, those of these paths or all, and takes them from the list; the paths that changed.
+    /// Makes the changes of a plan, and takes them from the list of proposals; the paths that changed. What is no longer proposed as it
+    /// was planned is not made.
+    ///
+    /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn apply(
         &self,
+        plan: &Application,
         proposals: &Proposals,
-        paths: Option<&[PathBuf]>,
     ) -> Result<Vec<PathBuf>, ToolError> {
-        let files = self.cx.files();
-        let application = Application::load(&*files, proposals, paths)?;
-        let chosen: Vec<PathBuf> = application.paths().map(|one| one.path.clone()).collect();
-        self.commit(&application.steps(&*files))?;
+        plan.check_held(proposals)?;
+        let chosen: Vec<PathBuf> = plan.paths().map(|one| one.path.clone()).collect();
+        self.commit(&plan.steps(&*self.cx.files()))?;
         proposals.drop_paths(Some(&chosen))?;
         Ok(chosen)
     }
 
     /// Makes everything that a snapshot is about what it was; the paths that changed.
-    pub fn restore(
-        &self,
-        snapshot: &Snapshot,
-        shelf: &dyn Shelf,
-    ) -> Result<Vec<PathBuf>, ToolError> {
-        let files = self.cx.files();
-        let back = Return::load(&*files, shelf, snapshot)?;
-        let steps = back.steps(&*files);
+    ///
+    /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
+    pub fn restore(&self, plan: &SnapshotPlan) -> Result<Vec<PathBuf>, ToolError> {
+        let steps = plan.steps(&*self.cx.files());
         self.commit(&steps)?;
         Ok(steps.into_iter().map(|step| step.path.path).collect())
     }

@@ -4,17 +4,16 @@ use std::path::{Path, PathBuf};
 
 use super::Inner;
 use super::files::{FilesDoor, undeclared};
-use crate::{ContentHash, FileState, Query, ToolError, UndoPlan, Way, commit, state, undo};
+use crate::{ContentHash, FileState, ToolError, UndoPlan, Way, commit, state, undo};
 
 /// The door to what was changed before.
 ///
 /// ```
-/// use windlass_core::{Context, Output, Query, ToolError};
+/// use windlass_core::{Context, Output, ToolError, UndoPlan};
 ///
-/// fn take_back_last(cx: &Context) -> Result<Output, ToolError> {
-///     let undo = cx.undo()?;
-///     let plan = undo.plan(&Query::LastOfSession(cx.session().id().clone()))?;
-///     let restored = undo.perform(&plan)?;
+/// /// `plan` was made by [`Scene::undo_plan`](windlass_core::Scene::undo_plan), and its ways were granted.
+/// fn take_back(cx: &Context, plan: &UndoPlan) -> Result<Output, ToolError> {
+///     let restored = cx.undo()?.perform(plan)?;
 ///     Ok(Output::text(format!("restored {} paths", restored.len())))
 /// }
 /// ```
@@ -30,11 +29,6 @@ impl std::fmt::Debug for UndoDoor<'_> {
 }
 
 impl UndoDoor<'_> {
-    /// What taking back these changes would do.
-    pub fn plan(&self, query: &Query) -> Result<UndoPlan, ToolError> {
-        UndoPlan::make(&*self.cx.files(), self.cx.history(), query)
-    }
-
     /// Takes back what the plan says, all of it or nothing; the places that were touched. Every place must have been granted, or
     /// be one that no tool may see. A plan with conflicts is refused.
     ///

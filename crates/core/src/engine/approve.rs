@@ -1,15 +1,13 @@
 //! Stage 6: the policy's decision, and a person's where it asks.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Call, Ready, Shared, record, trial};
 use crate::policy::{Place, subject};
 use crate::protected::unnamed_git_places;
-use crate::toolbox::Slot;
 use crate::{
-    ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Resolved, Session,
-    Situation, ToolError, Verdict,
+    ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Session, Situation,
+    ToolError, Verdict,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -48,9 +46,8 @@ pub(crate) fn surroundings(host: &dyn Host) -> String {
 /// Turns the verdict into the right to run, or into a denial that says what would allow it.
 pub(super) async fn settle(
     engine: &Arc<Shared>,
-    slot: &Slot,
     call: &Call,
-    resolved: &[(PathBuf, Resolved)],
+    ready: &Ready<'_>,
     verdict: &Verdict,
 ) -> Result<Grant, ToolError> {
     if let Some(grant) = verdict.grant() {
@@ -68,7 +65,7 @@ pub(super) async fn settle(
         return answered;
     }
     if engine.broker.is_attended() {
-        request.changes = trial::changes(engine, slot, call, resolved, verdict).await?;
+        request.changes = trial::changes(engine, call, ready, verdict).await?;
     }
     let announce =
         |request: &ApprovalRequest| engine.events.publish(&Event::Approval(request.clone().into()));

@@ -1,11 +1,33 @@
-//! Stage 3: what the call wants to do, each path resolved to the object that it really names.
+//! Stage 3: the plan of the call, and its effects with each path resolved to the object that it really names.
 
 use std::path::PathBuf;
 
-use super::Call;
+use super::{Call, Shared};
 use crate::toolbox::Slot;
-use crate::{Effects, Kinds, PathPattern, Reach, Resolved, ToolError, context, normalize};
+use crate::{
+    Effects, Kinds, PathPattern, Planned, PlannedCall, Reach, Resolved, Scene, ToolError, context,
+    normalize,
+};
 
+/// Plans a call. What is decided on and what runs both come from this one plan.
+pub(super) fn plan<'t>(
+    engine: &Shared,
+    slot: &'t Slot,
+    call: &Call,
+) -> Result<Planned<Box<dyn PlannedCall + 't>>, ToolError> {
+    let policy = engine.policy_of(&call.session);
+    let scene = Scene {
+        session: &call.session,
+        host: &*engine.host,
+        files: call.files.get(),
+        history: &*engine.history,
+        policy: &policy,
+        overrides: &call.overrides,
+    };
+    slot.tool.plan(call.input.clone(), &scene)
+}
+
+/// Resolves the paths of the declared effects.
 pub(super) fn resolve(
     slot: &Slot,
     call: &Call,

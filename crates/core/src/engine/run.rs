@@ -27,11 +27,11 @@ pub(super) async fn run(
     if call.cancel.is_cancelled() {
         return Err(ToolError::cancelled("the call was stopped before it began"));
     }
-    let limit = call.overrides.timeout.or_else(|| ready.prepared.time_limit());
+    let limit = call.overrides.timeout.or_else(|| ready.planned.time_limit());
     let limit = limit.unwrap_or(engine.timeout);
     let ending = tokio::select! {
         biased;
-        done = ready.prepared.run(&cx) => done,
+        done = ready.planned.run(&cx) => done,
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
         () = tokio::time::sleep(limit) => {
             // What the tool left running elsewhere (a search on another thread) must stop too.

@@ -2,19 +2,20 @@
 //!
 //! Only tools that say that they change nothing but files are tried, since their doors then lead to proposals. A call that would fail
 //! anyway fails here, and nobody is asked about it.
+//!
+//! The trial runs on a copy of the plan that the call itself will run on. To plan again would be a second reading: the person would be
+//! shown what became of that one, and agree to the first.
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Call, Shared, run};
+use super::{Call, Ready, Shared, run};
 use crate::sync::Lock;
-use crate::toolbox::Slot;
 use crate::{
-    ContentHash, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals, Resolved,
-    SessionId, Shelf, ToolError, Verdict,
+    ContentHash, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals, SessionId,
+    Shelf, ToolError, Verdict,
 };
 
 /// A person waits for the question.
@@ -23,26 +24,23 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The changes, as far as they can be known.
 pub(super) async fn changes(
     engine: &Arc<Shared>,
-    slot: &Slot,
     call: &Call,
-    resolved: &[(PathBuf, Resolved)],
+    ready: &Ready<'_>,
     verdict: &Verdict,
 ) -> Result<Arc<[FileChange]>, ToolError> {
     let changes_files = Kinds::WRITE.with(Kinds::DELETE);
-    if !slot.tool.is_triable()
-        || !verdict.effects().kinds().intersects(changes_files)
-        || call.session.proposals().is_some()
-    {
+    if !verdict.effects().kinds().intersects(changes_files) || call.session.proposals().is_some() {
         return Ok([].into());
     }
+    let Some(tried) = ready.planned.copy_for_trial() else { return Ok([].into()) };
     let shelf = Arc::new(Scratch { host: engine.host.clone(), kept: Lock::default() });
     let Ok(proposals) = Proposals::open(shelf, call.session.id().clone()) else {
         return Ok([].into());
     };
     let session = Arc::new(call.session.trial(proposals));
-    let cx = run::trial_context(engine, call, &session, resolved.to_vec(), verdict.trial());
-    let prepared = slot.tool.prepare(call.input.clone())?;
-    match tokio::time::timeout(PATIENCE, prepared.run(&cx)).await {
+    let resolved = ready.resolved.clone();
+    let cx = run::trial_context(engine, call, &session, resolved, verdict.trial());
+    match tokio::time::timeout(PATIENCE, tried.run(&cx)).await {
         Ok(Ok(output)) if output.is_error => Err(ToolError::failed(output.to_text())),
         Ok(Err(error @ (ToolError::Failed(_) | ToolError::InvalidArgs(_)))) => Err(error),
         Ok(Ok(_)) => Ok(session.proposals().map_or_else(|| [].into(), |held| told(held))),

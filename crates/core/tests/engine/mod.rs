@@ -12,6 +12,7 @@ mod hooks;
 mod journal;
 mod lookup;
 mod overrides;
+mod plans;
 mod policy;
 mod printed;
 mod provenance;

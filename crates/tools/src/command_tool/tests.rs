@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use windlass_core::testing::{EmptyHost, plan_effects};
 use windlass_core::{AnyTool, Backend, Confinement, Kinds, Level, NetworkAccess};
 
 use super::{Author, CommandDefinition, CommandTool};
@@ -230,8 +231,8 @@ fn what_a_call_needs_by_who_says_so_and_where() {
         let case = format!("{effects} {author:?} {confinement}");
         assert_eq!((tool.kinds(), format!("{:?}", tool.access)), (kinds, access.into()), "{case}");
         assert_eq!(tool.spec().kinds, kinds);
-        let effects = tool.prepare(json!({})).unwrap().effects().to_string();
-        let expected = if kinds == Kinds::READ { "read ./**" } else { "exec echo hello" };
+        let effects = plan(&tool, json!({})).unwrap();
+        let expected = if kinds == Kinds::READ { "read /w/**" } else { "exec echo hello" };
         assert_eq!(effects, expected, "{case}");
     }
 }
@@ -259,10 +260,13 @@ fn arguments_become_variables_and_never_a_part_of_the_text() {
     ] {
         assert_eq!(variables(&tool, input).unwrap(), expected);
     }
-    assert_eq!(
-        tool.prepare(json!({"file-name": "x"})).unwrap().effects().to_string(),
-        "exec echo hello"
-    );
+    assert_eq!(plan(&tool, json!({"file-name": "x"})).unwrap(), "exec echo hello");
+}
+
+/// The effects of a call, or why it is refused.
+fn plan(tool: &CommandTool, input: Value) -> Result<String, String> {
+    let effects = plan_effects(&EmptyHost::default(), tool, input);
+    effects.map(|effects| effects.to_string()).map_err(|error| error.to_string())
 }
 
 fn variables(tool: &CommandTool, input: Value) -> Result<Vec<(&str, &str)>, String> {
@@ -293,7 +297,7 @@ fn what_cannot_be_a_variable_is_refused_where_the_command_names_it() {
     ] {
         let definition = parse(&file(command));
         let tool = CommandTool::new(definition, Author::Person, &Confinement::default());
-        let error = tool.prepare(input).err().map(|error| error.to_string());
+        let error = plan(&tool, input).err();
         assert_eq!(error.is_some(), refusal.is_some(), "{command}: {error:?}");
         assert!(error.unwrap_or_default().starts_with(refusal.unwrap_or_default()));
     }
@@ -304,7 +308,7 @@ fn what_cannot_be_a_variable_is_refused_where_the_command_names_it() {
     let tool = CommandTool::new(parse(&file), Author::Person, &Confinement::default());
     let input: serde_json::Map<_, _> =
         (0..20).map(|n| (format!("p{n}"), Value::from("x".repeat(60_000)))).collect();
-    let error = tool.prepare(input.into()).err().map(|error| error.to_string());
+    let error = plan(&tool, input.into()).err();
     assert!(error.is_some_and(|error| error.starts_with("`p19` is too long")));
 }
 

@@ -13,13 +13,14 @@ use super::repository::Repository;
 use super::verbs::{Looks, VERBS, Verb, Words};
 use super::words::Sorted;
 use super::{Args, environment};
+use crate::program;
 
 /// How many commits `log` shows unless a number is given.
 pub(super) const COMMITS: usize = 30;
 
 /// What git is to do.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub(super) verb: &'static Verb,
     /// Whether it only looks.
     pub(super) looks: bool,
@@ -88,13 +89,17 @@ impl Plan {
     }
 
     /// The same as a program to start.
-    pub(super) fn request(&self, cx: &Context, top: &Path) -> Result<ProcessRequest, ToolError> {
-        let directory = cx.files().resolve(Path::new("."))?;
+    pub(super) fn request(
+        &self,
+        cx: &Context,
+        repository: &Repository,
+    ) -> Result<ProcessRequest, ToolError> {
+        let directory = program::directory(cx, &repository.here)?;
         let request = ProcessRequest::new(Program::Words(self.argv()), directory);
         let stdin =
             self.stdin.clone().map_or(Stdin::Closed, |text| Stdin::Bytes(text.into_bytes()));
         Ok(ProcessRequest {
-            environment: environment::variables(top, self.looks),
+            environment: environment::variables(&repository.top, self.looks),
             stdin,
             access: if self.looks { Access::Read } else { Access::Staged },
             ..request
@@ -107,9 +112,8 @@ impl Plan {
         scene: &Scene<'_>,
         repository: &Repository,
     ) -> Result<(), ToolError> {
-        let here = scene.resolve(Path::new("."))?.path;
         let is_inside = |path: &Path| {
-            let place = normalize(&here.join(path));
+            let place = normalize(&repository.here.join(path));
             place.starts_with(scene.workspace()) || place.starts_with(&repository.top)
         };
         let paths =

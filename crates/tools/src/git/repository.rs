@@ -9,14 +9,17 @@ use windlass_core::{
 
 use super::environment;
 use super::plan::Plan;
+use crate::program;
 
 /// How much of a `.git` file and of a configuration is looked at.
 const POINTER_BYTES: u64 = 4096;
 const CONFIG_BYTES: usize = 4 << 20;
 
-/// A repository with files.
+/// A repository with files, and where in it the call works.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Repository {
+pub(crate) struct Repository {
+    /// The directory that git is started in.
+    pub(super) here: PathBuf,
     /// The directory that has `.git` in it.
     pub(super) top: PathBuf,
     /// Where its objects and branches are, if that is not below `top`.
@@ -27,41 +30,32 @@ impl Repository {
     /// The repository that the call would work on: the nearest one upwards, as git finds it.
     pub(super) fn find(scene: &Scene<'_>) -> Result<Self, ToolError> {
         let here = scene.resolve(Path::new("."))?.path;
-        let pointer = |path: &Path| scene.peek(path, POINTER_BYTES);
-        Self::above(&here, &|path| scene.kind(path), &pointer).ok_or_else(|| {
-            ToolError::failed(format!(
+        let Some((top, kind)) = nearest(&here, &|path| scene.kind(path)) else {
+            return Err(ToolError::failed(format!(
                 "`{}` is not in a git repository: there is no `.git` in it or above it",
                 quote::path(&here)
             ))
-            .hint("`bash` can make one with `git init`")
-        })
-    }
-
-    /// The same again, when it was decided on: what may not be looked at is not it.
-    pub(super) fn find_again(cx: &Context) -> Result<Self, ToolError> {
-        let here = cx.files().resolve(Path::new("."))?.path;
-        let kind = |path: &Path| cx.files().stat(path).ok().flatten().map(|stat| stat.kind);
-        Self::above(&here, &kind, &|_| None).ok_or_else(|| {
-            ToolError::failed("the repository is not there any more").hint("try again")
-        })
-    }
-
-    fn above(
-        here: &Path,
-        kind: &dyn Fn(&Path) -> Option<FileKind>,
-        pointer: &dyn Fn(&Path) -> Option<Vec<u8>>,
-    ) -> Option<Self> {
-        here.ancestors().find_map(|top| {
-            let git = top.join(".git");
-            match kind(&git)? {
-                FileKind::Directory => Some(Self { top: top.to_owned(), objects: None }),
-                FileKind::File => {
-                    let objects = pointer(&git).and_then(|text| pointed_to(top, &text));
-                    Some(Self { top: top.to_owned(), objects })
-                }
-                _ => None,
+            .hint("`bash` can make one with `git init`"));
+        };
+        let objects = match kind {
+            FileKind::File => {
+                scene.peek(&top.join(".git"), POINTER_BYTES).and_then(|text| pointed_to(top, &text))
             }
-        })
+            _ => None,
+        };
+        Ok(Self { top: top.to_owned(), here, objects })
+    }
+
+    /// Checks that git will find the repository that was decided on: it may have gone since, or another may be nearer.
+    pub(super) fn check(&self, cx: &Context) -> Result<(), ToolError> {
+        let kind = |path: &Path| cx.files().stat(path).ok().flatten().map(|stat| stat.kind);
+        let why = match nearest(&self.here, &kind) {
+            Some((top, _)) if top == self.top => return Ok(()),
+            Some(_) => "another repository is nearer now than the one at",
+            None => "the repository is not there any more at",
+        };
+        Err(ToolError::failed(format!("git was not run: {why} `{}`", quote::path(&self.top)))
+            .hint("call again"))
     }
 
     /// What belongs to it and is not in the workspace: git will look at it there.
@@ -71,6 +65,15 @@ impl Repository {
         let objects = self.objects.clone().filter(|objects| !is_known(objects));
         top.into_iter().chain(objects)
     }
+}
+
+/// The nearest directory upwards that has `.git` in it, and what that is.
+fn nearest<'p>(
+    here: &'p Path,
+    kind: &dyn Fn(&Path) -> Option<FileKind>,
+) -> Option<(&'p Path, FileKind)> {
+    let is_git = |kind: &FileKind| matches!(kind, FileKind::Directory | FileKind::File);
+    here.ancestors().find_map(|top| Some((top, kind(&top.join(".git")).filter(is_git)?)))
 }
 
 /// Where a `.git` file says that the repository is. A second working tree has its own part below the repository's `worktrees`.
@@ -83,10 +86,11 @@ fn pointed_to(top: &Path, text: &[u8]) -> Option<PathBuf> {
 }
 
 /// A look at the configuration as git sees it, with where each line of it comes from.
-pub(super) fn listing(cx: &Context, top: &Path) -> Result<ProcessRequest, ToolError> {
+pub(super) fn listing(cx: &Context, repository: &Repository) -> Result<ProcessRequest, ToolError> {
     let words = ["git", "config", "--list", "--show-scope", "--includes", "-z"];
-    let request = ProcessRequest::new(Program::words(words), cx.files().resolve(Path::new("."))?);
-    let environment = environment::variables(top, true);
+    let directory = program::directory(cx, &repository.here)?;
+    let request = ProcessRequest::new(Program::words(words), directory);
+    let environment = environment::variables(&repository.top, true);
     Ok(ProcessRequest { environment, access: Access::Read, ..request })
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 /// What happens to one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FilePatch {
+pub(crate) struct FilePatch {
     /// The file, as the patch names it.
     pub(super) path: PathBuf,
     pub(super) action: Action,

@@ -543,14 +543,14 @@ fn a_patch_that_is_stopped_in_the_middle_is_taken_back() {
 
 #[test]
 fn effects_come_from_the_patch() {
-    use windlass_core::Tool;
+    use windlass_core::testing::{EmptyHost, plan_effects};
     let effects =
-        |patch: &str| super::Patch.effects(&super::Args { patch: patch.into() }).to_string();
+        |patch: &str| plan_effects(&EmptyHost::default(), &super::Patch, json!({"patch": patch}));
     assert_eq!(
-        effects(FIVE),
+        effects(FIVE).unwrap().to_string(),
         "read a, write a, read d/e/new, write d/e/new, read m, delete m, read k/moved, write k/moved, read y, delete y, read z, delete z"
     );
-    assert_eq!(effects("no patch"), "");
+    assert_eq!(effects("no patch").unwrap_err().code(), "invalid_args");
 }
 
 #[test]

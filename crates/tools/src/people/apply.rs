@@ -6,8 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Effect, Effects, FileState, Kinds, Output, PathPattern, Proposal, Proposals, Tool,
-    ToolError,
+    Application, Context, Kinds, Output, Planned, PlannedTool, Proposals, Scene, ToolError,
 };
 
 use crate::shown::{self, Root};
@@ -31,17 +30,6 @@ impl Apply {
     pub fn new(proposals: Arc<Proposals>) -> Self {
         Self { proposals }
     }
-
-    fn chosen(&self, paths: Option<&[PathBuf]>) -> Vec<Proposal> {
-        let mut all = self.proposals.list();
-        if let Some(paths) = paths {
-            let is_named = |path: &Path| {
-                paths.iter().any(|one| path.starts_with(one) || one.starts_with(path))
-            };
-            all.retain(|proposal| is_named(&proposal.path));
-        }
-        all
-    }
 }
 
 /// Make changes that were proposed.
@@ -59,31 +47,25 @@ impl std::fmt::Debug for Args {
     }
 }
 
-impl Tool for Apply {
+impl PlannedTool for Apply {
     const NAME: &'static str = "apply";
     const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE);
     type Args = Args;
+    type Plan = Application;
 
-    fn effects(&self, args: &Args) -> Effects {
-        let effect = |proposal: &Proposal| {
-            let path = PathPattern::entry(&proposal.path);
-            match proposal.then {
-                FileState::Absent => Effect::Delete(path),
-                _ => Effect::Write(path),
-            }
-        };
-        self.chosen(args.paths.as_deref()).iter().map(effect).collect()
-    }
-
-    async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        let proposals = self.proposals.clone();
-        let chosen = self.chosen(args.paths.as_deref());
-        if chosen.is_empty() {
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Application>, ToolError> {
+        let planned = scene.plan_apply(&self.proposals, args.paths.as_deref())?;
+        if planned.plan.paths().next().is_none() {
             return Err(ToolError::failed("there is no such proposal")
                 .hint("`windlass proposals list` shows what is proposed"));
         }
+        Ok(planned)
+    }
+
+    async fn call(&self, cx: &Context, plan: Application) -> Result<Output, ToolError> {
+        let proposals = self.proposals.clone();
         cx.blocking(move |cx| {
-            let applied = cx.files().apply(&proposals, args.paths.as_deref())?;
+            let applied = cx.files().apply(&plan, &proposals)?;
             let names = applied
                 .iter()
                 .map(|path| Ok(Root::of(cx, path)?.show(Path::new(""))))

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{Context, Effects, Kinds, Output, Scene, Shelf, Snapshot, Tool, ToolError};
+use windlass_core::{
+    Context, Kinds, Output, Planned, PlannedTool, Scene, Shelf, Snapshot, SnapshotPlan, ToolError,
+};
 
 use crate::shown::{self, Root};
 
@@ -19,7 +21,7 @@ use crate::shown::{self, Root};
 /// # }
 /// ```
 pub struct Restore {
-    snapshot: Arc<Snapshot>,
+    snapshot: Snapshot,
     shelf: Arc<dyn Shelf>,
 }
 
@@ -32,7 +34,7 @@ impl std::fmt::Debug for Restore {
 impl Restore {
     /// Restores this one.
     pub fn new(snapshot: Snapshot, shelf: Arc<dyn Shelf>) -> Self {
-        Self { snapshot: Arc::new(snapshot), shelf }
+        Self { snapshot, shelf }
     }
 }
 
@@ -41,23 +43,19 @@ impl Restore {
 #[serde(deny_unknown_fields)]
 pub struct Args {}
 
-impl Tool for Restore {
+impl PlannedTool for Restore {
     const NAME: &'static str = "restore";
     const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE);
     type Args = Args;
+    type Plan = SnapshotPlan;
 
-    fn effects(&self, _: &Args) -> Effects {
-        Effects::none()
+    fn plan(&self, _: Args, scene: &Scene<'_>) -> Result<Planned<SnapshotPlan>, ToolError> {
+        scene.plan_restore(&self.snapshot, &*self.shelf)
     }
 
-    fn effects_in(&self, _: &Args, scene: &Scene<'_>) -> Result<Effects, ToolError> {
-        scene.restoring(&self.snapshot, &*self.shelf)
-    }
-
-    async fn call(&self, cx: &Context, _: Args) -> Result<Output, ToolError> {
-        let (snapshot, shelf) = (self.snapshot.clone(), self.shelf.clone());
+    async fn call(&self, cx: &Context, plan: SnapshotPlan) -> Result<Output, ToolError> {
         cx.blocking(move |cx| {
-            let restored = cx.files().restore(&snapshot, &*shelf)?;
+            let restored = cx.files().restore(&plan)?;
             let names = restored
                 .iter()
                 .map(|path| Ok(Root::of(cx, path)?.show(Path::new(""))))

@@ -43,7 +43,7 @@ pub(crate) struct Place<'p> {
 }
 
 /// Finds out what a text does.
-pub(super) fn understand(text: &str, place: Place<'_>) -> Understood {
+pub(crate) fn understand(text: &str, place: Place<'_>) -> Understood {
     let mut meaning = Meaning {
         workspace: place.workspace,
         commands: Vec::new(),

@@ -6,7 +6,7 @@ use windlass_core::Search;
 
 use super::*;
 
-fn understood(text: &str) -> Arc<Understood> {
+fn understood(text: &str) -> Understood {
     let workspace = Path::new("/w");
     understand(text, Place { workspace, directory: workspace })
 }
@@ -146,7 +146,7 @@ fn which_files_are_touched() {
         ("git show HEAD:.env", "exec git show HEAD:.env, read /w/HEAD:.env/**, read /w/.env/**"),
         ("wc </etc/x", "exec wc </etc/x, read /etc/x"),
     ] {
-        assert_eq!(understood(text).effects().to_string(), touched);
+        assert_eq!(understood(text).into_effects().to_string(), touched);
     }
 }
 

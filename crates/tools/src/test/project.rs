@@ -10,23 +10,15 @@ mod python;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{FileKind, ToolError, quote};
+use windlass_core::{FileKind, Scene, ToolError, quote};
 
 use super::command::{Filter, TestCommand};
 use build::{cmake, just, make};
 use node::node;
 use python::python;
 
-/// What can be known about files before anything is run.
-pub(super) trait Ground {
-    /// What a directory has in it, in the order of names.
-    fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)>;
-    /// The beginning of a file.
-    fn text(&self, path: &Path) -> Option<String>;
-}
-
 /// How much of a file is looked at.
-pub(super) const LOOKED_AT: u64 = 256 << 10;
+const LOOKED_AT: u64 = 256 << 10;
 
 /// A project and how it is tested.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,18 +30,13 @@ pub(super) struct Project {
     pub(super) others: Vec<TestCommand>,
 }
 
-/// Finds the project that a path belongs to. `path` is absolute, `workspace` is it or above it.
-pub(super) fn find(
-    ground: &dyn Ground,
-    workspace: &Path,
-    path: &Path,
-    is_file: bool,
-) -> Result<Project, ToolError> {
+/// Finds the project that a path belongs to. `path` is absolute and in the workspace.
+pub(super) fn find(scene: &Scene<'_>, path: &Path, is_file: bool) -> Result<Project, ToolError> {
     let start = if is_file { path.parent().unwrap_or(path) } else { path };
     let mut places: Vec<Here<'_>> = start
         .ancestors()
-        .take_while(|directory| directory.starts_with(workspace))
-        .map(|directory| Here { ground, workspace, directory, names: ground.names(directory) })
+        .take_while(|directory| directory.starts_with(scene.workspace()))
+        .map(|directory| Here { scene, directory, names: scene.names(directory) })
         .collect();
     for here in &places {
         if let Some(project) = here.project(path, KINDS) {
@@ -77,8 +64,7 @@ const LOOKED_FOR: &str = "a Cargo.toml, go.mod, deno.json, package.json with a t
 
 /// A directory that may be a project.
 struct Here<'a> {
-    ground: &'a dyn Ground,
-    workspace: &'a Path,
+    scene: &'a Scene<'a>,
     directory: &'a Path,
     names: Vec<(OsString, FileKind)>,
 }
@@ -108,22 +94,27 @@ impl Here<'_> {
 
     /// Whether a directory in here has something in it.
     fn has_in(&self, directory: &str, name: &str) -> bool {
-        let names = self.ground.names(&self.directory.join(directory));
+        let names = self.scene.names(&self.directory.join(directory));
         names.iter().any(|(known, _)| known == name)
     }
 
     /// Whether something is here or above, up to the workspace.
     fn has_above(&self, name: &str) -> bool {
-        self.up().any(|place| self.ground.names(place).iter().any(|(known, _)| known == name))
+        self.up().any(|place| self.scene.names(place).iter().any(|(known, _)| known == name))
     }
 
     /// Every directory from here up to the workspace.
     fn up(&self) -> impl Iterator<Item = &Path> {
-        self.directory.ancestors().take_while(|place| place.starts_with(self.workspace))
+        self.directory.ancestors().take_while(|place| place.starts_with(self.scene.workspace()))
     }
 
     fn text(&self, name: &str) -> Option<String> {
-        if self.has(name) { self.ground.text(&self.directory.join(name)) } else { None }
+        if self.has(name) { self.beginning_of(&self.directory.join(name)) } else { None }
+    }
+
+    fn beginning_of(&self, path: &Path) -> Option<String> {
+        let bytes = self.scene.peek(path, LOOKED_AT)?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Whether a file has a word in it.
@@ -143,7 +134,7 @@ fn cargo(here: &Here<'_>, _: &Path) -> Option<TestCommand> {
         return None;
     }
     let is_configured = |place: &Path| {
-        here.ground.names(&place.join(".config")).iter().any(|(name, _)| name == "nextest.toml")
+        here.scene.names(&place.join(".config")).iter().any(|(name, _)| name == "nextest.toml")
     };
     let words: &[&str] = if here.up().any(is_configured) {
         &["cargo", "nextest", "run", "--no-fail-fast"]

@@ -1,56 +1,40 @@
 //! Tables: which files mean which command, and what recorded outputs tell; then real runs.
 #![expect(clippy::disallowed_methods, reason = "tests read recorded outputs, and lay out projects")]
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_core::{FileKind, Outcome, plain};
+use windlass_core::testing::with_scene;
+use windlass_core::{FileKind, Host as _, Outcome, ToolError, plain};
+use windlass_host::LocalHost;
 
 use super::formats;
-use super::project::{self, Ground};
+use super::project::{self, Project};
 use crate::testing::Workspace;
 
-/// Files that are not on any disk.
-struct Layout(BTreeMap<PathBuf, &'static str>);
-
-impl Layout {
-    fn of(files: &[(&'static str, &'static str)]) -> Self {
-        Self(files.iter().map(|(name, text)| (Path::new("/w").join(name), *text)).collect())
+/// Finds the project that a path belongs to in a workspace with these files; its directory is told from the workspace.
+fn find(files: &[(&str, &str)], path: &str) -> Result<Project, ToolError> {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let file = directory.path().join(name);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
     }
-}
-
-impl Ground for Layout {
-    fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)> {
-        let mut names = BTreeMap::new();
-        for path in self.0.keys() {
-            let Ok(below) = path.strip_prefix(directory) else { continue };
-            let mut parts = below.components();
-            let Some(first) = parts.next() else { continue };
-            let kind = if parts.next().is_some() { FileKind::Directory } else { FileKind::File };
-            names.insert(first.as_os_str().to_owned(), kind);
-        }
-        names.into_iter().collect()
-    }
-
-    fn text(&self, path: &Path) -> Option<String> {
-        self.0.get(path).map(ToString::to_string)
-    }
+    let host = LocalHost::open(directory.path()).unwrap();
+    let mut project = with_scene(&host, |scene| {
+        let path = scene.resolve(Path::new(path)).unwrap().path;
+        let is_file = scene.kind(&path) == Some(FileKind::File);
+        project::find(scene, &path, is_file)
+    })?;
+    let workspace = host.files().workspace();
+    project.directory = project.directory.strip_prefix(workspace).unwrap().to_owned();
+    Ok(project)
 }
 
 /// What is run where for a path, with a filter and without; `filter` is `None` where there is no way for one.
-fn check(
-    files: &[(&'static str, &'static str)],
-    path: &str,
-    expected: (&str, &str),
-    filtered: Option<&str>,
-) {
-    let layout = Layout::of(files);
-    let path = Path::new("/w").join(path);
-    let is_file = layout.0.contains_key(&path);
-    let project = project::find(&layout, Path::new("/w"), &path, is_file).unwrap();
-    let directory = project.directory.strip_prefix("/w").unwrap().to_str().unwrap();
+fn check(files: &[(&str, &str)], path: &str, expected: (&str, &str), filtered: Option<&str>) {
+    let project = find(files, path).unwrap();
+    let directory = project.directory.to_str().unwrap();
     let (command, line) = (project.command.to_string(), project.command.command_line());
     assert_eq!((directory, command.as_str()), expected, "{files:?}");
     assert_eq!(
@@ -267,7 +251,7 @@ fn what_is_not_found_is_said() {
         (&[("Makefile", "test := x\n.PHONY: test\n\ttest: x\n")], "no tests were found"),
         (&[("CMakeLists.txt", "enable_testing()")], "cmake -S . -B build"),
     ] {
-        let found = project::find(&Layout::of(files), Path::new("/w"), Path::new("/w"), false);
+        let found = find(files, ".");
         let error = found.unwrap_err().to_string();
         assert!(error.contains(words), "{files:?}: {error}");
     }
@@ -275,9 +259,8 @@ fn what_is_not_found_is_said() {
 
 #[test]
 fn several_kinds_in_one_place_are_all_named() {
-    let layout =
-        Layout::of(&[("Cargo.toml", ""), ("package.json", NPM_JEST), ("Makefile", "test:\n")]);
-    let project = project::find(&layout, Path::new("/w"), Path::new("/w"), false).unwrap();
+    let files = [("Cargo.toml", ""), ("package.json", NPM_JEST), ("Makefile", "test:\n")];
+    let project = find(&files, ".").unwrap();
     let others: Vec<String> = project.others.iter().map(ToString::to_string).collect();
     assert_eq!(others, ["npm test", "make test"]);
 }

@@ -1,6 +1,7 @@
 //! Rules about commands, modes, and what is said where nobody allows one.
 
-use windlass::{Decision, Mode, Outcome, Policy};
+use serde_json::json;
+use windlass::{Decision, Mode, Outcome, Policy, ToolCall};
 
 use super::{explain, line};
 use crate::support::{Place, text};
@@ -76,7 +77,6 @@ async fn the_modes_decide_about_commands() {
         ("git show HEAD:.env", Deny, Deny, Deny, Deny, Deny),
         ("echo x > .git/hooks/pre-commit", Ask, Ask, Deny, Deny, Ask),
         ("cat nonsense/../../w*/?", Ask, Ask, Deny, Deny, Allow),
-        ("", Allow, Allow, Allow, Deny, Allow),
     ] {
         for (mode, wanted) in [
             (Mode::Ask, ask),
@@ -87,6 +87,25 @@ async fn the_modes_decide_about_commands() {
         ] {
             let verdict = explain(&place, policy(mode, &[]), command).await;
             assert_eq!(verdict.decision(), wanted, "{command} in {mode}: {}", verdict.refusal());
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
+    let place = Place::new();
+    for mode in [Mode::Ask, Mode::Auto, Mode::Plan, Mode::Deny, Mode::Yolo] {
+        place.windlass.set_policy(policy(mode, &[]));
+        for (command, why) in [
+            ("", "the command is empty"),
+            (" \n", "the command is empty"),
+            ("ls \0", "the command has a NUL character in it, which no program can be given"),
+            ("echo '{{secret A}}'", "`{{secret A}}` cannot stand between single quotation marks"),
+        ] {
+            let call = ToolCall::new("bash", json!({"command": command}));
+            let error = place.windlass.explain(&place.session, call).await.unwrap_err();
+            assert_eq!(error.code(), "invalid_args", "{command:?} in {mode}");
+            assert!(error.message().text.starts_with(why), "{command:?} in {mode}: {error}");
         }
     }
 }

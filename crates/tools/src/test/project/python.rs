@@ -71,9 +71,9 @@ fn tests(here: &Here<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     for place in ["", "tests", "test"] {
         let directory = here.directory.join(place);
-        let names = here.ground.names(&directory).into_iter().filter(|(name, _)| is_test(name));
+        let names = here.scene.names(&directory).into_iter().filter(|(name, _)| is_test(name));
         let files = names.map(|(name, _)| directory.join(name)).take(10);
-        texts.extend(files.filter_map(|file| here.ground.text(&file)));
+        texts.extend(files.filter_map(|file| here.beginning_of(&file)));
     }
     texts
 }

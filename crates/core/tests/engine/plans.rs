@@ -1,0 +1,231 @@
+//! One plan per call: it is made once, its effects are what is decided on and granted, and it is what runs.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass_core::testing::{MockTool, plan_effects};
+use windlass_core::{
+    ApprovalRequest, BoxFuture, Context, Effects, EngineBuilder, Handle, Happening, Hook,
+    HookAnswer, HookEvent, Kinds, Mode, Outcome, Output, Planned, PlannedTool, Policy, Scene,
+    ToolCall, ToolError,
+};
+
+use crate::support::{Log, MapHost, Setup, assert_text, path_of};
+
+/// A tool that counts its plans and logs what becomes of each. A plan reads or writes a file with its own number in the name, so that
+/// no two plans have the same effects.
+#[derive(Clone, Default)]
+struct Counting {
+    log: Log,
+    plans: Arc<AtomicUsize>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// `read`, `write` or `fail`.
+    what: String,
+}
+
+struct Plan {
+    number: usize,
+    path: PathBuf,
+    is_trial: bool,
+}
+
+impl PlannedTool for Counting {
+    const NAME: &'static str = "count";
+    const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
+    type Args = Args;
+    type Plan = Plan;
+
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+        let number = self.plans.fetch_add(1, Ordering::SeqCst) + 1;
+        self.log.add(format!("plan {number}"));
+        if args.what == "fail" {
+            return Err(ToolError::failed(format!("no plan {number}")));
+        }
+        // What a plan finds out may be another each time.
+        let name = if args.what == "read" { "a".to_owned() } else { format!("out{number}") };
+        let path = scene.workspace().join(name);
+        let effects =
+            if args.what == "read" { Effects::read(&path) } else { Effects::write(&path) };
+        Ok(Planned { effects, plan: Plan { number, path, is_trial: false } })
+    }
+
+    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+        let what = if plan.is_trial { "trial" } else { "call" };
+        self.log.add(format!("{what} {}", plan.number));
+        if plan.path.ends_with("a") {
+            cx.files().stat(&plan.path)?;
+        }
+        Ok(Output::text(cx.grant().effects().to_string()))
+    }
+
+    fn copy_for_trial(&self, plan: &Plan) -> Option<Plan> {
+        Some(Plan { number: plan.number, path: plan.path.clone(), is_trial: true })
+    }
+}
+
+/// The tool, on a machine with the file `a`.
+fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Log) {
+    let tool = Counting::default();
+    let log = tool.log.clone();
+    (Setup::on(Arc::new(MapHost::with(["a"])), [Handle::from(tool)], choose), log)
+}
+
+fn asking(answer: bool) -> impl FnOnce(EngineBuilder) -> EngineBuilder {
+    let approver = move |_: &ApprovalRequest| answer;
+    move |builder| builder.policy(Policy::new(Mode::Ask)).approver(approver)
+}
+
+/// One call that writes: how often it is planned, and what runs.
+async fn check(
+    choose: impl FnOnce(EngineBuilder) -> EngineBuilder,
+    outcome: Outcome,
+    log: &[&str],
+) {
+    let (setup, heard) = setup(choose);
+    let result = setup.call("count", json!({"what": "write"})).await;
+    assert_eq!((result.outcome, heard.lines()), (outcome, log.iter().map(|&s| s.into()).collect()));
+    if outcome == Outcome::Ok {
+        assert_eq!(result.output.to_text(), "write /w/out1", "what is granted is what was planned");
+    }
+}
+
+#[tokio::test]
+async fn a_call_is_planned_once_and_runs_its_plan() {
+    check(|builder| builder, Outcome::Ok, &["plan 1", "call 1"]).await;
+    check(asking(true), Outcome::Ok, &["plan 1", "trial 1", "call 1"]).await;
+    check(asking(false), Outcome::Denied, &["plan 1", "trial 1"]).await;
+    let denied = |builder: EngineBuilder| {
+        builder.policy(Policy::new(Mode::Auto).deny("write out1".parse().unwrap()))
+    };
+    check(denied, Outcome::Denied, &["plan 1"]).await;
+    check(|builder| builder.hook(Arc::new(Replaces(None))), Outcome::Ok, &["plan 1", "call 1"])
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_made_again_is_planned_again() {
+    let (setup, log) = setup(asking(true));
+    for number in 1..=2 {
+        let result = setup.call("count", json!({"what": "write"})).await;
+        assert_text(&result, Outcome::Ok, &format!("write /w/out{number}"));
+    }
+    assert_eq!(log.lines(), ["plan 1", "trial 1", "call 1", "plan 2", "trial 2", "call 2"]);
+}
+
+#[tokio::test]
+async fn an_answer_from_memory_needs_one_plan_and_no_call() {
+    let (setup, log) = setup(|builder| builder);
+    for cached in [false, true] {
+        let result = setup.call("count", json!({"what": "read"})).await;
+        assert_text(&result, Outcome::Ok, "read /w/a");
+        assert_eq!(result.output.metadata.contains_key("cached"), cached);
+    }
+    assert_eq!(log.lines(), ["plan 1", "call 1", "plan 2"]);
+}
+
+#[tokio::test]
+async fn each_call_of_a_turn_is_planned_once() {
+    let (setup, log) = setup(|builder| builder);
+    let calls = vec![ToolCall::new("count", json!({"what": "write"})); 3];
+    let results = setup.engine.turn(&setup.session, calls).await;
+    let mut granted: Vec<String> = results.iter().map(|result| result.output.to_text()).collect();
+    granted.sort();
+    assert_eq!(granted, ["write /w/out1", "write /w/out2", "write /w/out3"]);
+    let mut lines = log.lines();
+    lines.sort();
+    assert_eq!(lines, ["call 1", "call 2", "call 3", "plan 1", "plan 2", "plan 3"]);
+}
+
+#[tokio::test]
+async fn explain_plans_once_and_runs_nothing() {
+    let (setup, log) = setup(|builder| builder);
+    let call = ToolCall::new("count", json!({"what": "write"}));
+    let verdict = setup.engine.explain(&setup.session, call).await.unwrap();
+    assert_eq!(verdict.effects().to_string(), "write /w/out1");
+    assert_eq!(log.lines(), ["plan 1"]);
+}
+
+#[tokio::test]
+async fn a_plan_that_fails_ends_the_call_before_anybody_is_asked() {
+    let nobody = |_: &ApprovalRequest| -> bool { panic!("nobody is asked") };
+    let (setup, log) = setup(|builder| builder.policy(Policy::new(Mode::Ask)).approver(nobody));
+    let result = setup.call("count", json!({"what": "fail"})).await;
+    assert_text(&result, Outcome::Error, "no plan 1");
+    assert_eq!(log.lines(), ["plan 1"]);
+    assert_eq!(setup.recorded(), ["error count"], "it never began");
+}
+
+/// A hook that puts these arguments in the place of others, if any.
+struct Replaces(Option<Value>);
+
+impl Hook for Replaces {
+    fn name(&self) -> &'static str {
+        "replaces"
+    }
+
+    fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+        let input = match event.what {
+            Happening::PreTool(_) => self.0.clone(),
+            _ => None,
+        };
+        let answer = match input {
+            Some(input) => HookAnswer::go_on().with_input(input),
+            None => HookAnswer::go_on(),
+        };
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+#[tokio::test]
+async fn other_arguments_are_planned_anew_and_the_first_plan_is_dropped() {
+    let hook = Replaces(Some(json!({"what": "write"})));
+    let (setup, log) = setup(|builder| builder.hook(Arc::new(hook)));
+    let result = setup.call("count", json!({"what": "read"})).await;
+    assert_text(&result, Outcome::Ok, "write /w/out2");
+    assert_eq!(log.lines(), ["plan 1", "plan 2", "call 2"]);
+}
+
+#[tokio::test]
+async fn the_doors_hold_where_a_plan_does_more_than_its_effects() {
+    struct Sly;
+    impl PlannedTool for Sly {
+        const NAME: &'static str = "sly";
+        const KINDS: Kinds = Kinds::READ;
+        type Args = Args;
+        type Plan = PathBuf;
+
+        fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<PathBuf>, ToolError> {
+            Ok(Planned { effects: Effects::read("a"), plan: args.what.into() })
+        }
+
+        async fn call(&self, cx: &Context, path: PathBuf) -> Result<Output, ToolError> {
+            Ok(Output::text(format!("{}", cx.files().stat(&path)?.is_some())))
+        }
+    }
+    let host = Arc::new(MapHost::with(["a", "b"]));
+    let setup = Setup::on(host, [Handle::from(Sly)], |builder| builder);
+    let look = |what: &str| setup.call("sly", json!({"what": what}));
+    assert_text(&look("a").await, Outcome::Ok, "true");
+    let result = look("b").await;
+    assert_eq!((result.outcome, result.code), (Outcome::Fault, Some("undeclared_effect")));
+}
+
+#[test]
+fn the_effects_of_a_tool_without_a_plan_are_asked_for_once() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let tool = MockTool::named("mock").with_effects(Kinds::READ, move |input| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Effects::read(path_of(input))
+    });
+    let effects =
+        plan_effects(&MapHost::with(["a"]), &*Handle::from(tool), json!({"path": "a"})).unwrap();
+    assert_eq!((effects.to_string().as_str(), asked.load(Ordering::SeqCst)), ("read a", 1));
+}
