@@ -112,10 +112,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Adds what a call took.
-    pub(crate) fn end_call(&self, time: Duration, output_bytes: u64) {
+    /// Adds what a call took, but not where the call that makes it counts it: in `counted` and above.
+    pub(crate) fn end_call(&self, time: Duration, output_bytes: u64, counted: Option<&Self>) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        for ledger in self.chain() {
+        let counts = |ledger: &&Self| counted.is_none_or(|counted| !std::ptr::eq(*ledger, counted));
+        for ledger in self.chain().take_while(counts) {
             ledger.micros.fetch_add(micros, Ordering::Relaxed);
             ledger.output_bytes.fetch_add(output_bytes, Ordering::Relaxed);
         }
@@ -297,7 +298,7 @@ mod tests {
         ] {
             let ledger = Ledger::new(budget, None);
             assert!(ledger.begin_call().is_ok());
-            ledger.end_call(Duration::from_secs(2), 7);
+            ledger.end_call(Duration::from_secs(2), 7, None);
             ledger.spend_network(9);
             ledger.spend_cost(11);
             let error = ledger.begin_call().expect_err(what).to_string();

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Shared;
+use crate::engine::{Lineage, Shared};
 use crate::event::Bus;
 use crate::history::Untracked;
 use crate::jobs::Job;
@@ -82,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) input: Value,
     pub(crate) overrides: Overrides,
     pub(crate) cancel: CancellationToken,
+    /// This call as those that it makes see it.
+    pub(crate) lineage: Arc<Lineage>,
     pub(crate) events: Arc<Bus>,
     pub(crate) secrets: Arc<Secrets>,
     /// What the declared paths were found to be when the call was decided on.
@@ -117,8 +119,25 @@ impl Context {
     }
 
     /// The call's id.
-    pub fn call(&self) -> &CallId {
+    pub fn call_id(&self) -> &CallId {
         &self.0.call
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Shared> {
+        &self.0.engine
+    }
+
+    pub(crate) fn lineage(&self) -> &Arc<Lineage> {
+        &self.0.lineage
+    }
+
+    pub(crate) fn cancel_token(&self) -> &CancellationToken {
+        &self.0.cancel
+    }
+
+    /// Gives up that the answer can be kept: not all that it depends on is known.
+    pub(crate) fn forget_observed(&self) {
+        self.0.observed.lock().0 = None;
     }
 
     /// The session that the call belongs to.

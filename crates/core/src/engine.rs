@@ -9,12 +9,14 @@ mod bound;
 mod budget;
 mod builder;
 mod cache;
+mod clock;
 mod deny;
 mod effects;
 mod finish;
 mod hooks;
 mod lookup;
 mod moments;
+mod nested;
 mod parse;
 mod provenance;
 mod record;
@@ -38,14 +40,15 @@ pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
 pub(crate) use hooks::about_running;
+pub(crate) use nested::Lineage;
 
 use crate::event::Bus;
 use crate::policy::Broker;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Decided, Effects, Event, History,
-    Hook, Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Planned,
+    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Context, Decided, Effects, Event,
+    History, Hook, Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Planned,
     PlannedCall, Policy, PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId, Settled,
     Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
@@ -149,9 +152,18 @@ struct Call {
     /// What was decided about it, once that is known.
     decided: Option<Decided>,
     /// The call that makes this one, if another call does.
-    parent_call: Option<CallId>,
+    outer: Option<Arc<Lineage>>,
+    /// This call as those that it makes see it.
+    lineage: Arc<Lineage>,
     /// What hooks have said.
     said: hooks::Said,
+}
+
+impl Call {
+    /// The call that makes this one, if another call does.
+    fn parent(&self) -> Option<CallId> {
+        self.outer.as_ref().map(|outer| outer.call.clone())
+    }
 }
 
 /// A call that is planned, with its paths resolved.
@@ -209,19 +221,30 @@ impl Engine {
     ) -> (CallId, impl Future<Output = CallResult> + Send + use<>) {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
         let ticket = self.0.scheduler.reserve_one();
-        let call = self.receive(session, turn, call);
+        let call = self.receive(session, turn, call, Around { place: ticket.place(), cx: None });
         (call.id.clone(), self.begin(call, ticket))
     }
 
     /// Runs the calls of one turn: at the same time where their effects allow it, with the results in the order of the calls.
     pub async fn turn(&self, session: &Arc<Session>, calls: Vec<ToolCall>) -> Vec<CallResult> {
+        self.turn_of(session, calls, None).await
+    }
+
+    /// The same, perhaps as part of another call.
+    async fn turn_of(
+        &self,
+        session: &Arc<Session>,
+        calls: Vec<ToolCall>,
+        cx: Option<&Context>,
+    ) -> Vec<CallResult> {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
+        let around = cx.map(|cx| &*cx.lineage().places).unwrap_or_default();
         // All places in the queue are taken before any call runs: the order of the turn is the order of the queue.
-        let tickets = self.0.scheduler.reserve(calls.len());
-        let begun = calls
-            .into_iter()
-            .zip(tickets)
-            .map(|(call, ticket)| self.begin(self.receive(session, turn.clone(), call), ticket));
+        let tickets = self.0.scheduler.reserve(calls.len(), around);
+        let begun = calls.into_iter().zip(tickets).map(|(call, ticket)| {
+            let around = Around { place: ticket.place(), cx };
+            self.begin(self.receive(session, turn.clone(), call, around), ticket)
+        });
         futures_util::future::join_all(begun).await
     }
 
@@ -302,7 +325,8 @@ impl Engine {
         session: &Arc<Session>,
         call: ToolCall,
     ) -> Result<Verdict, ToolError> {
-        let mut call = self.receive(session, TurnId::new(id::mint('t', &*self.0.ids)), call);
+        let turn = TurnId::new(id::mint('t', &*self.0.ids));
+        let mut call = self.receive(session, turn, call, Around { place: 0, cx: None });
         parse::weigh(&mut call)?;
         let slot = lookup::find(&self.0, &call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
@@ -351,9 +375,27 @@ impl Engine {
         &self.0.host
     }
 
-    fn receive(&self, session: &Arc<Session>, turn: TurnId, call: ToolCall) -> Call {
+    fn receive(
+        &self,
+        session: &Arc<Session>,
+        turn: TurnId,
+        call: ToolCall,
+        around: Around<'_>,
+    ) -> Call {
+        let id = CallId::new(id::mint('c', &*self.0.ids));
+        let outer = around.cx.map(Context::lineage);
+        let cancel = match around.cx {
+            // A call in a session of its own is stopped with that session, and with the call that makes it.
+            Some(cx) if !Arc::ptr_eq(cx.session(), session) => {
+                stopped_by_both(cx.cancel_token(), session.cancel_token())
+            }
+            Some(cx) => cx.cancel_token().child_token(),
+            None => session.cancel_token().child_token(),
+        };
         Call {
-            id: CallId::new(id::mint('c', &*self.0.ids)),
+            outer: outer.cloned(),
+            lineage: Arc::new(Lineage::new(&id, around.place, session, outer.map(|it| &**it))),
+            id,
             turn,
             session: session.clone(),
             files: SessionFiles::open(&self.0.host, session.tmp_session()),
@@ -361,14 +403,13 @@ impl Engine {
             name: call.name,
             input: call.input,
             overrides: call.overrides.over(session.overrides()),
-            cancel: session.cancel_token().child_token(),
+            cancel,
             began: Instant::now(),
             epoch: self.0.cache.epoch(),
             begun: Lock::default(),
             started: false,
             source: None,
             decided: None,
-            parent_call: None,
             said: hooks::Said::default(),
         }
     }
@@ -390,6 +431,27 @@ impl Engine {
             result.unwrap_or_else(|error| lost.result(&error))
         }
     }
+}
+
+/// Where a call comes from.
+struct Around<'a> {
+    /// Its place in the queue.
+    place: u64,
+    /// The call that makes it, if another call does.
+    cx: Option<&'a Context>,
+}
+
+/// A token that either of two stops. The task that links them ends with the token.
+fn stopped_by_both(one: &CancellationToken, other: &CancellationToken) -> CancellationToken {
+    let (both, other) = (one.child_token(), other.clone());
+    let linked = both.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            () = other.cancelled() => linked.cancel(),
+            () = linked.cancelled() => {}
+        }
+    });
+    both
 }
 
 /// One call, from front to back.
@@ -430,6 +492,7 @@ async fn pass(
     ticket: &schedule::Ticket,
 ) -> Result<Output, ToolError> {
     let cancel = call.cancel.clone();
+    nested::check_depth(call.outer.as_ref())?;
     parse::weigh(call)?;
     budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
@@ -450,7 +513,7 @@ async fn pass(
         Some(grant) => grant,
         None => approve::settle(engine, call, &ready, &verdict).await?,
     };
-    let _slot = schedule::wait(engine, call, ticket).await?;
+    let _permit = schedule::wait(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
     let effects = ready.effects.clone();
     let cached = key.as_ref().and_then(|key| engine.cache.get(engine, call.files.get(), key));

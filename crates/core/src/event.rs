@@ -107,6 +107,8 @@ pub struct Started {
     pub session: SessionId,
     /// Its turn.
     pub turn: TurnId,
+    /// The call that makes it, if another call does.
+    pub parent_call: Option<CallId>,
     /// The tool.
     pub tool: String,
     /// The arguments as they will be used.

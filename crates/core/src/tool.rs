@@ -332,6 +332,8 @@ pub struct CallResult {
     pub session: SessionId,
     /// The turn it belongs to.
     pub turn: TurnId,
+    /// The call that made it, if another call did.
+    pub parent_call: Option<CallId>,
     /// The model's id of the call, if it gave one.
     pub tool_use_id: Option<String>,
     /// The tool's name, as it was called.

@@ -107,7 +107,7 @@ fn keep(cx: &Context, job: &Job, range: Range<u64>, is_wide: bool) -> String {
         0 => "the whole is kept".to_owned(),
         dropped => format!("the whole but {dropped} bytes in its middle is kept"),
     };
-    format!("{whole}: read or grep path \"output:{}\"", cx.call())
+    format!("{whole}: read or grep path \"output:{}\"", cx.call_id())
 }
 
 /// Adds the facts about a program to an answer: those of its end, if it has ended.

@@ -241,8 +241,8 @@ fn begin(
         host.processes().ok_or(io::ErrorKind::Unsupported)?.scratch()
     });
     Ok(Job {
-        id: JobId::of_call(cx.call()),
-        call: cx.call().clone(),
+        id: JobId::of_call(cx.call_id()),
+        call: cx.call_id().clone(),
         command: request.program.to_string(),
         terminal: request.terminal,
         limit,
@@ -456,6 +456,7 @@ impl Context {
         let announce = |request: &ApprovalRequest| {
             inner.events.publish(&Event::Approval(request.clone().into()))
         };
+        let _asking = inner.lineage.clock.asking();
         tokio::select! {
             biased;
             () = stopped.cancelled() => Err(unanswered()),

@@ -69,6 +69,7 @@ pub(super) async fn settle(
     }
     let announce =
         |request: &ApprovalRequest| engine.events.publish(&Event::Approval(request.clone().into()));
+    let _asking = call.lineage.clock.asking();
     tokio::select! {
         biased;
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped before anybody answered")),

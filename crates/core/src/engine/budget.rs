@@ -22,7 +22,10 @@ pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
         Content::Text { text } => text.len() as u64,
         _ => 0,
     };
-    ledger.end_call(result.duration, result.output.content.iter().map(text).sum());
+    // The time of an inner call is part of the outer one's, and its text goes to the outer call, not to the model.
+    let counted = call.outer.as_ref().map(|outer| &*outer.ledger);
+    let bytes = result.output.content.iter().map(text).sum();
+    ledger.end_call(result.duration, bytes, counted);
     let changes = result.outcome == Outcome::Ok && has_side_effects(engine, call);
     let key = call_key(&call.name, &call.input);
     if let Some(count) = ledger.note_answer(key, answer_key(result), changes) {

@@ -50,6 +50,7 @@ fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
         call: call.id.clone(),
         session: call.session.id().clone(),
         turn: call.turn.clone(),
+        parent_call: call.parent(),
         tool_use_id: call.tool_use_id.clone(),
         tool: call.name.clone(),
         outcome,
@@ -64,6 +65,7 @@ pub(super) struct Lost {
     call: CallId,
     session: SessionId,
     turn: TurnId,
+    parent_call: Option<CallId>,
     tool_use_id: Option<String>,
     tool: String,
 }
@@ -74,6 +76,7 @@ impl Lost {
             call: call.id.clone(),
             session: call.session.id().clone(),
             turn: call.turn.clone(),
+            parent_call: call.parent(),
             tool_use_id: call.tool_use_id.clone(),
             tool: call.name.clone(),
         }
@@ -88,6 +91,7 @@ impl Lost {
             call: self.call,
             session: self.session,
             turn: self.turn,
+            parent_call: self.parent_call,
             tool_use_id: self.tool_use_id,
             tool: self.tool,
             outcome: Outcome::Fault,

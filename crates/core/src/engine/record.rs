@@ -28,7 +28,7 @@ pub(super) async fn started(
             effects: Cow::Borrowed(&*effects),
             decided: engine.secrets.redact_decided(grant.decided()),
             principal: call.session.principal().clone(),
-            parent_call: call.parent_call.clone(),
+            parent_call: call.parent(),
         };
         *call.begun.lock() = append(engine, call, RecordKind::Started, &body);
     }
@@ -43,6 +43,7 @@ pub(super) async fn started(
                 call: call.id.clone(),
                 session: call.session.id().clone(),
                 turn: call.turn.clone(),
+                parent_call: call.parent(),
                 tool: call.name.clone(),
                 input: clean_input(engine, call),
                 effects: engine.secrets.redact_effects(effects),
@@ -79,7 +80,7 @@ pub(super) async fn finished(
         body.input = Some(Cow::Owned(clean_input(engine, call)));
         body.decided = call.decided.as_ref().map(|decided| engine.secrets.redact_decided(decided));
         body.principal = call.session.principal().clone();
-        body.parent_call.clone_from(&call.parent_call);
+        body.parent_call = call.parent();
     }
     let written = append(engine, call, RecordKind::Finished(result.outcome), &body);
     safe(call).await?;

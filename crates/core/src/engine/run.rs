@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::cache::Key;
 use super::{Call, Ready, Shared, record};
@@ -29,17 +30,25 @@ pub(super) async fn run(
     }
     let limit = call.overrides.timeout.or_else(|| ready.planned.time_limit());
     let limit = limit.unwrap_or(engine.timeout);
+    let clock = &call.lineage.clock;
+    clock.restart();
     let ending = tokio::select! {
         biased;
         done = ready.planned.run(&cx) => done,
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
-        () = tokio::time::sleep(limit) => {
+        () = clock.expired(limit) => {
             // What the tool left running elsewhere (a search on another thread) must stop too.
             call.cancel.cancel();
             Err(ToolError::timed_out(format!("the call was stopped after {} s", limit.as_secs_f64())))
         }
     };
     cx.end_output();
+    // A call whose inner calls were stopped with it was stopped, whatever it made of their answers.
+    let was_stopped = call.cancel.is_cancelled() && call.lineage.has_inner.load(Ordering::Relaxed);
+    let ending = match ending {
+        Ok(_) if was_stopped => Err(ToolError::cancelled("the call was stopped")),
+        ending => ending,
+    };
     let ending = ending.map(|output| if is_held { held(output) } else { output });
     if !only_reads {
         engine.cache.clear();
@@ -92,6 +101,7 @@ fn inner(
             ..call.overrides.clone()
         },
         cancel: call.cancel.clone(),
+        lineage: call.lineage.clone(),
         events: engine.events.clone(),
         secrets: engine.secrets.clone(),
         resolved,

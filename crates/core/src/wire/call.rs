@@ -101,6 +101,7 @@ impl BadCall {
             call,
             session,
             turn,
+            parent_call: None,
             tool_use_id: self.id.clone(),
             tool: self.name.clone(),
             outcome: Outcome::Fault,

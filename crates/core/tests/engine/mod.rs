@@ -11,6 +11,7 @@ mod events;
 mod hooks;
 mod journal;
 mod lookup;
+mod nested;
 mod overrides;
 mod plans;
 mod policy;

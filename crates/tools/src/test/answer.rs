@@ -46,7 +46,7 @@ pub(super) fn answer(
         verdict.shows_end() && printed.lines().count() <= verdict.last_lines() && from == 0;
     let mut said = Vec::new();
     if !shows_all && job.printed() > 0 && cx.keep_transcript(job) {
-        said.push(format!("the whole output: read or grep path \"output:{}\"", cx.call()));
+        said.push(format!("the whole output: read or grep path \"output:{}\"", cx.call_id()));
     }
     if !run.others.is_empty() {
         said.push(format!("also here: `{}`", run.others.join("`, `")));

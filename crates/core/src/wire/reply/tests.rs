@@ -11,6 +11,7 @@ fn result(output: Output) -> CallResult {
     CallResult {
         call: CallId::new("c1"),
         session: SessionId::new("s1"),
+        parent_call: None,
         turn: TurnId::new("t1"),
         tool_use_id: Some("call_1".into()),
         tool: "read".into(),

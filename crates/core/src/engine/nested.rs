@@ -1,0 +1,138 @@
+//! Calls that a tool makes: through the whole engine, as part of the call that makes them.
+//!
+//! The permit of the outer call is lent to its inner calls, one at a time; further ones run at the same time if the engine has
+//! permits to spare. So nested calls end however few permits there are. In the queue an inner call does not wait for the calls
+//! around it, nor for calls that have not begun, since those may wait for the calls around it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+
+use super::clock::CallClock;
+use super::{Engine, Shared};
+use crate::budget::Ledger;
+use crate::{CallId, CallResult, Context, Session, ToolCall, ToolError};
+
+/// Calls nested deeper than this are refused: a tool that calls itself has no end otherwise.
+const MAX_DEPTH: usize = 16;
+
+/// A call as seen by the calls that it makes.
+#[derive(Debug)]
+pub(crate) struct Lineage {
+    pub(super) call: CallId,
+    /// Its place in the queue, and those of the calls around it.
+    pub(super) places: Vec<u64>,
+    /// Its permit, for its inner calls.
+    lent: Arc<Semaphore>,
+    pub(crate) clock: Arc<CallClock>,
+    /// The budget that its time counts for.
+    pub(super) ledger: Arc<Ledger>,
+    /// Whether it has made calls.
+    pub(super) has_inner: AtomicBool,
+}
+
+impl Lineage {
+    pub(super) fn new(call: &CallId, place: u64, session: &Session, outer: Option<&Self>) -> Self {
+        let mut places = outer.map(|outer| outer.places.clone()).unwrap_or_default();
+        places.push(place);
+        Self {
+            call: call.clone(),
+            places,
+            lent: Arc::new(Semaphore::new(1)),
+            clock: Arc::new(CallClock::new(outer.map(|outer| outer.clock.clone()))),
+            ledger: session.ledger().clone(),
+            has_inner: AtomicBool::new(false),
+        }
+    }
+}
+
+/// The right to run at the same time as others.
+#[derive(Debug)]
+pub(super) enum Permit<'e> {
+    Own { _permit: SemaphorePermit<'e> },
+    Lent { _permit: OwnedSemaphorePermit },
+}
+
+/// Waits for a permit of the engine, or for that of the outer call.
+pub(super) async fn permit<'e>(
+    engine: &'e Shared,
+    outer: Option<Arc<Lineage>>,
+) -> Result<Permit<'e>, ToolError> {
+    let closed = |_| ToolError::internal("the engine is closed");
+    let own = async {
+        let permit = engine.running.acquire().await.map_err(closed)?;
+        Ok(Permit::Own { _permit: permit })
+    };
+    let Some(outer) = outer else { return own.await };
+    let lent = async {
+        let permit = outer.lent.clone().acquire_owned().await.map_err(closed)?;
+        Ok(Permit::Lent { _permit: permit })
+    };
+    tokio::select! {
+        biased;
+        permit = lent => permit,
+        permit = own => permit,
+    }
+}
+
+impl Context {
+    /// Makes another call, through the whole engine: it is decided on, scheduled, recorded and bounded like any other, with the
+    /// rights of this session. It ends with this call.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::json;
+    /// use windlass_core::{Output, ToolCall, testing::MockTool};
+    /// # use windlass_core::{Engine, Toolbox, testing::EmptyHost};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+    /// let twice = MockTool::named("twice").answering(|cx, _| async move {
+    ///     let results = cx.turn(vec![ToolCall::new("ping", json!({})), ToolCall::new("ping", json!({}))]).await;
+    ///     assert_eq!(results[0].parent_call.as_ref(), Some(cx.call_id()));
+    ///     Ok(Output::text(format!("{} {}", results[0].output.to_text(), results[1].output.to_text())))
+    /// });
+    /// # let mut tools = Toolbox::new();
+    /// # tools.add(MockTool::named("ping"))?;
+    /// # tools.add(twice)?;
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+    /// let result = engine.call(&engine.new_session(), ToolCall::new("twice", json!({}))).await;
+    /// assert_eq!(result.output.to_text(), "ok ok");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn call(&self, call: ToolCall) -> CallResult {
+        self.call_in(self.session(), call).await
+    }
+
+    /// The same in another session: that of a sub-agent, which should be a [`Session::child`] of this one.
+    pub async fn call_in(&self, session: &Arc<Session>, call: ToolCall) -> CallResult {
+        let mut results = self.turn_in(session, vec![call]).await;
+        // There is one result for each call.
+        results.pop().unwrap_or_else(|| unreachable!("a turn of one call has one result"))
+    }
+
+    /// Makes several calls as one turn: at the same time where their effects allow it, with the results in the order of the calls.
+    pub async fn turn(&self, calls: Vec<ToolCall>) -> Vec<CallResult> {
+        self.turn_in(self.session(), calls).await
+    }
+
+    /// The same in another session.
+    pub async fn turn_in(&self, session: &Arc<Session>, calls: Vec<ToolCall>) -> Vec<CallResult> {
+        // What the inner calls look at is not known here, so the answer of this call is good for this once.
+        self.forget_observed();
+        self.lineage().has_inner.store(true, Ordering::Relaxed);
+        let engine = Engine(self.engine().clone());
+        engine.turn_of(session, calls, Some(self)).await
+    }
+}
+
+/// Refuses calls that are nested too deep.
+pub(super) fn check_depth(outer: Option<&Arc<Lineage>>) -> Result<(), ToolError> {
+    if outer.is_none_or(|outer| outer.places.len() < MAX_DEPTH) {
+        return Ok(());
+    }
+    Err(ToolError::busy(format!("not run: calls that make calls are nested {MAX_DEPTH} deep"))
+        .hint("a tool probably calls itself without an end"))
+}

@@ -1,0 +1,330 @@
+//! Calls that calls make: permits, order, budgets, clocks and ends.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    Answer, ApprovalRequest, Approver, BoxFuture, Budget, Effects, Event, Kinds, Mode, Outcome,
+    Output, Overrides, Policy, Predicate, Session, SessionId, ToolCall, ToolError,
+};
+
+use crate::support::{Setup, writes};
+
+/// A tool that makes the calls of its argument `calls` as one turn, and answers what they answered.
+fn outer() -> MockTool {
+    MockTool::named("outer").answering(|cx, input| async move {
+        let calls = input["calls"].as_array().cloned().unwrap_or_default();
+        let call = |call: &Value| {
+            ToolCall::new(call["tool"].as_str().expect("a tool"), call["input"].clone())
+        };
+        let results = cx.turn(calls.iter().map(call).collect()).await;
+        let told: Vec<String> = results.iter().map(|result| result.output.to_text()).collect();
+        Ok(Output::text(told.join(" ")))
+    })
+}
+
+fn inner(calls: usize) -> Value {
+    json!({"calls": vec![json!({"tool": "ping", "input": {}}); calls]})
+}
+
+#[tokio::test]
+async fn ten_calls_with_ten_inner_ones_each_end_with_one_permit() {
+    for at_once in 1..=4 {
+        let setup =
+            Setup::with([outer(), MockTool::named("ping")], |builder| builder.at_once(at_once));
+        let calls = (0..10).map(|_| ToolCall::new("outer", inner(10))).collect();
+        let results = setup.engine.turn(&setup.session, calls).await;
+        for result in results {
+            assert_eq!(result.output.to_text(), ["ok"; 10].join(" "));
+        }
+        assert_eq!(setup.session.spent().calls, 110, "each is counted once");
+    }
+}
+
+#[tokio::test]
+async fn an_inner_call_names_the_call_that_makes_it() {
+    let setup = Setup::of([outer(), MockTool::named("ping")]);
+    let mut events = setup.engine.subscribe();
+    let result = setup.call("outer", inner(1)).await;
+    assert_eq!(result.parent_call, None);
+    let parents = std::iter::from_fn(|| events.try_next()).filter_map(|event| match event {
+        Event::Started(started) => Some((started.tool.clone(), started.parent_call.clone())),
+        Event::Finished(done) => Some((done.tool.clone(), done.parent_call.clone())),
+        _ => None,
+    });
+    for (tool, parent) in parents {
+        assert_eq!(parent, (tool == "ping").then(|| result.call.clone()), "{tool}");
+    }
+    let recorded: Vec<Value> =
+        setup.bodies().iter().map(|body| body["parent_call"].clone()).collect();
+    let call = json!(result.call);
+    assert_eq!(recorded, [Value::Null, call, Value::Null, Value::Null]);
+}
+
+#[tokio::test]
+async fn an_inner_call_does_not_wait_for_the_calls_around_it_nor_for_those_that_wait() {
+    let write = |name: &'static str| writes(MockTool::named(name));
+    let around = writes(outer());
+    let setup = Setup::of([around, write("write")]);
+    let calls = json!({"calls": [{"tool": "write", "input": {}}, {"tool": "write", "input": {}}]});
+    // The second outer call and the write wait for the first outer call, whose inner calls go ahead of them.
+    let results = setup
+        .engine
+        .turn(
+            &setup.session,
+            vec![
+                ToolCall::new("outer", calls.clone()),
+                ToolCall::new("outer", calls),
+                ToolCall::new("write", json!({})),
+            ],
+        )
+        .await;
+    assert!(results.iter().all(|result| result.outcome == Outcome::Ok), "{results:?}");
+}
+
+#[tokio::test]
+async fn two_calls_that_would_wait_for_each_other_end() {
+    let barrier = Arc::new(tokio::sync::Barrier::new(2));
+    let crossing = |name: &'static str, own: &'static str, other: &'static str| {
+        let barrier = barrier.clone();
+        MockTool::named(name).with_effects(Kinds::WRITE, move |_| Effects::write(own)).answering(
+            move |cx, _| {
+                let barrier = barrier.clone();
+                async move {
+                    barrier.wait().await;
+                    let result = cx.call(ToolCall::new(other, json!({}))).await;
+                    Ok(Output::text(format!("{:?}", result.code)))
+                }
+            },
+        )
+    };
+    let plain = |name: &'static str, path: &'static str| {
+        MockTool::named(name).with_effects(Kinds::WRITE, move |_| Effects::write(path))
+    };
+    let setup = Setup::of([
+        crossing("one", "a", "write_b"),
+        crossing("two", "b", "write_a"),
+        plain("write_a", "a"),
+        plain("write_b", "b"),
+    ]);
+    let calls = vec![ToolCall::new("one", json!({})), ToolCall::new("two", json!({}))];
+    let results = setup.engine.turn(&setup.session, calls).await;
+    let mut told: Vec<String> = results.iter().map(|result| result.output.to_text()).collect();
+    told.sort();
+    assert_eq!(
+        told,
+        ["None", "Some(\"busy\")"],
+        "one of them is refused, and the other one goes on"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_calls_itself_without_an_end_is_refused() {
+    let itself = MockTool::named("itself").answering(|cx, _| async move {
+        Ok(cx.call(ToolCall::new("itself", json!({}))).await.output)
+    });
+    let setup = Setup::with([itself], |builder| builder.at_once(1));
+    let result = setup.call("itself", json!({})).await;
+    assert!(result.output.to_text().contains("nested 16 deep"), "{:?}", result.output);
+}
+
+#[tokio::test]
+async fn inner_calls_are_decided_on_with_the_rights_of_the_session() {
+    let session = Session::new(SessionId::new("s")).narrow(Predicate::allow(["outer"]));
+    let setup = Setup::of([outer(), MockTool::named("ping")]).in_session(session);
+    let result = setup.call("outer", inner(1)).await;
+    assert!(result.output.to_text().contains("there is no tool `ping`"), "{:?}", result.output);
+    let setup = Setup::with([outer(), writes(MockTool::named("ping"))], |builder| {
+        builder.policy(Policy::new(Mode::Plan))
+    });
+    let result = setup.call("outer", inner(1)).await;
+    assert!(result.output.to_text().contains("mode plan"), "{:?}", result.output);
+}
+
+#[tokio::test]
+async fn an_outer_call_that_is_stopped_stops_its_inner_calls() {
+    let stuck = MockTool::named("ping").answering(|_, _| std::future::pending());
+    let mut setup = Setup::of([outer(), stuck]);
+    let (id, running) = setup.engine.start(&setup.session, ToolCall::new("outer", inner(3)));
+    let running = tokio::spawn(running);
+    setup.started("ping").await;
+    assert!(setup.engine.cancel(&id));
+    assert_eq!(running.await.expect("it ends").outcome, Outcome::Cancelled);
+    let ended = |line: &&String| *line == "cancelled ping";
+    while setup.recorded().iter().filter(ended).count() < 3 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A person who takes an hour to say yes.
+struct Slow;
+
+impl Approver for Slow {
+    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            Answer::Allow
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outer_clock_stands_still_while_a_person_is_asked() {
+    let setup = Setup::with([outer(), writes(MockTool::named("ping"))], |builder| {
+        builder.policy(Policy::new(Mode::Ask)).approver(Slow).timeout(Duration::from_secs(5))
+    });
+    let result = setup.call("outer", inner(2)).await;
+    assert_eq!(result.output.to_text(), "ok ok", "{:?}", result.code);
+}
+
+#[tokio::test]
+async fn the_time_of_inner_calls_counts_once_and_their_text_is_not_the_models() {
+    let parent = Arc::new(Session::new(SessionId::new("p")));
+    let long = MockTool::named("ping").answering(|_, _| async {
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        Ok(Output::text("x".repeat(1_000)))
+    });
+    let quiet = MockTool::named("outer").answering(|cx, _| async move {
+        cx.call(ToolCall::new("ping", json!({}))).await;
+        let id = SessionId::new("child");
+        let child = cx.session().child(id, Predicate::All, &Overrides::default());
+        let child = Arc::new(child.with_budget(Budget::default()));
+        cx.call_in(&child, ToolCall::new("ping", json!({}))).await;
+        let spent = child.spent();
+        Ok(Output::text(format!("{} {}", spent.calls, spent.output_bytes)))
+    });
+    let setup = Setup::of([quiet, long]);
+    let result = setup.engine.call(&parent, ToolCall::new("outer", json!({}))).await;
+    assert_eq!(result.output.to_text(), "1 1000", "the child pays for its own call");
+    let spent = parent.spent();
+    assert_eq!((spent.calls, spent.output_bytes), (3, 6));
+    assert!(spent.time <= result.duration, "{spent:?} {:?}", result.duration);
+}
+
+/// A tree of calls: what each one writes or reads, and the calls that it makes.
+#[derive(Debug, Clone)]
+struct Tree {
+    path: usize,
+    writes: bool,
+    /// Whether it is stopped when its inner calls have ended.
+    fails: bool,
+    inner: Vec<Tree>,
+}
+
+fn trees() -> impl Strategy<Value = Tree> {
+    let one = || (0..3usize, any::<bool>(), prop::bool::weighted(0.1));
+    let leaf = one().prop_map(|(path, writes, fails)| Tree { path, writes, fails, inner: vec![] });
+    leaf.prop_recursive(3, 12, 3, move |inner| {
+        (one(), prop::collection::vec(inner, 0..3))
+            .prop_map(|((path, writes, fails), inner)| Tree { path, writes, fails, inner })
+    })
+}
+
+fn size(tree: &Tree) -> usize {
+    1 + tree.inner.iter().map(size).sum::<usize>()
+}
+
+fn as_input(tree: &Tree) -> Value {
+    json!({
+        "path": tree.path, "writes": tree.writes, "fails": tree.fails,
+        "inner": tree.inner.iter().map(as_input).collect::<Vec<_>>(),
+    })
+}
+
+/// Counters in place of files. Each call notes that it is inside while it works alone, so that a conflict is seen.
+#[derive(Default)]
+struct World {
+    users: Mutex<HashMap<usize, (usize, usize)>>,
+    torn: AtomicUsize,
+}
+
+impl World {
+    fn enter(&self, path: usize, writes: bool) {
+        let mut users = self.users.lock().unwrap();
+        let (readers, writers) = users.entry(path).or_default();
+        if *writers > 0 || (writes && *readers > 0) {
+            self.torn.fetch_add(1, Ordering::SeqCst);
+        }
+        *(if writes { writers } else { readers }) += 1;
+    }
+
+    fn leave(&self, path: usize, writes: bool) {
+        let mut users = self.users.lock().unwrap();
+        let (readers, writers) = users.entry(path).or_default();
+        *(if writes { writers } else { readers }) -= 1;
+    }
+}
+
+/// A call of a tree. It works first, then makes its inner calls; only its own work must not be disturbed.
+fn node(world: &Arc<World>) -> MockTool {
+    let world = world.clone();
+    let effects = |input: &Value| {
+        let path = format!("f{}", input["path"]);
+        if input["writes"] == true { Effects::write(path) } else { Effects::read(path) }
+    };
+    MockTool::named("node").with_effects(Kinds::READ.with(Kinds::WRITE), effects).answering(
+        move |cx, input| {
+            let world = world.clone();
+            async move {
+                let path = usize::try_from(input["path"].as_u64().unwrap()).unwrap();
+                let writes = input["writes"] == true;
+                world.enter(path, writes);
+                tokio::task::yield_now().await;
+                world.leave(path, writes);
+                let inner = input["inner"].as_array().cloned().unwrap_or_default();
+                let calls = inner.into_iter().map(|input| ToolCall::new("node", input)).collect();
+                let results = cx.turn(calls).await;
+                if input["fails"] == true {
+                    return Err(ToolError::failed("it fails"));
+                }
+                Ok(Output::text(format!("{}", results.len())))
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    /// Random trees of calls, with few permits and random ends: everything ends, no call is disturbed in its own work by one that
+    /// conflicts with it, and every call is counted once.
+    #[test]
+    fn random_trees_of_calls_end_in_an_order_that_one_after_the_other_could_have(
+        trees in prop::collection::vec(trees(), 1..5), permits in 1..5usize, stopped in 0..8usize,
+    ) {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let world = Arc::new(World::default());
+            let setup = Setup::with([node(&world)], |builder| builder.at_once(permits));
+            let mut running = Vec::new();
+            for (at, tree) in trees.iter().enumerate() {
+                let call = ToolCall::new("node", as_input(tree));
+                let (id, call) = setup.engine.start(&setup.session, call);
+                running.push(tokio::spawn(call));
+                if at == stopped {
+                    tokio::task::yield_now().await;
+                    setup.engine.cancel(&id);
+                }
+            }
+            let all = futures_util::future::join_all(running);
+            let ended = tokio::time::timeout(Duration::from_secs(20), all).await;
+            prop_assert!(ended.is_ok(), "something waits for ever");
+            prop_assert_eq!(world.torn.load(Ordering::SeqCst), 0, "a call was disturbed");
+            let most: usize = trees.iter().map(size).sum();
+            let recorded = setup.recorded();
+            let finished = recorded.iter().filter(|line| !line.starts_with("started")).count();
+            let calls = setup.session.spent().calls;
+            prop_assert!(calls as usize <= most, "{calls} of {most}");
+            if stopped >= trees.len() {
+                prop_assert_eq!(finished, calls as usize, "each call has one end");
+            }
+            Ok(())
+        })?;
+    }
+}
