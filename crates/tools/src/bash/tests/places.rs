@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs did to the machine")]
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -302,5 +303,55 @@ fn modes_do_not_hide_what_a_job_made() {
         let said = run_job(&workspace, script);
         assert!(!workspace.path("docs/.husky").exists(), "{script}: {said}");
         assert!(said.contains("removed docs/.husky"), "{script}: {said}");
+    }
+}
+
+/// A link can neither be mounted through nor be left out: whoever replaced it, or what it leads to, would decide what others run.
+#[test]
+fn a_protected_place_may_be_a_link() {
+    use std::os::unix::fs::symlink;
+    for (link, target, inside) in [
+        (".husky", "tools/husky", "pre-commit"),
+        (".vscode", "conf/editor", "tasks.json"),
+        (".envrc", "conf/envrc", ""),
+        (".git", "repository", "hooks/pre-commit"),
+        ("sub/.claude", "../conf/claude", "settings.json"),
+        (".devcontainer", "hop", "devcontainer.json"),
+    ] {
+        let workspace = workspace(Level::Workspace, auto());
+        fs::create_dir_all(workspace.path("sub")).unwrap();
+        symlink("conf/devcontainer", workspace.path("hop")).unwrap();
+        let real = match link {
+            ".devcontainer" => "conf/devcontainer".to_owned(),
+            _ => target.trim_start_matches("../").to_owned(),
+        };
+        let file = if inside.is_empty() { real.clone() } else { format!("{real}/{inside}") };
+        workspace.write(&file, "kept");
+        symlink(target, workspace.path(link)).unwrap();
+        let script = format!(
+            "echo evil > {link}/{inside}; echo evil > {file}; rm -f {link}; mv {link} away; rm hop; mv {real} gone; \
+             ln -sfn elsewhere {link}; rm -rf {real}; echo ran > src/main.c"
+        );
+        let said = run_job(&workspace, &script);
+        assert_eq!(workspace.read("src/main.c"), b"ran\n", "{link}: {said}");
+        assert_eq!(workspace.read(&file), b"kept", "{link}: {said}");
+        assert_eq!(
+            fs::read_link(workspace.path(link)).unwrap(),
+            Path::new(target),
+            "{link}: {said}"
+        );
+    }
+}
+
+/// Such a link may lead out of the workspace, to nothing, or to itself.
+#[test]
+fn a_job_starts_beside_a_protected_link_that_leads_nowhere() {
+    for target in ["/nonexistent", "missing", ".husky", "..", "."] {
+        let workspace = workspace(Level::Workspace, auto());
+        std::os::unix::fs::symlink(target, workspace.path(".husky")).unwrap();
+        let said = run_job(&workspace, "rm -f .husky; echo ran > src/main.c");
+        assert_eq!(workspace.read("src/main.c"), b"ran\n", "{target}: {said}");
+        let now = fs::read_link(workspace.path(".husky")).unwrap();
+        assert_eq!(now, Path::new(target), "{said}");
     }
 }
