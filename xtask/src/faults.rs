@@ -16,9 +16,10 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process;
 use crate::workspace::Workspace;
 use fault::{Fault, Made, THREADS};
-use lane::Lane;
+use lane::{Lane, Prepared};
 use report::Report;
 use scenario::{SCENARIOS, Scenario};
+use trace::Ran;
 
 mod fault;
 mod invariant;
@@ -134,9 +135,10 @@ fn plan(lanes: &[Lane], options: &Options) -> Result<Vec<Plan>> {
         let made = calls(lane, scenario).with_context(|| format!("in {}", scenario.name))?;
         let mut faults = fault::of(&made);
         faults.retain(|fault| options.wants(&fault.name(scenario.name)));
+        let step = if options.sample == 1 { 1 } else { options.sample * scenario.thinned };
         faults.retain(|_| {
             number += 1;
-            (number - 1) % options.sample == 0
+            (number - 1) % step == 0
         });
         plans.push(Plan { scenario, faults, next: AtomicUsize::new(0) });
     }
@@ -148,18 +150,34 @@ fn calls(lane: &Lane, scenario: &Scenario) -> Result<Vec<Made>> {
     let prepared = lane.prepare(scenario)?;
     let mut made = Vec::new();
     for thread in THREADS {
-        lane.reset()?;
-        let ran = lane.trace(&prepared, *thread, None)?;
-        match invariant::check(lane, &prepared, &ran) {
-            Ok(end) if end == invariant::end_without_fault(&prepared) => {}
-            end => bail!("without any fault it ends with {end:?}"),
+        let mut longest = Vec::new();
+        for _ in 0..tries(&prepared) {
+            lane.reset()?;
+            let ran = lane.trace(&prepared, *thread, None)?;
+            match invariant::check(lane, &prepared, &ran) {
+                Ok(end) if end == invariant::end_without_fault(&prepared) => {}
+                end => bail!("without any fault it ends with {end:?}"),
+            }
+            longest = std::cmp::max_by_key(longest, ran.made(*thread), Vec::len);
         }
-        made.extend(ran.made(*thread));
+        made.extend(longest);
     }
-    lane.reset()?;
-    let threads = lane.count_threads(&prepared)?;
+    let mut threads = usize::MAX;
+    for _ in 0..tries(&prepared) {
+        lane.reset()?;
+        threads = lane.count_threads(&prepared)?;
+        if threads <= THREADS.len() {
+            break;
+        }
+    }
     ensure!(threads <= THREADS.len(), "{threads} threads make calls, and not all are walked");
     Ok(made)
+}
+
+/// How often a command is run until its worker has done all that blocks. After the end of a program the runtime may start another
+/// thread, because the first one is not back yet.
+fn tries(prepared: &Prepared) -> usize {
+    if prepared.runs_programs() { 12 } else { 1 }
 }
 
 /// Each lane prepares every scenario for itself, since what is recorded has whole paths; the faults go to whoever is free.
@@ -186,14 +204,26 @@ fn try_all(lane: &Lane, plan: &Plan, report: &Report) -> Result<()> {
     let Some(mut fault) = next() else { return Ok(()) };
     let prepared = lane.prepare(plan.scenario)?;
     loop {
-        lane.reset()?;
-        let ran = lane.trace(&prepared, fault.thread, Some(fault))?;
+        let ran = try_until_hit(lane, &prepared, fault)?;
         let end = invariant::check(lane, &prepared, &ran);
         report.add(lane, plan.scenario.name, fault, &ran, end)?;
         fault = match next() {
             Some(fault) => fault,
             None => return Ok(()),
         };
+    }
+}
+
+/// Runs the command until the fault comes to pass, as often as [`tries`] says.
+fn try_until_hit(lane: &Lane, prepared: &Prepared, fault: &Fault) -> Result<Ran> {
+    let mut left = tries(prepared);
+    loop {
+        lane.reset()?;
+        let ran = lane.trace(prepared, fault.thread, Some(fault))?;
+        left -= 1;
+        if ran.was_hit() || left == 0 {
+            return Ok(ran);
+        }
     }
 }
 
