@@ -92,7 +92,7 @@ pub use protected::{
     git_place, is_protected_when_absent, protected_beginning_with, protected_entries,
     protected_reason,
 };
-pub use recover::{Recovered, recover};
+pub use recover::{PLANTED_REMOVAL, Recovered, finish_removal, recover};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
