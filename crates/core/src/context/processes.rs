@@ -225,6 +225,7 @@ fn begin(
         command: request.program.to_string(),
         terminal: request.terminal,
         limit,
+        is_job: request.is_job,
         is_staged: request.is_job && request.access == Access::Staged,
         started: cx.now(),
         began: Instant::now(),

@@ -254,6 +254,30 @@ fn git_directories_are_read_only_for_jobs() {
     assert!(said.contains("docs/"), "git can be read: {said}");
 }
 
+#[test]
+fn a_job_whose_git_fails_is_told_why() {
+    let workspace = workspace(Level::Workspace, auto());
+    run(&workspace, "git init -q .");
+    for (command, path) in [
+        ("git add src", ".git/index.lock"),
+        ("git config user.name x", ".git/config"),
+        ("echo x > .git/description", ".git/description"),
+    ] {
+        let input = json!({"command": command, "background": true});
+        let result = workspace.call("bash", input);
+        let job = workspace.session().all_jobs().pop().expect("a job");
+        workspace.block_on(job.wait());
+        let told = workspace.text("output", json!({"job": job.id().as_str(), "cursor": 0}));
+        for text in [result.output.to_text(), told] {
+            let is_told = text.contains(path) && text.contains("run the git command without");
+            assert!(is_told, "{command}: {text}");
+        }
+    }
+    // A command can change the repository, so that it gets no such advice.
+    let text = run(&workspace, "git add src && git add missing").output.to_text();
+    assert!(!text.contains("background"), "{text}");
+}
+
 /// Files that git's configuration leads to act like hooks, whatever their names.
 #[test]
 fn a_job_cannot_change_what_git_is_led_to() {
