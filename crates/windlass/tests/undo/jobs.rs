@@ -56,6 +56,48 @@ async fn the_removal_of_a_planted_place_is_finished_after_a_kill() {
     }
 }
 
+/// A job that builds and plants ends beside a call of its session, which loses nothing.
+#[tokio::test]
+async fn a_job_ends_beside_a_call_of_its_session() {
+    let place = Place::with(&[(".gitignore", "target/\n"), ("log", ""), ("edited", "0\n")]);
+    for round in 0..6 {
+        place.put(
+            "script",
+            format!(
+                "while ! test -e go; do :; done; mkdir -p target; echo {round} > target/{round}; echo evil > .envrc"
+            ),
+        );
+        place.ok("bash", json!({"command": "sh script", "background": true})).await;
+        place.put("go", "");
+        let command = format!("echo {round} >> log; mkdir -p target; echo c > target/c{round}");
+        place.ok("bash", json!({"command": command})).await;
+        let edit = json!({"path": "edited", "old_string": format!("{round}\n"), "new_string": format!("{}\n", round + 1)});
+        place.ok("edit", edit).await;
+        for job in place.session.all_jobs() {
+            assert!(job.wait().await.changed.is_ok());
+        }
+        assert!(!place.path(".envrc").exists(), "round {round}");
+        for name in [format!("target/{round}"), format!("target/c{round}")] {
+            assert!(place.path(&name).exists(), "{name} is lost");
+        }
+        fs::remove_file(place.path("go")).unwrap();
+    }
+    assert_eq!(place.text("log"), "0\n1\n2\n3\n4\n5\n");
+    assert_eq!(place.text("edited"), "6\n");
+    let checkpoints = UndoHistory::open(&place.state())
+        .unwrap()
+        .checkpoints(&Query::Workspace(place.workspace()))
+        .unwrap();
+    let of = |name: &str| {
+        let path = place.path(name);
+        checkpoints
+            .iter()
+            .filter(|one| one.changes.iter().any(|change| change.path == path))
+            .count()
+    };
+    assert_eq!((of(".envrc"), of("log"), of("edited")), (6, 6, 6), "each is done once");
+}
+
 /// What lies there meanwhile was made by others.
 #[tokio::test]
 async fn a_removal_that_is_finished_later_leaves_what_others_made() {
