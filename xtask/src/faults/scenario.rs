@@ -18,7 +18,7 @@ pub(super) struct Scenario {
     /// How many lines `huge.txt` has.
     pub(super) huge: u32,
     pub(super) promise: Promise,
-    /// A sample takes one in so many of the faults that it would take otherwise.
+    /// The sample of `cargo xtask test` takes one in so many of the faults that it would take otherwise.
     pub(super) thinned: usize,
 }
 
