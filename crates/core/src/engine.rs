@@ -38,6 +38,7 @@ pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
 pub(crate) use hooks::about_running;
+pub(crate) use record::job_ended;
 
 use crate::event::Bus;
 use crate::policy::Broker;

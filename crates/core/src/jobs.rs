@@ -50,7 +50,7 @@ pub struct Job {
     pub(crate) command: String,
     pub(crate) terminal: Option<TerminalSize>,
     pub(crate) limit: Option<Duration>,
-    pub(crate) is_job: bool,
+    pub(crate) runs_behind: bool,
     pub(crate) is_staged: bool,
     pub(crate) started: SystemTime,
     pub(crate) began: Instant,
@@ -215,7 +215,7 @@ impl Job {
 
     /// Tells whether it was started as a job, so that no call waited for it.
     pub fn is_job(&self) -> bool {
-        self.is_job
+        self.runs_behind
     }
 
     /// Tells whether it works on a stage: it does not see what others change, and its own changes are decided on at its end.

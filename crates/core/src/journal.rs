@@ -58,6 +58,8 @@ pub enum RecordKind {
     Started,
     /// A call ended, whether it had begun or not.
     Finished(Outcome),
+    /// A job that a call had started ended, and had changed files.
+    JobEnded,
 }
 
 impl RecordKind {
@@ -66,6 +68,7 @@ impl RecordKind {
         match self {
             Self::Started => "started",
             Self::Finished(_) => "finished",
+            Self::JobEnded => "job_ended",
         }
     }
 }

@@ -90,9 +90,23 @@ fn line(row: &JournalRow, paint: Paint) -> String {
             short(&body["input"])
         ),
         Kind::Finished => finished(row, tool, &body, paint),
+        Kind::JobEnded => job_ended(tool, &body, paint),
         other => paint.yellow(other.as_str()),
     };
     format!("{head}  {what}")
+}
+
+/// The end of a job, with the files that it changed.
+fn job_ended(tool: &str, body: &Value, paint: Paint) -> String {
+    let files = body["changed"].as_array().map_or(&[][..], Vec::as_slice);
+    let paths: Vec<&str> = files.iter().filter_map(|file| file["path"].as_str()).collect();
+    let count = body["changed_count"].as_u64().unwrap_or(0);
+    format!(
+        "□ {} job {} changed {count}: {}",
+        paint.bold(&quote::visible(tool)),
+        quote::visible(body["job"].as_str().unwrap_or_default()),
+        short(&Value::from(paths.join(", ")))
+    )
 }
 
 fn finished(row: &JournalRow, tool: &str, body: &Value, paint: Paint) -> String {

@@ -225,7 +225,7 @@ fn begin(
         command: request.program.to_string(),
         terminal: request.terminal,
         limit,
-        is_job: request.is_job,
+        runs_behind: request.is_job,
         is_staged: request.is_job && request.access == Access::Staged,
         started: cx.now(),
         began: Instant::now(),
@@ -296,6 +296,10 @@ async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>)
         }
         Ok(changes) => cx.take_over(changes, &removed).await,
         Err(error) => Err(error),
+    };
+    let changed = match changed {
+        Ok(changed) if !is_waited_for => Ok(cx.record_job(&job, changed).await),
+        other => other,
     };
     let stopped_by = *job.stopped_by.lock();
     let end = JobEnd { how, timed_out, waited_for_input, stopped_by, duration, changed };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Shared};
-use crate::{CallResult, Effects, Event, Grant, Record, RecordKind, Started, ToolError};
+use crate::{
+    CallResult, Effects, Event, Grant, JournalError, Origin, Record, RecordKind, Started, ToolError,
+};
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
 /// end of the call waits for both records.
@@ -72,6 +74,19 @@ pub(super) async fn finished(
     safe(call).await?;
     *call.begun.lock() = written;
     safe(call).await
+}
+
+/// Puts a record of a job on the journal, if there is one, once its call may have ended.
+pub(crate) async fn job_ended(
+    engine: &Shared,
+    origin: Origin,
+    mut body: Value,
+) -> Result<(), JournalError> {
+    let Some(journal) = engine.journal.as_ref() else { return Ok(()) };
+    engine.secrets.redact_json(&mut body);
+    let Origin { call, session, turn, tool, .. } = origin;
+    let (at, kind) = (engine.host.clock().now(), RecordKind::JobEnded);
+    journal.append(Record { at, session, turn, call, tool, kind, body: body.to_string() }).await
 }
 
 fn append(
