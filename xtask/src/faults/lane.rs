@@ -70,6 +70,17 @@ impl Prepared {
         matches!(self.step, Step::Recover(_))
     }
 
+    /// Whether all but build directories is as it should become, and these are not merged: the program said so, or it was killed
+    /// after the one and before the other.
+    pub(super) fn lacks_build_only(&self, ran: &Ran, now: &Tree) -> bool {
+        let sources = |tree: &Tree| tree.without(scenario::BUILD_DIRECTORY.as_ref());
+        // All but the sources is as it was.
+        let is_build_old = || now.same_within(&self.old, scenario::BUILD_DIRECTORY.as_ref());
+        self.promise == Promise::Built
+            && sources(now) == sources(&self.new)
+            && (ran.stdout.contains("not kept: ") || ran.was_killed() && is_build_old())
+    }
+
     /// Whether programs run in it, which leave stages behind when they are killed.
     pub(super) fn runs_programs(&self) -> bool {
         let is_program = |call: Call| call.tool == "bash";

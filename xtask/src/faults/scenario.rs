@@ -226,6 +226,9 @@ const fn bash(arguments: &'static [(&'static str, &'static str)]) -> Call {
     Call { tool: "bash", arguments }
 }
 
+/// The build directory of the scenarios that build.
+pub(super) const BUILD_DIRECTORY: &str = "node_modules";
+
 // Each command first looks whether all is there: a directory that a fault keeps from being surveyed is masked, and a command that did a
 // part of its work would be neither here nor there.
 const BATCH: Call = bash(&[(

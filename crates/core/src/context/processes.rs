@@ -341,6 +341,7 @@ impl Context {
             changed.notes.extend(self.settle(&changes).await?);
         }
         let left = self.blocking(move |cx| {
+            cx.check_build_directories(&changes)?;
             if !changes.changes.is_empty() {
                 cx.commit_changes(&changes)?;
             }
@@ -476,6 +477,27 @@ impl Context {
         })?;
         changed.retain(|path| policy.denies_changing(path, workspace, now));
         Ok(changed)
+    }
+
+    /// Drops all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
+    fn check_build_directories(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+        let stage = changes.stage.as_ref().filter(|_| !changes.built.is_empty());
+        let replaced = stage.map_or_else(Vec::new, |stage| stage.replaced_build_directories());
+        let workspace = self.0.session_files.get().workspace();
+        let name = |path: &PathBuf| {
+            crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
+        };
+        let names: Vec<String> = replaced.iter().map(name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(dropped(
+            ToolError::failed(format!(
+                "stale: the build directory {} was replaced by another program while the command ran",
+                names.join(", ")
+            ))
+            .hint("look at what is there now and run the command again"),
+        ))
     }
 
     fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {

@@ -379,3 +379,34 @@ fn a_job_starts_beside_a_protected_link_that_leads_nowhere() {
         assert_eq!(now, Path::new(target), "{said}");
     }
 }
+
+/// What a command changed is kept whole or dropped whole, also where a job replaces a build directory meanwhile. Both have one `/tmp`.
+#[test]
+fn a_build_directory_that_a_job_replaces_drops_the_whole_command() {
+    for (replace, is_kept) in [
+        ("mv target old; ln -s old target", false),
+        ("mv target old; echo file > target", false),
+        ("echo more > target/keep/y", true),
+    ] {
+        let workspace = workspace(Level::Workspace, auto());
+        let wait = |name: &str| format!("while ! test -e /tmp/{name}; do sleep 0.01; done");
+        workspace.write("script", format!("{}; {replace}; touch /tmp/replaced", wait("ready")));
+        workspace.call("bash", json!({"command": "sh script", "background": true}));
+        let command = format!(
+            "echo new > target/debug/new; echo new > src/main.c; touch /tmp/ready; {}",
+            wait("replaced")
+        );
+        let result = run(&workspace, &command);
+        let said = result.output.to_text();
+        assert_eq!(result.outcome == Outcome::Ok, is_kept, "{replace}: {said}");
+        let expected: &[u8] = if is_kept { b"new\n" } else { b"main\n" };
+        assert_eq!(workspace.read("src/main.c"), expected, "{replace}: {said}");
+        if is_kept {
+            assert_eq!(workspace.read("target/debug/new"), b"new\n", "{said}");
+            assert_eq!(workspace.read("target/keep/y"), b"more\n", "{said}");
+        } else {
+            assert!(said.contains("stale") && said.contains("target"), "{replace}: {said}");
+            assert_eq!(workspace.read("old/debug/app"), b"old\n", "{said}");
+        }
+    }
+}
