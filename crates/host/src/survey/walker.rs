@@ -205,7 +205,9 @@ impl<'a> Walker<'a> {
             input.settle(listing.now);
         }
         // What is masked by a failure must not be remembered.
-        let is_sure = !hides_all && is_settled(listing.status.changed, listing.now);
+        let is_unknown = |input: &Input| input.state == InputState::Unknown;
+        let is_sure = !self.lineage.above().inputs.iter().any(is_unknown)
+            && is_settled(listing.status.changed, listing.now);
         self.record(at, &listing.status, is_sure, &rule_inputs, &contents);
         for (kind, name) in &contents.findings {
             report(&mut self.survey, &self.path, *kind, name);
