@@ -39,7 +39,7 @@ const fn scenario(name: &'static str, before: &'static [Step], step: Step) -> Sc
 
 /// A command, whose many calls are mostly those of its start.
 const fn command(name: &'static str, before: &'static [Step], step: Step) -> Scenario {
-    Scenario { thinned: 8, ..scenario(name, before, step) }
+    Scenario { thinned: 16, ..scenario(name, before, step) }
 }
 
 /// One command.
@@ -120,7 +120,7 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("recover-linked", &[], Step::Recover(&EDIT_LINKED_KILLED)),
     scenario("recover-undo", &[Step::Call(PATCH)], Step::Recover(&UNDO_KILLED)),
     // More than 64 changes are made as a batch.
-    Scenario { thinned: 20, ..command("batch", &[], Step::Call(BATCH)) },
+    Scenario { thinned: 40, ..command("batch", &[], Step::Call(BATCH)) },
     command("staged", &[], Step::Approve(STAGED)),
     command("moved", &[], Step::Call(MOVED)),
     Scenario { promise: Promise::Built, ..command("build", &[], Step::Call(BUILD)) },
