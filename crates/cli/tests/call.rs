@@ -30,6 +30,21 @@ fn json_has_the_promised_keys() {
 }
 
 #[test]
+fn a_job_that_ends_with_its_call_is_told() {
+    let home = Home::with(&[("a.txt", "one\n")]);
+    let call = |command: &str| {
+        let input = json!({"command": command, "background": true}).to_string();
+        home.run(&["--mode", "auto", "call", "bash", &input])
+    };
+    let ran = call("sleep 600");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("ends with this call"), "{ran:?}");
+    // One that has ended by itself is no news.
+    let ran = call("true");
+    assert!(!ran.stderr.contains("ends with"), "{ran:?}");
+}
+
+#[test]
 fn outcomes_and_exit_codes() {
     let home = Home::with(&[("a.txt", "one\n"), (".env", "KEY=1\n")]);
     for (options, tool, input, outcome, code) in [

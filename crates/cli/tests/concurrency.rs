@@ -75,6 +75,132 @@ fn at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json:
     })
 }
 
+/// Runs two calls in two processes at once; what each of them answers.
+fn both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_json::Value> {
+    let start = std::sync::Barrier::new(2);
+    std::thread::scope(|scope| {
+        let call = |(tool, input): &(&str, serde_json::Value)| {
+            let input = input.to_string();
+            start.wait();
+            home.run(&["--mode", "auto", "--json", "call", tool, &input]).lines().remove(0)
+        };
+        let running: Vec<_> = calls.iter().map(|one| scope.spawn(move || call(one))).collect();
+        running.into_iter().map(|one| one.join().expect("a call")).collect()
+    })
+}
+
+/// Takes back everything that was made.
+fn undo_all(home: &Home, made: usize) {
+    for _ in 0..made {
+        let ran = home.run(&["undo"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    assert_eq!(home.run(&["undo"]).code, 1, "more was recorded than made");
+}
+
+/// The ways to change a line of a file from `old` to `new`.
+fn ways_to_change(line: &str) -> [(&'static str, serde_json::Value); 3] {
+    let (old, new) = (format!("{line} old"), format!("{line} new"));
+    let patch =
+        format!("*** Begin Patch\n*** Update File: a.txt\n@@\n-{old}\n+{new}\n*** End Patch\n");
+    [
+        ("edit", json!({"path": "a.txt", "old_string": old, "new_string": new})),
+        ("patch", json!({"patch": patch})),
+        ("bash", json!({"command": format!("sed -i 's/{old}/{new}/' a.txt")})),
+    ]
+}
+
+/// Two processes change two lines of one file, each in every way: what is said to be made is there, what is not there is said.
+#[test]
+fn cc_2_two_processes_change_a_file_in_every_way() {
+    let text = "first old\nbetween\nmore\nbetween\nsecond old\n";
+    let append = json!({"path": "a.txt", "content": "appended new\n", "mode": "append"});
+    let mut others: Vec<_> = ways_to_change("second").map(|way| ("second new", way)).into();
+    others.push(("appended new", ("write", append)));
+    for first in ways_to_change("first") {
+        for (added, second) in &others {
+            let home = Home::with(&[("a.txt", text)]);
+            let answers = both(&home, &[first.clone(), second.clone()]);
+            let now = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
+            let mut made = 0;
+            for (answer, new) in answers.iter().zip(["first new", added]) {
+                let is_ok = answer["outcome"] == "ok";
+                assert_eq!(now.contains(new), is_ok, "{first:?} {second:?}: {now}\n{answers:?}");
+                let is_told = is_ok || answer.to_string().contains("stale");
+                assert!(is_told, "{answer}");
+                made += usize::from(is_ok);
+            }
+            assert!(made > 0, "{answers:?}");
+            undo_all(&home, made);
+            let now = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
+            assert_eq!(now, text, "{first:?} {second:?}");
+        }
+    }
+}
+
+/// Two processes create one file, each in every way: one of them does.
+#[test]
+fn cc_2_two_processes_create_a_file_in_every_way() {
+    let ways = |text: &str| {
+        let patch = format!("*** Begin Patch\n*** Add File: d/new.txt\n+{text}\n*** End Patch\n");
+        let write = json!({"path": "d/new.txt", "content": format!("{text}\n"), "mode": "create"});
+        let command = format!("mkdir -p d && set -o noclobber && echo {text} > d/new.txt");
+        [
+            ("write", write),
+            ("patch", json!({"patch": patch})),
+            ("bash", json!({"command": command})),
+        ]
+    };
+    for first in ways("first") {
+        for second in ways("second") {
+            let home = Home::with(&[]);
+            let answers = both(&home, &[first.clone(), second.clone()]);
+            let is_ok = |number: usize| answers[number]["outcome"] == "ok";
+            assert!(is_ok(0) != is_ok(1), "{first:?} {second:?}: {answers:?}");
+            let now = std::fs::read_to_string(home.workspace().join("d/new.txt"));
+            let winner = if is_ok(0) { "first\n" } else { "second\n" };
+            assert_eq!(now.expect("the file is lost"), winner, "{answers:?}");
+            undo_all(&home, 1);
+            assert!(!home.workspace().join("d").exists(), "{answers:?}");
+        }
+    }
+}
+
+/// A process whose job ends, with all that is to be done then, beside commands of another process: all that is said to be made is there
+/// once.
+#[test]
+fn cc_2_a_job_ends_beside_a_command_of_another_process() {
+    let plant = "while ! test -e go; do :; done; mkdir -p target; echo built > target/out; echo evil > .envrc\n";
+    for _ in 0..3 {
+        let home = Home::with(&[("plant.sh", plant), (".gitignore", "target\n"), ("log", "")]);
+        let calls = [
+            json!({"name": "bash", "input": {"command": "sh plant.sh", "background": true}}),
+            json!({"name": "bash", "input": {"command": "while test -e .envrc || ! test -e target/out; do sleep 0.02; done"}}),
+        ];
+        let input: String = calls.iter().map(|call| format!("{call}\n")).collect();
+        let ran = std::thread::scope(|scope| {
+            let job = scope.spawn(|| {
+                home.run_with_input(&["--mode", "auto", "run"], input.as_bytes()).lines()
+            });
+            std::fs::write(home.workspace().join("go"), "").expect("a file");
+            for number in 0..5 {
+                let command = json!({"command": format!("echo {number} >> log")});
+                let (code, answer) = home.call(&["--mode", "auto"], "bash", &command);
+                assert_eq!(code, 0, "{answer}");
+            }
+            job.join().expect("the job")
+        });
+        let read = |name: &str| std::fs::read_to_string(home.workspace().join(name));
+        assert_eq!(read("log").expect("the log"), "0\n1\n2\n3\n4\n", "{ran:?}");
+        assert_eq!(read("target/out").expect("built"), "built\n", "{ran:?}");
+        assert!(!home.workspace().join(".envrc").exists(), "{ran:?}");
+        let listed = home.run(&["undo", "--list", "--json"]).lines();
+        let removals = listed.iter().filter(|one| one.to_string().contains(".envrc")).count();
+        assert_eq!(removals, 1, "{listed:?}");
+        assert_eq!(listed.len(), 6, "{listed:?}");
+    }
+}
+
 /// Exactly one of those who create the same file says that it did, and the file is there; one `undo` takes it back.
 #[test]
 fn cc_2_one_of_four_creates_a_file() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Home;
+use crate::support::{Home, Ran};
 use crate::terminal::Terminal;
 
 const ROWS: u16 = 40;
@@ -238,6 +238,43 @@ fn two_who_answer_make_one_call() {
     assert!(ran.stdout.contains("elsewhere"), "{ran:?}");
     let log = home.run(&["log", "--session", "one", "--json"]).lines();
     assert_eq!(log.iter().filter(|row| row["kind"] == "started").count(), 1, "{log:?}");
+}
+
+/// Runs these commands in processes of their own, all at once; how each ended.
+fn all_at_once(home: &Home, commands: &[Vec<&str>]) -> Vec<Ran> {
+    let start = std::sync::Barrier::new(commands.len());
+    std::thread::scope(|scope| {
+        let run = |command| {
+            start.wait();
+            home.run(command)
+        };
+        let running: Vec<_> =
+            commands.iter().map(|command| scope.spawn(move || run(command))).collect();
+        running.into_iter().map(|one| one.join().expect("an answer")).collect()
+    })
+}
+
+/// Eight processes answer one question: one answer counts, and the call is made once or not at all.
+#[test]
+fn one_of_eight_processes_that_answer_counts() {
+    for answers in [&["approve"][..], &["approve", "deny"]] {
+        let home = Home::new();
+        asked(&home, &["--session", "one"]).kill();
+        let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+        let id = question["id"].as_str().expect("an id");
+        let commands: Vec<Vec<&str>> =
+            answers.iter().cycle().take(8).map(|answer| vec!["policy", answer, id]).collect();
+        let ran = all_at_once(&home, &commands);
+        let counted: Vec<usize> = (0..8).filter(|number| ran[*number].code == 0).collect();
+        let [counted] = counted[..] else { panic!("{} answers count: {ran:?}", counted.len()) };
+        assert!(ran.iter().all(|ran| matches!(ran.code, 0 | 2)), "{ran:?}");
+        let is_yes = commands[counted][1] == "approve";
+        assert_eq!(is_there(&home, "new"), is_yes, "{ran:?}");
+        let log = home.run(&["log", "--session", "one", "--json"]).lines();
+        let count = |kind: &str| log.iter().filter(|row| row["kind"] == kind).count();
+        assert_eq!((count("started"), count("finished")), (usize::from(is_yes), 1), "{log:?}");
+        assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+    }
 }
 
 /// What was answered is not what is there now: it asks again, and the answer is not kept for something else.

@@ -1,6 +1,7 @@
 //! What a tool gets: the only doors to the machine, each open for what was granted and nothing else.
 
 mod files;
+mod job_record;
 mod judge;
 mod planted;
 mod printed;

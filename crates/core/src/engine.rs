@@ -41,6 +41,7 @@ pub use builder::EngineBuilder;
 pub use cache::CacheStats;
 pub(crate) use hooks::about_running;
 pub(crate) use nested::Lineage;
+pub(crate) use record::job_ended;
 
 use crate::event::Bus;
 use crate::policy::Broker;

@@ -50,6 +50,7 @@ pub struct Job {
     pub(crate) command: String,
     pub(crate) terminal: Option<TerminalSize>,
     pub(crate) limit: Option<Duration>,
+    pub(crate) runs_behind: bool,
     pub(crate) is_staged: bool,
     pub(crate) started: SystemTime,
     pub(crate) began: Instant,
@@ -210,6 +211,11 @@ impl Job {
     /// How long it may run, if that is limited.
     pub fn limit(&self) -> Option<Duration> {
         self.limit
+    }
+
+    /// Tells whether it was started as a job, so that no call waited for it.
+    pub fn is_job(&self) -> bool {
+        self.runs_behind
     }
 
     /// Tells whether it works on a stage: it does not see what others change, and its own changes are decided on at its end.

@@ -5,7 +5,9 @@ mod body;
 use std::time::SystemTime;
 
 pub(crate) use body::UNTRUSTED;
-pub use body::{BODY_VERSION, CallFinished, CallStarted, RecordsMissing, SessionBegun};
+pub use body::{
+    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, RecordsMissing, SessionBegun,
+};
 
 use crate::sync::Lock;
 use crate::{BoxFuture, CallId, Outcome, SessionId, TurnId};
@@ -46,7 +48,7 @@ pub struct Record {
     pub tool: String,
     /// What happened.
     pub kind: RecordKind,
-    /// The text of a [`CallStarted`] or [`CallFinished`]; secrets are already taken out.
+    /// The text of a [`CallStarted`], [`CallFinished`] or [`JobEnded`]; secrets are already taken out.
     pub body: String,
 }
 
@@ -63,6 +65,8 @@ pub enum RecordKind {
     Started,
     /// A call ended, whether it had begun or not.
     Finished(Outcome),
+    /// A job that a call had started ended, and had changed files.
+    JobEnded,
 }
 
 impl RecordKind {
@@ -71,6 +75,7 @@ impl RecordKind {
         match self {
             Self::Started => "started",
             Self::Finished(_) => "finished",
+            Self::JobEnded => "job_ended",
         }
     }
 }

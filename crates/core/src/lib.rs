@@ -79,8 +79,8 @@ pub use host::{
 pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
-    BODY_VERSION, CallFinished, CallStarted, Journal, JournalError, MemoryOutputs, Outputs, Record,
-    RecordKind, RecordsMissing, SessionBegun,
+    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, Journal, JournalError,
+    MemoryOutputs, Outputs, Record, RecordKind, RecordsMissing, SessionBegun,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
@@ -101,7 +101,7 @@ pub use protected::{
     git_place, is_protected_when_absent, protected_beginning_with, protected_entries,
     protected_reason,
 };
-pub use recover::{Recovered, recover};
+pub use recover::{PLANTED_REMOVAL, Recovered, finish_removal, recover};
 pub use rights::{Limits, Rights};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};

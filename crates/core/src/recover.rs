@@ -9,7 +9,8 @@ use crate::commit::{self, beside};
 use crate::rollback::{RolledBack, roll_back};
 use crate::state;
 use crate::{
-    Alteration, ContentHash, Expect, FileError, Files, Opened, RecordedChange, To, ToolError, quote,
+    Alteration, ContentHash, Expect, FileError, FileState, Files, Opened, RecordedChange, To,
+    ToolError, quote,
 };
 
 /// How a change that was cut off was put right.
@@ -68,6 +69,50 @@ pub fn recover(
         return Recovered::Postponed { restored, left };
     }
     Recovered::RolledBack { restored, left }
+}
+
+/// The name under which the history keeps the removal of a protected place that a job made. No tool can have it.
+///
+/// ```
+/// use windlass_core::PLANTED_REMOVAL;
+/// assert!(PLANTED_REMOVAL.contains(' '), "names of tools have no spaces");
+/// ```
+pub const PLANTED_REMOVAL: &str = "removal of a planted place";
+
+/// Finishes the removal of a protected place that a job made and that was cut off. To take it back, as [`recover`] does, would
+/// give the job what it was denied.
+///
+/// ```
+/// use windlass_core::{FileState, Host, RecordedChange, Recovered, finish_removal, testing::EmptyHost};
+/// let host = EmptyHost::default();
+/// let removal = RecordedChange::new("/w/.envrc", FileState::Other, FileState::Absent);
+/// assert_eq!(finish_removal(host.files(), &[removal]), Recovered::Finished, "nothing is there");
+/// ```
+pub fn finish_removal(files: &dyn Files, changes: &[RecordedChange]) -> Recovered {
+    let mut left = Vec::new();
+    // A directory comes after what is in it.
+    for change in changes.iter().filter(|change| change.after == FileState::Absent) {
+        if let Err(error) = remove_recorded(files, change) {
+            left.push((change.path.clone(), error.to_string()));
+        }
+    }
+    match finish(files, changes) {
+        Recovered::Finished if left.is_empty() => Recovered::Finished,
+        Recovered::Postponed { left: temporary, .. } => {
+            left.extend(temporary);
+            Recovered::Postponed { restored: Vec::new(), left }
+        }
+        _ => Recovered::Postponed { restored: Vec::new(), left },
+    }
+}
+
+/// Removes an object if it is as it was recorded. What is there instead was not made by the job.
+fn remove_recorded(files: &dyn Files, change: &RecordedChange) -> Result<(), FileError> {
+    let now = state::see(files, &beside(files, &change.path), None)?;
+    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+    let is_same = is_directory(&now.state) && is_directory(&change.before)
+        || now.state.is_like(&change.before);
+    if is_same { remove(files, &change.path) } else { Ok(()) }
 }
 
 /// All was done; what was there for a moment only may be there still.

@@ -377,14 +377,24 @@ fn check_range(
     if fits {
         return Ok(());
     }
+    Err(ToolError::invalid_args(format!("{place} is {value}; it must be {}", range(schema))))
+}
+
+/// The range of a number in words, with both of its bounds.
+fn range(schema: &Map<String, Value>) -> String {
     let shown = |keyword: &str| schema.get(keyword).map(ToString::to_string);
-    let range = match (shown("minimum"), shown("maximum")) {
-        (Some(low), Some(high)) => format!("between {low} and {high}"),
-        (Some(low), None) => format!("{low} or more"),
-        (None, Some(high)) => format!("{high} or less"),
+    if let (Some(low), Some(high)) = (shown("minimum"), shown("maximum")) {
+        return format!("between {low} and {high}");
+    }
+    let low = shown("exclusiveMinimum").map(|low| format!("more than {low}"));
+    let low = low.or_else(|| shown("minimum").map(|low| format!("{low} or more")));
+    let high = shown("exclusiveMaximum").map(|high| format!("less than {high}"));
+    let high = high.or_else(|| shown("maximum").map(|high| format!("{high} or less")));
+    match (low, high) {
+        (Some(low), Some(high)) => format!("{low} and {high}"),
+        (Some(only), None) | (None, Some(only)) => only,
         (None, None) => "within its range".into(),
-    };
-    Err(ToolError::invalid_args(format!("{place} is {value}; it must be {range}")))
+    }
 }
 
 fn check_length(
@@ -511,6 +521,8 @@ mod tests {
             "properties": {
                 "path": {"type": "string", "description": "File to read."},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+                "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 3600},
+                "below": {"type": "number", "exclusiveMaximum": 5},
                 "ratio": {"type": "number"},
                 "all": {"type": "boolean"},
                 "mode": {"enum": ["a", "b"]},
@@ -553,6 +565,19 @@ mod tests {
             (json!({"path": "a", "limit": 1.5}), "limit is 1.5; it must be an integer"),
             (json!({"path": "a", "limit": 0}), "limit is 0; it must be between 1 and 100"),
             (json!({"path": "a", "limit": "101"}), "limit is 101; it must be between 1 and 100"),
+            (
+                json!({"path": "a", "timeout": 0}),
+                "timeout is 0; it must be more than 0 and 3600 or less",
+            ),
+            (
+                json!({"path": "a", "timeout": -1}),
+                "timeout is -1; it must be more than 0 and 3600 or less",
+            ),
+            (
+                json!({"path": "a", "timeout": 3601}),
+                "timeout is 3601; it must be more than 0 and 3600 or less",
+            ),
+            (json!({"path": "a", "below": 5}), "below is 5; it must be less than 5"),
             (json!({"path": "a", "mode": "c"}), "mode is \"c\"; it must be one of: a, b"),
             (json!({"path": "a", "edits": []}), "edits has 0 items; it must have at least 1"),
             (json!({"path": "a", "edits": [{}]}), "`old` is missing in edits[0]"),

@@ -180,6 +180,13 @@ impl windlass_core::Stage for Stage {
         built.settle(&self.path)
     }
 
+    fn replaced_build_directories(&self) -> Vec<PathBuf> {
+        let Some(built) = &self.built else { return Vec::new() };
+        let Ok(merge) = built.merge(&self.path) else { return Vec::new() };
+        let replaced = built.directories.iter().filter(|path| merge.is_replaced(path));
+        replaced.map(|path| built.workspace.join(path)).collect()
+    }
+
     fn changed_in_build_directories(&self) -> io::Result<Vec<PathBuf>> {
         let Some(built) = &self.built else { return Ok(Vec::new()) };
         let mut changed = Vec::new();

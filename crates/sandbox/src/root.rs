@@ -321,9 +321,10 @@ fn pin_beneath(workspace: Fd, path: &CStr) -> sys::Result {
     pinned
 }
 
-/// Makes a path of the workspace read-only. Returns true if something had to be put there because nothing was.
+/// Makes a path of the workspace read-only. Returns true if something had to be put there because nothing was. A link is mounted
+/// over itself: it leads where it led, and cannot be removed or replaced.
 fn protect(root: Fd, workspace: Fd, protected: &PlannedProtected) -> sys::Result<bool> {
-    let place = match sys::place_beneath(workspace, &protected.path) {
+    let place = match sys::place_or_link_beneath(workspace, &protected.path) {
         Ok(place) => place,
         Err(libc::ENOENT) => {
             return match stand_in(root, workspace, protected) {

@@ -220,16 +220,22 @@ const RESOLVE_BENEATH: u64 = 0x08;
 
 /// A handle on what is at a path below a directory, through no link at all.
 pub(crate) fn place_beneath(at: Fd, path: &CStr) -> Result<Fd> {
-    open_how(at, path, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
+    open_how(at, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
+}
+
+/// The same, where a link at the very end is the object itself.
+pub(crate) fn place_or_link_beneath(at: Fd, path: &CStr) -> Result<Fd> {
+    let resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
+    open_how(at, path, libc::O_NOFOLLOW, resolve)
 }
 
 /// A handle on what is at an absolute path, through no link at all.
 pub(crate) fn place(path: &CStr) -> Result<Fd> {
-    open_how(libc::AT_FDCWD, path, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
+    open_how(libc::AT_FDCWD, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
 }
 
-fn open_how(at: Fd, path: &CStr, resolve: u64) -> Result<Fd> {
-    let flags = u64::from((libc::O_PATH | libc::O_CLOEXEC).cast_unsigned());
+fn open_how(at: Fd, path: &CStr, flags: c_int, resolve: u64) -> Result<Fd> {
+    let flags = u64::from((flags | libc::O_PATH | libc::O_CLOEXEC).cast_unsigned());
     let how = OpenHow { flags, mode: 0, resolve };
     let pointer = std::ptr::from_ref(&how);
     call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)

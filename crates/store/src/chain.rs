@@ -28,6 +28,8 @@ pub enum Kind {
     Started,
     /// A call ended, whether it had begun or not.
     Finished,
+    /// A job that a call had started ended, and had changed files.
+    JobEnded,
     /// A session began, or went on in another workspace.
     SessionStarted,
     /// A session was deleted: the bodies of its records up to here are gone.
@@ -39,14 +41,21 @@ pub enum Kind {
 }
 
 impl Kind {
-    const KNOWN: [Self; 5] =
-        [Self::Started, Self::Finished, Self::SessionStarted, Self::SessionDeleted, Self::TailLost];
+    const KNOWN: [Self; 6] = [
+        Self::Started,
+        Self::Finished,
+        Self::JobEnded,
+        Self::SessionStarted,
+        Self::SessionDeleted,
+        Self::TailLost,
+    ];
 
     /// The name in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
             Self::Finished => "finished",
+            Self::JobEnded => "job_ended",
             Self::SessionStarted => "session_started",
             Self::SessionDeleted => "session_deleted",
             Self::TailLost => "tail_lost",

@@ -303,6 +303,7 @@ fn write(chain: &mut Chain<'_>, slot: u32, event: &Event<'_>) -> rusqlite::Resul
         Event::Said(Frame::Announced(announcement)) => tables::announce(chain, announcement),
         Event::Said(Frame::Started(start)) => tables::start(chain, slot, start),
         Event::Said(Frame::Finished(finish)) => tables::finish(chain, finish),
+        Event::Said(Frame::JobEnded(end)) => tables::end_job(chain, end),
         Event::Lost { at, anchored, found } => {
             let missing = RecordsMissing {
                 version: BODY_VERSION,

@@ -11,7 +11,7 @@
 use windlass_core::{Outcome, Record, RecordKind};
 
 use crate::chain::Hash;
-use crate::tables::{Announcement, Finish, Start};
+use crate::tables::{Announcement, EndedJob, Finish, Start};
 use crate::timestamp::to_nanos;
 
 pub(crate) type Generation = [u8; 16];
@@ -70,6 +70,8 @@ pub(crate) enum Frame<'a> {
     Started(Start<'a>),
     /// A call ends.
     Finished(Finish<'a>),
+    /// A job ends.
+    JobEnded(EndedJob<'a>),
 }
 
 impl<'a> Frame<'a> {
@@ -77,6 +79,7 @@ impl<'a> Frame<'a> {
     const ANNOUNCED: u8 = 2;
     const STARTED: u8 = 3;
     const FINISHED: u8 = 4;
+    const JOB_ENDED: u8 = 5;
     /// Flags of an announcement.
     const HAS_PARENT: u8 = 1;
     const HAS_PRINCIPAL: u8 = 2;
@@ -93,6 +96,9 @@ impl<'a> Frame<'a> {
             RecordKind::Finished(outcome) => {
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
             }
+            RecordKind::JobEnded => {
+                Self::JobEnded(EndedJob { at, session, turn, call, tool, body })
+            }
         }
     }
 
@@ -103,6 +109,7 @@ impl<'a> Frame<'a> {
             Self::Announced(announcement) => announcement.at,
             Self::Started(start) => start.at,
             Self::Finished(finish) => finish.at,
+            Self::JobEnded(end) => end.at,
         }
     }
 
@@ -147,6 +154,11 @@ impl<'a> Frame<'a> {
                 bytes.extend(at.to_le_bytes());
                 write_texts(bytes, &[session, turn, call, tool, outcome.as_str(), body]);
             }
+            Self::JobEnded(EndedJob { at, session, turn, call, tool, body }) => {
+                bytes.push(Self::JOB_ENDED);
+                bytes.extend(at.to_le_bytes());
+                write_texts(bytes, &[session, turn, call, tool, body]);
+            }
         }
     }
 
@@ -177,6 +189,11 @@ impl<'a> Frame<'a> {
                 let (tool, outcome) = (reader.text()?, reader.text()?);
                 let (outcome, body) = (parse_outcome(outcome.as_bytes())?, reader.text()?);
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
+            }
+            Self::JOB_ENDED => {
+                let (session, turn, call) = (reader.text()?, reader.text()?, reader.text()?);
+                let (tool, body) = (reader.text()?, reader.text()?);
+                Self::JobEnded(EndedJob { at, session, turn, call, tool, body })
             }
             _ => return None,
         };
@@ -271,7 +288,7 @@ mod tests {
         body: "{\0ü}",
     };
 
-    fn some_frames() -> [Frame<'static>; 6] {
+    fn some_frames() -> [Frame<'static>; 7] {
         let Start { at, session, turn, call, tool, body, .. } = START;
         let announced =
             Announcement { at, session, workspace: "/w", parent: None, principal: None };
@@ -290,6 +307,7 @@ mod tests {
                 outcome: Outcome::TimedOut,
                 body,
             }),
+            Frame::JobEnded(EndedJob { at, session, turn, call, tool, body }),
         ]
     }
 

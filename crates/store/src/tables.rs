@@ -127,6 +127,24 @@ pub(crate) fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Re
     }
 }
 
+/// The end of a job, which may come long after that of its call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EndedJob<'a> {
+    pub(crate) at: i64,
+    pub(crate) session: &'a str,
+    pub(crate) turn: &'a str,
+    pub(crate) call: &'a str,
+    pub(crate) tool: &'a str,
+    pub(crate) body: &'a str,
+}
+
+/// Records that a job ended. No table tells of it.
+pub(crate) fn end_job(chain: &mut Chain<'_>, end: &EndedJob<'_>) -> rusqlite::Result<()> {
+    let EndedJob { at, session, turn, call, tool, body } = *end;
+    let (kind, outcome) = (Kind::JobEnded, None);
+    chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body }).map(drop)
+}
+
 /// A call that has begun and not ended.
 #[derive(Debug)]
 struct Open {

@@ -31,6 +31,7 @@ impl Witness {
         let kind = match record.kind {
             RecordKind::Started => Kind::Started,
             RecordKind::Finished(_) => Kind::Finished,
+            RecordKind::JobEnded => Kind::JobEnded,
         };
         let (session, turn) = (record.session.as_str(), record.turn.as_str());
         let texts = [session, turn, record.call.as_str(), &record.tool, kind.as_str()];

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::{
     CallId, CallResult, Engine, Handle, HardDenies, History, HistoryError, Host, MemoryHistory,
-    Mode, Policy, Proposal, Proposals, Query, Recovered, Session, SessionId, Shelf, Snapshot,
-    ToolCall, ToolError, Toolbox, TurnId, UndoPlan, recover,
+    Mode, PLANTED_REMOVAL, Policy, Proposal, Proposals, Query, Recovered, Session, SessionId,
+    Shelf, Snapshot, ToolCall, ToolError, Toolbox, TurnId, UndoPlan, finish_removal, recover,
 };
 use windlass_host::{LocalFiles, RandomIds};
 use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};
@@ -123,7 +123,10 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
             files = files.with_session_tmp(state, &origin.session);
         }
         let content = |hash: &_| unfinished.content(hash).map_err(ToolError::from);
-        let outcome = recover(&files, &unfinished.changes, &content);
+        let outcome = match origin.tool.as_str() {
+            PLANTED_REMOVAL => finish_removal(&files, &unfinished.changes),
+            _ => recover(&files, &unfinished.changes, &content),
+        };
         told.push(format!("{} ({}) was cut off: {outcome}", origin.call, origin.tool));
         match outcome {
             Recovered::RolledBack { left, .. } if left.is_empty() => unfinished.abandon()?,

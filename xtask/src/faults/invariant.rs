@@ -4,6 +4,7 @@
 //! change that was made can be taken back, one that was not can be made. The journal is whole.
 
 use super::lane::{self, Lane, Prepared};
+use super::scenario::Promise;
 use super::trace::Ran;
 use super::tree::Tree;
 
@@ -27,7 +28,13 @@ pub(super) fn check(lane: &Lane, prepared: &Prepared, ran: &Ran) -> Result<End, 
         return Err(disgrace);
     }
     must(lane, &lane::next_start(), "the next start")?;
+    if prepared.runs_programs() {
+        must(lane, &lane::next_program(), "the next program")?;
+    }
     let now = look(lane)?;
+    if prepared.promise == Promise::Planted {
+        return check_planted(lane, prepared, ran, &now);
+    }
     let end = match (now.difference(&prepared.old), now.difference(&prepared.new)) {
         (_, None) if prepared.is_said_to_be_made(ran) => End::New,
         (_, None) => End::NewUnsaid,
@@ -35,6 +42,11 @@ pub(super) fn check(lane: &Lane, prepared: &Prepared, ran: &Ran) -> Result<End, 
             return Err("it said that all is done, and nothing is".to_owned());
         }
         (None, _) => End::Old,
+        // A failure that lasts keeps build directories from being merged, which is told; see docs/guarantees.md.
+        (Some(_), Some(_)) if prepared.lacks_build_only(ran, &now) => {
+            must(lane, &["log", "verify"], "log verify")?;
+            return Ok(End::NewUnsaid);
+        }
         (Some(old), Some(new)) => {
             return Err(format!("neither old ({old}) nor new ({new})"));
         }
@@ -50,6 +62,19 @@ pub(super) fn check(lane: &Lane, prepared: &Prepared, ran: &Ran) -> Result<End, 
 /// How it ends without any fault.
 pub(super) fn end_without_fault(prepared: &Prepared) -> End {
     if prepared.is_recovery() { End::Old } else { End::New }
+}
+
+/// The place that a job planted is gone, or there as the job made it and then not said to be removed.
+fn check_planted(lane: &Lane, prepared: &Prepared, ran: &Ran, now: &Tree) -> Result<End, Broken> {
+    must(lane, &["log", "verify"], "log verify")?;
+    let is_said = ran.stdout.contains("removed .husky");
+    match (now.difference(&prepared.new), now.difference(&prepared.undone)) {
+        (None, _) if is_said => Ok(End::New),
+        (None, _) => Ok(End::NewUnsaid),
+        (Some(_), None) if is_said => Err("it said that .husky is removed, and it is there".into()),
+        (Some(_), None) => Ok(End::Old),
+        (Some(new), Some(undone)) => Err(format!("neither removed ({new}) nor planted ({undone})")),
+    }
 }
 
 fn must_be_makeable(lane: &Lane, prepared: &Prepared) -> Result<(), Broken> {
@@ -68,10 +93,13 @@ fn must_be_reversible(lane: &Lane, prepared: &Prepared) -> Result<(), Broken> {
         let call = lane.newest_call().map_err(|error| format!("{error:#}"))?;
         must(lane, &["undo", "--call", call.as_str()], "the undo")?;
     } else {
-        must(lane, &["undo"], "the undo")?;
+        must(lane, lane::UNDO, "the undo")?;
     }
-    match look(lane)?.difference(&prepared.old) {
+    let now = look(lane)?;
+    match now.difference(&prepared.undone) {
         None => Ok(()),
+        // A directory of which it could not be found out that it holds build results is recorded like any other.
+        Some(_) if prepared.promise == Promise::Built && now == prepared.old => Ok(()),
         Some(difference) => Err(format!("after the undo {difference}")),
     }
 }

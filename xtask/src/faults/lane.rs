@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::fault::{Fault, How, Thread};
-use super::scenario::{self, Call, Killed, Scenario, Step};
+use super::scenario::{self, Call, Killed, Promise, Scenario, Step};
 use super::trace::{Program, Ran};
 use super::tree::Tree;
 use crate::process;
@@ -20,6 +20,11 @@ use crate::process;
 const CONTINUED: &[&str] = &["--session", "continued"];
 /// The session whose changes are held.
 const PROPOSING: &[&str] = &["--session", "proposing", "--proposals"];
+
+/// A person sees what a command changed, and says yes.
+const APPROVING: &[&str] = &["--sandbox", "staged", "--yes"];
+/// The newest change is taken back, be it of a protected place.
+pub(super) const UNDO: &[&str] = &["--yes", "undo"];
 
 #[derive(Debug)]
 pub(super) struct Lane {
@@ -37,6 +42,9 @@ pub(super) struct Prepared {
     change: Vec<String>,
     pub(super) old: Tree,
     pub(super) new: Tree,
+    /// What an undo of the change leaves.
+    pub(super) undone: Tree,
+    pub(super) promise: Promise,
 }
 
 impl Prepared {
@@ -60,6 +68,26 @@ impl Prepared {
     /// What was cut off is taken back by whoever starts next.
     pub(super) fn is_recovery(&self) -> bool {
         matches!(self.step, Step::Recover(_))
+    }
+
+    /// Whether all but build directories is as it should become, and these are not merged: the program said so, or it was killed
+    /// after the one and before the other.
+    pub(super) fn lacks_build_only(&self, ran: &Ran, now: &Tree) -> bool {
+        let sources = |tree: &Tree| tree.without(scenario::BUILD_DIRECTORY.as_ref());
+        // All but the sources is as it was.
+        let is_build_old = || now.same_within(&self.old, scenario::BUILD_DIRECTORY.as_ref());
+        self.promise == Promise::Built
+            && sources(now) == sources(&self.new)
+            && (ran.stdout.contains("not kept: ") || ran.was_killed() && is_build_old())
+    }
+
+    /// Whether programs run in it, which leave stages behind when they are killed.
+    pub(super) fn runs_programs(&self) -> bool {
+        let is_program = |call: Call| call.tool == "bash";
+        match self.step {
+            Step::Call(call) | Step::Job(call) | Step::Approve(call) => is_program(call),
+            _ => false,
+        }
     }
 
     /// An undo is taken back by its name, everything else by being the last change.
@@ -101,15 +129,30 @@ impl Lane {
         self.reset()?;
         let ran = self.run(&change)?;
         let new = self.look()?;
-        let prepared = Prepared { step: scenario.step, arguments, change, old, new };
+        let Scenario { name, step, promise, .. } = *scenario;
+        let undone = match promise {
+            Promise::Whole => old.clone(),
+            Promise::Built | Promise::Planted => self.undone()?,
+        };
+        let prepared = Prepared { step, arguments, change, old, new, undone, promise };
+        let is_change = match promise {
+            Promise::Whole | Promise::Built => prepared.new != prepared.old,
+            Promise::Planted => prepared.new == prepared.old && prepared.undone != prepared.old,
+        };
         ensure!(
-            prepared.is_made(&ran) && prepared.new != prepared.old,
-            "{} does nothing: {}{}",
-            scenario.name,
+            prepared.is_made(&ran) && is_change,
+            "{name} does nothing: {}{}",
             ran.stdout,
             ran.stderr
         );
         Ok(prepared)
+    }
+
+    /// What the newest undo leaves.
+    fn undone(&self) -> Result<Tree> {
+        let ran = self.run(UNDO)?;
+        ensure!(ran.is_success(), "the undo: {}{}", ran.stdout, ran.stderr);
+        self.look()
     }
 
     /// Runs a command and kills it in the middle; the words that make the change.
@@ -198,13 +241,20 @@ impl Lane {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let call =
             |call: Call| vec!["call".to_owned(), call.tool.to_owned(), call.input().to_string()];
+        let job = |call: Call| {
+            let mut input = call.input();
+            input["background"] = true.into();
+            vec!["call".to_owned(), call.tool.to_owned(), input.to_string()]
+        };
         Ok(match step {
             Step::Call(one) => call(one),
             Step::Calls(calls) => vec!["run".to_owned(), self.lines(calls)?],
+            Step::Job(one) => job(one),
+            Step::Approve(one) => [words(APPROVING), call(one)].concat(),
             Step::Continue(one) => [words(CONTINUED), call(one)].concat(),
             Step::Propose(one) => [words(PROPOSING), call(one)].concat(),
             Step::Apply => words(&["proposals", "apply"]),
-            Step::Undo => words(&["undo"]),
+            Step::Undo => words(UNDO),
             Step::UndoSession => [words(CONTINUED), words(&["undo"])].concat(),
             Step::UndoUndo => words(&["undo", "--call", &self.newest_call()?]),
             Step::Recover(_) => next_start(),
@@ -249,6 +299,11 @@ impl Lane {
 /// Any command will do that looks at changes.
 pub(super) fn next_start() -> Vec<String> {
     ["undo", "--list"].map(String::from).into()
+}
+
+/// The next start of a program, which finishes what was merged into build directories.
+pub(super) fn next_program() -> Vec<String> {
+    ["call", "bash", r#"{"command": "true"}"#].map(String::from).into()
 }
 
 fn clear(directory: &Path) -> Result<()> {

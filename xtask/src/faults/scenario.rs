@@ -17,10 +17,29 @@ pub(super) struct Scenario {
     pub(super) step: Step,
     /// How many lines `huge.txt` has.
     pub(super) huge: u32,
+    pub(super) promise: Promise,
+    /// The sample of `cargo xtask test` takes one in so many of the faults that it would take otherwise.
+    pub(super) thinned: usize,
+}
+
+/// The states that a fault may leave behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Promise {
+    /// All is as it was or as it should become, and an undo brings back what was.
+    Whole,
+    /// The same, but for build directories, which an undo leaves alone.
+    Built,
+    /// A job makes a protected place, which is removed. It is there or it is not; nothing else is different.
+    Planted,
 }
 
 const fn scenario(name: &'static str, before: &'static [Step], step: Step) -> Scenario {
-    Scenario { name, before, step, huge: 10 }
+    Scenario { name, before, step, huge: 10, promise: Promise::Whole, thinned: 1 }
+}
+
+/// A command, whose many calls are mostly those of its start.
+const fn command(name: &'static str, before: &'static [Step], step: Step) -> Scenario {
+    Scenario { thinned: 16, ..scenario(name, before, step) }
 }
 
 /// One command.
@@ -30,6 +49,10 @@ pub(super) enum Step {
     Call(Call),
     /// Calls of one session, one after the other.
     Calls(&'static [Call]),
+    /// A job, to its end.
+    Job(Call),
+    /// A call whose changes are shown to a person, who says yes.
+    Approve(Call),
     /// A call of a session that goes on.
     Continue(Call),
     /// A call whose changes are held.
@@ -96,6 +119,16 @@ pub(super) const SCENARIOS: &[Scenario] = &[
     scenario("recover", &[], Step::Recover(&PATCH_KILLED)),
     scenario("recover-linked", &[], Step::Recover(&EDIT_LINKED_KILLED)),
     scenario("recover-undo", &[Step::Call(PATCH)], Step::Recover(&UNDO_KILLED)),
+    // More than 64 changes are made as a batch.
+    Scenario { thinned: 40, ..command("batch", &[], Step::Call(BATCH)) },
+    command("staged", &[], Step::Approve(STAGED)),
+    command("moved", &[], Step::Call(MOVED)),
+    Scenario { promise: Promise::Built, ..command("build", &[], Step::Call(BUILD)) },
+    Scenario {
+        promise: Promise::Built,
+        ..command("rebuild", &[Step::Call(BUILD)], Step::Call(REBUILD))
+    },
+    Scenario { promise: Promise::Planted, ..command("planted", &[PLANT], Step::Job(PLANTED)) },
 ];
 
 const PATCH_KILLED: Killed = Killed { step: Step::Call(PATCH), at: "unlinkat" };
@@ -188,6 +221,50 @@ const UNLINK_TEXT: &str = "\
 *** Delete File: docs/old.md
 *** End Patch
 ";
+
+const fn bash(arguments: &'static [(&'static str, &'static str)]) -> Call {
+    Call { tool: "bash", arguments }
+}
+
+/// The build directory of the scenarios that build.
+pub(super) const BUILD_DIRECTORY: &str = "node_modules";
+
+// Each command first looks whether all is there: a directory that a fault keeps from being surveyed is masked, and a command that did a
+// part of its work would be neither here nor there.
+const BATCH: Call = bash(&[(
+    "command",
+    "test -f src/two.txt -a -f docs/old.md -a -f src/one.txt && \
+     { mkdir many; for i in $(seq 66); do echo $i > many/$i; done; rm docs/old.md; mv src/two.txt many; echo more >> src/one.txt; }",
+)]);
+const STAGED: Call = bash(&[(
+    "command",
+    "test -f src/one.txt -a -f docs/old.md -a -f run.sh -a -f linked/a.txt -a -d empty && \
+     { echo more >> src/one.txt; mv docs/old.md docs/new.md; chmod 600 run.sh; ln linked/a.txt linked/c.txt; rmdir empty; }",
+)]);
+const MOVED: Call = bash(&[(
+    "command",
+    "test -f src/one.txt -a -f linked/a.txt -a -L latest && \
+     { mkdir deep; mv src deep/lib; mv linked renamed; ln -sfn run.sh latest; }",
+)]);
+const BUILD: Call = bash(&[(
+    "command",
+    "test -f src/one.txt && \
+     { mkdir -p node_modules/a/b; echo 1 > node_modules/a/b/c; echo 2 > node_modules/d; echo more >> src/one.txt; }",
+)]);
+const REBUILD: Call = bash(&[(
+    "command",
+    "test -f node_modules/a/b/c -a -f src/two.txt && \
+     { rm -r node_modules/a; mkdir node_modules/a; echo 3 > node_modules/a/new; echo 4 > node_modules/d; rm src/two.txt; }",
+)]);
+/// A script, since a command that names a protected place is judged before it runs.
+const PLANT: Step = Step::Call(Call {
+    tool: "write",
+    arguments: &[
+        ("path", "plant.sh"),
+        ("content", "mkdir .husky && echo evil > .husky/pre-commit\n"),
+    ],
+});
+const PLANTED: Call = bash(&[("command", "sh plant.sh")]);
 
 /// Makes the workspace that every scenario begins with; with so many lines in `huge.txt`.
 pub(super) fn make_workspace(root: &Path, huge: u32) -> Result<()> {

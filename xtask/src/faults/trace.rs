@@ -137,13 +137,13 @@ impl Program {
         }
     }
 
-    /// How many threads make calls that could fail.
+    /// How many threads of the program make calls that could fail. Programs that it starts have threads of their own.
     pub(super) fn count_threads(&self) -> Result<usize> {
-        let options = ["-f".into(), "-qq".into(), "-o".into(), self.log().into()];
-        let ran = self.trace_main([options.into(), vec!["-e".into(), all_calls()]].concat())?;
-        let calls = ran.log.lines().filter(|line| line.contains('('));
-        let threads: HashSet<&str> = calls.filter_map(|line| line.split(' ').next()).collect();
-        Ok(threads.len())
+        let mut calls = all_calls();
+        calls.push(",clone3");
+        let options = ["-f".into(), "-qq".into(), "-y".into(), "-o".into(), self.log().into()];
+        let ran = self.trace_main([options.into(), vec!["-e".into(), calls]].concat())?;
+        Ok(threads(&ran.log).len())
     }
 
     fn trace_main(&self, mut options: Vec<OsString>) -> Result<Ran> {
@@ -270,6 +270,24 @@ impl Program {
     }
 }
 
+/// The threads of a program, by its log with those of all its children, that make calls which could fail. A close does not fail.
+fn threads(log: &str) -> HashSet<&str> {
+    let first = log.split(' ').next().unwrap_or_default();
+    // Where a new thread is told to its parent, but no new process is.
+    let told = |line: &'_ str| line.find("parent_tid=[").map(|at| at + "parent_tid=[".len());
+    let made = log.lines().filter_map(|line| line.get(told(line)?..)?.split(']').next());
+    let ours: HashSet<&str> = made.chain([first]).collect();
+    let can_fail = |line: &&str| {
+        let call = line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('('));
+        call.is_some_and(|(name, arguments)| {
+            let is_walked = name != "close" && fault::calls().any(|known| known == name);
+            is_walked && on(arguments) == On::Files
+        })
+    };
+    let busy = log.lines().filter(can_fail).filter_map(|line| line.split(' ').next());
+    busy.filter(|thread| ours.contains(thread)).collect()
+}
+
 /// What strace is to look at. A call that this machine does not have is no error.
 fn all_calls() -> OsString {
     let calls: Vec<String> = fault::calls().map(|call| format!("?{call}")).collect();
@@ -344,6 +362,23 @@ close(5</w/d>)                          = 0
                 made("close", 2, On::Files),
             ]
         );
+    }
+
+    #[test]
+    fn threads_of_children_are_not_counted() {
+        let log = "\
+10 openat(AT_FDCWD, \"a\", O_RDONLY) = 4
+10 clone3({flags=CLONE_VM|CLONE_THREAD} => {parent_tid=[11]}, 88) = 11
+11  renameat(3, \"a\", 3, \"b\") = 0
+11 clone3({flags=CLONE_PIDFD|CLONE_NEWNS} => {pidfd=[44]}, 64) = 12
+12 openat(AT_FDCWD, \"a\", O_RDONLY) = 4
+10 clone3({flags=CLONE_VM|CLONE_THREAD} <unfinished ...>
+13 close(4) = 0
+10 <... clone3 resumed> => {parent_tid=[13]}, 88) = 13
+10 clone3({flags=CLONE_VM|CLONE_THREAD} => {parent_tid=[14]}, 88) = 14
+14 write(4<anon_inode:[eventfd]>, \"\", 8) = 8
+";
+        assert_eq!(threads(log), HashSet::from(["10", "11"]));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use windlass_core::{CallFinished, CallStarted, Outcome, SessionId, quote};
+use windlass_core::{CallFinished, CallStarted, JobEnded, Outcome, SessionId, quote};
 use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
 use super::export;
@@ -88,9 +88,23 @@ fn line(row: &JournalRow, paint: Paint) -> String {
             row.body_as::<CallStarted<'_>>().map_or_else(String::new, |body| short(&body.input))
         ),
         Kind::Finished => finished(row, tool, paint),
+        Kind::JobEnded => job_ended(row, tool, paint),
         other => paint.yellow(other.as_str()),
     };
     format!("{head}  {what}")
+}
+
+/// The end of a job, with the files that it changed.
+fn job_ended(row: &JournalRow, tool: &str, paint: Paint) -> String {
+    let body: JobEnded = row.body_as().unwrap_or_default();
+    let paths: Vec<&str> = body.changed.iter().map(|file| file.path.as_str()).collect();
+    format!(
+        "□ {} job {} changed {}: {}",
+        paint.bold(&quote::visible(tool)),
+        quote::visible(&body.job),
+        body.changed_count,
+        short(&Value::from(paths.join(", ")))
+    )
 }
 
 fn finished(row: &JournalRow, tool: &str, paint: Paint) -> String {

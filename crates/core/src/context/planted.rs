@@ -2,7 +2,8 @@
 //!
 //! A job that works on the real directory can make what other programs act on later: a git directory with hooks, `.envrc`, `.husky`.
 //! What was there when it began is read-only for it. What it makes anew is removed as soon as it is seen, at the end of the job at
-//! the latest, like any change with a checkpoint: an undo of the call brings it back.
+//! the latest, like any change with a checkpoint: an undo of the call brings it back. A removal that is cut off is finished at the next
+//! start, not taken back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use super::judge::{Unseen, judge};
 use crate::jobs::Job;
 use crate::sync::Lock;
 use crate::{
-    ChangedTo, Expect, FileState, Files, FoundBody, ProcessChange, Query, Step, To, ToolError,
-    commit, quote,
+    ChangedTo, Expect, FileState, Files, FoundBody, PLANTED_REMOVAL, ProcessChange, Query, Step,
+    To, ToolError, commit, quote,
 };
 
 /// The pause between two looks.
@@ -103,7 +104,8 @@ impl Context {
             Step { opens_directories: true, ..Step::new(path, object.expect, To::Nothing) }
         };
         let steps: Vec<Step<'_>> = found.iter().rev().map(step).collect();
-        let origin = self.files().origin(Vec::new());
+        let mut origin = self.files().origin(Vec::new());
+        PLANTED_REMOVAL.clone_into(&mut origin.tool);
         let made = commit::commit(files, self.0.history(), &origin, &steps, &|| false);
         made.map_err(|refused| refused.into_error(files.workspace()))?;
         Ok(true)

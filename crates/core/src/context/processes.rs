@@ -246,6 +246,7 @@ fn begin(
         command: request.program.to_string(),
         terminal: request.terminal,
         limit,
+        runs_behind: request.is_job,
         is_staged: request.is_job && request.access == Access::Staged,
         started: cx.now(),
         began: Instant::now(),
@@ -317,6 +318,10 @@ async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>)
         Ok(changes) => cx.take_over(changes, &removed).await,
         Err(error) => Err(error),
     };
+    let changed = match changed {
+        Ok(changed) if !is_waited_for => Ok(cx.record_job(&job, changed).await),
+        other => other,
+    };
     let stopped_by = *job.stopped_by.lock();
     let end = JobEnd { how, timed_out, waited_for_input, stopped_by, duration, changed };
     job.end.send_replace(Some(Arc::new(end)));
@@ -357,6 +362,7 @@ impl Context {
             changed.notes.extend(self.settle(&changes).await?);
         }
         let left = self.blocking(move |cx| {
+            cx.check_build_directories(&changes)?;
             if !changes.changes.is_empty() {
                 cx.commit_changes(&changes)?;
             }
@@ -493,6 +499,27 @@ impl Context {
         })?;
         changed.retain(|path| policy.denies_changing(path, workspace, now));
         Ok(changed)
+    }
+
+    /// Drops all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
+    fn check_build_directories(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+        let stage = changes.stage.as_ref().filter(|_| !changes.built.is_empty());
+        let replaced = stage.map_or_else(Vec::new, |stage| stage.replaced_build_directories());
+        let workspace = self.0.session_files.get().workspace();
+        let name = |path: &PathBuf| {
+            crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
+        };
+        let names: Vec<String> = replaced.iter().map(name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(dropped(
+            ToolError::failed(format!(
+                "stale: the build directory {} was replaced by another program while the command ran",
+                names.join(", ")
+            ))
+            .hint("look at what is there now and run the command again"),
+        ))
     }
 
     fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {

@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{Call, Shared};
 use crate::{
-    BODY_VERSION, CallFinished, CallResult, CallStarted, Effects, Event, Grant, Record, RecordKind,
-    Started, ToolError,
+    BODY_VERSION, CallFinished, CallId, CallResult, CallStarted, Effects, Event, Grant, JobEnded,
+    JournalError, Origin, Record, RecordKind, Started, ToolError,
 };
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
@@ -88,6 +88,19 @@ pub(super) async fn finished(
     safe(call).await
 }
 
+/// Puts a record of a job on the journal, if there is one, once its call may have ended.
+pub(crate) async fn job_ended(
+    engine: &Shared,
+    origin: Origin,
+    body: &JobEnded,
+) -> Result<(), JournalError> {
+    let Some(journal) = engine.journal.as_ref() else { return Ok(()) };
+    let Origin { session, turn, tool, .. } = origin;
+    let call = CallId::new("");
+    let (at, kind) = (engine.host.clock().now(), RecordKind::JobEnded);
+    journal.append(Record { at, session, turn, call, tool, kind, body: text(body) }).await
+}
+
 fn append(
     engine: &Shared,
     call: &Call,
@@ -102,9 +115,13 @@ fn append(
         call: call.id.clone(),
         tool: call.name.clone(),
         kind,
-        // Maps with keys of text and numbers: there is nothing that cannot be written as JSON.
-        body: serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned()),
+        body: text(body),
     }))
+}
+
+/// A body as it is stored. Bodies are maps with keys of text: there is nothing in them that cannot be written as JSON.
+fn text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned())
 }
 
 /// Waits until what was last written is safe.

@@ -716,6 +716,12 @@ pub trait Stage: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The build directories with changes, absolute, that another program has replaced by something else since the program began,
+    /// so that [`settle`](Stage::settle) could not keep their changes. Blocking.
+    fn replaced_build_directories(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
     /// Every path that changed in a build directory, absolute, removed ones included. Blocking.
     fn changed_in_build_directories(&self) -> io::Result<Vec<PathBuf>> {
         Ok(Vec::new())

@@ -201,6 +201,38 @@ pub struct SessionBegun<'a> {
     pub principal: Principal,
 }
 
+/// The body of a record that says that a job ended and what it changed. A job works on the real directory and may end long after its
+/// call, so no checkpoint and no record of the call names its changes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobEnded {
+    /// The version of the body.
+    #[serde(rename = "v", default = "first_version")]
+    pub version: u32,
+    /// The job.
+    pub job: String,
+    /// The call that started it. The record itself is one of the session, since the call has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    /// The changed files, as many as a record names.
+    #[serde(default)]
+    pub changed: Vec<JobChange>,
+    /// The number of changed files, also of those that are not named.
+    #[serde(default)]
+    pub changed_count: usize,
+    /// What a person or a model should know of its end.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// A file that a job changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobChange {
+    /// The path, relative to the workspace if it is in there.
+    pub path: String,
+    /// `A`, `M` or `D`.
+    pub change: String,
+}
+
 /// The body of a record that says that records before it are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordsMissing {

@@ -114,6 +114,7 @@ fn describe(record: &Record) -> String {
     match record.kind {
         RecordKind::Started => format!("started {}", record.tool),
         RecordKind::Finished(outcome) => format!("{} {}", outcome.as_str(), record.tool),
+        RecordKind::JobEnded => format!("job of {} ended", record.tool),
     }
 }
 

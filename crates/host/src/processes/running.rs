@@ -186,10 +186,13 @@ impl Running {
     }
 }
 
-/// Lets the kernel take mounts down while others go on.
+/// Lets the kernel take mounts down while others go on. On a thread of its own: the runtime would give it the thread that is about to
+/// take over what the program changed.
 fn close_later(mounts: Option<OwnedFd>) {
-    if let (Some(mounts), Ok(runtime)) = (mounts, tokio::runtime::Handle::try_current()) {
-        drop(runtime.spawn_blocking(move || drop(mounts)));
+    if let Some(mounts) = mounts {
+        let thread = std::thread::Builder::new().name("unmount".into());
+        // Where no thread can be started, they are closed here.
+        drop(thread.spawn(move || drop(mounts)));
     }
 }
 

@@ -3,6 +3,7 @@
 //! Nothing is there by default. The parts, in the order in which they are laid: the system read-only, a home of the workspace's own
 //! with the toolchains, the session's `/tmp`, what rules and grants add, and the workspace without what is masked.
 
+mod links;
 mod protection;
 mod workspace;
 

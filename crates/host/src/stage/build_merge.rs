@@ -81,6 +81,19 @@ impl BuildMerge {
         merging.give_attributes().map_err(|errno| failed(path, errno))
     }
 
+    /// Tells whether a build directory is none any more in the workspace, although the program left it one: it, or a directory above
+    /// it, is a link now, say. The overlay notes where the program itself put a directory in place of something else.
+    pub(super) fn is_replaced(&self, path: &Path) -> bool {
+        let Ok(upper) = self.upper.directory(path) else { return false };
+        if is_opaque(upper.as_fd()) {
+            return false;
+        }
+        match self.workspace.directory(path) {
+            Ok(_) | Err(Errno::NOENT) => false,
+            Err(_) => true,
+        }
+    }
+
     /// Adds every path that changed in a build directory, removed ones included. All paths are relative to the workspace.
     pub(super) fn changed(&self, path: &Path, changed: &mut Vec<PathBuf>) -> io::Result<()> {
         let mut waiting = vec![path.to_owned()];

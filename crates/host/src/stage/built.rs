@@ -38,8 +38,14 @@ impl Built {
         Some(Self { workspace: paths.next()?, directories: paths.collect() })
     }
 
-    /// Keeps the changes. Returns what could not be kept, and why.
+    /// Keeps the changes. Returns what could not be kept, and why. Each step can be repeated, so that a failure which passes does not
+    /// keep a part only.
     pub(super) fn settle(&self, stage: &Path) -> Vec<Note> {
+        let left = self.try_to_settle(stage);
+        if left.is_empty() { left } else { self.try_to_settle(stage) }
+    }
+
+    fn try_to_settle(&self, stage: &Path) -> Vec<Note> {
         let note = |path: &Path, error: &io::Error| Note {
             path: self.workspace.join(path),
             why: error.to_string(),

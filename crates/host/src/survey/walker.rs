@@ -181,7 +181,9 @@ impl<'a> Walker<'a> {
         self.listed += 1;
         self.lineage.enter(at.depth, self.path.len(), listing.signs);
         let absolute = self.tree.path.join(as_path(&self.path));
-        let hides_all = at.depth == 0 && self.lineage.above().hides_all;
+        // Of a tree that is excluded as a whole, the root alone is listed; at any other depth, the files above could not be read this
+        // time, although they are as the index knows them.
+        let hides_all = self.lineage.above().hides_all;
         let rules = match self.lineage.rules(&self.path) {
             Ok(rules) => rules,
             Err(errno) => {
@@ -202,7 +204,11 @@ impl<'a> Walker<'a> {
         for input in rule_inputs.iter_mut().chain(&mut contents.inputs) {
             input.settle(listing.now);
         }
-        self.record(at, &listing.status, listing.now, &rule_inputs, &contents);
+        // What is masked by a failure must not be remembered.
+        let is_unknown = |input: &Input| input.state == InputState::Unknown;
+        let is_sure = !self.lineage.above().inputs.iter().any(is_unknown)
+            && is_settled(listing.status.changed, listing.now);
+        self.record(at, &listing.status, is_sure, &rule_inputs, &contents);
         for (kind, name) in &contents.findings {
             report(&mut self.survey, &self.path, *kind, name);
         }
@@ -229,16 +235,15 @@ impl<'a> Walker<'a> {
         &mut self,
         at: &Pending<'_>,
         status: &DirectoryStatus,
-        now: i64,
+        is_sure: bool,
         rule_inputs: &[Input],
         contents: &Contents,
     ) {
-        let is_settled = is_settled(status.changed, now);
         let record = Record {
             name: &at.name,
             device: status.device,
             inode: status.inode,
-            changed: if is_settled { status.changed } else { LIST_AGAIN },
+            changed: if is_sure { status.changed } else { LIST_AGAIN },
             rule_inputs,
             inputs: &contents.inputs,
             findings: &contents.findings,

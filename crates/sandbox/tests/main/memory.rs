@@ -71,7 +71,11 @@ const BEHIND_THREAD: &str = "in a process whose first thread has ended";
 /// What is more than the warden could overlook.
 const TOO_MUCH: u64 = 2 * MOST + 16 * MIB;
 
-/// Takes one MiB after the other and says so each time, until it gets no more or has too much. Then it waits to be ended.
+/// Looks of the warden that a program with too much must not outlive.
+const LOOKS: u64 = 50;
+
+/// Takes one MiB after the other and says so each time, until it gets no more or has too much. Then it waits to be ended. Over the limit
+/// it goes on only after the warden has looked: on a busy machine the program may run for long before the warden does.
 pub(crate) fn hold_memory(at: &Scene) {
     let name = at.text("WAY");
     let way = WAYS.iter().find(|way| way.name == name).unwrap();
@@ -84,15 +88,17 @@ pub(crate) fn hold_memory(at: &Scene) {
     let is_counted = at.text("COUNTED") == "yes";
     let take_all = move || {
         let mut take = (way.prepare)();
-        for _ in 0..TOO_MUCH / MIB / way.processes {
-            if !take() {
-                break;
-            }
+        let mut taken = 0;
+        while taken < TOO_MUCH / MIB / way.processes && take() {
             // SAFETY: one byte.
             unsafe { libc::write(1, [ONE_MORE].as_ptr().cast(), 1) };
+            taken += 1;
+            if is_counted && taken > MOST / MIB / way.processes {
+                wait_for_looks(1);
+            }
         }
-        if is_counted {
-            std::thread::sleep(Duration::from_secs(1));
+        if is_counted && taken > 0 {
+            wait_for_looks(LOOKS);
         }
         remove_made();
     };
@@ -104,6 +110,20 @@ pub(crate) fn hold_memory(at: &Scene) {
     // With the first, all others would end.
     // SAFETY: nobody wants to know how they ended.
     while unsafe { libc::wait(std::ptr::null_mut()) } > 0 {}
+}
+
+/// Waits until the warden, which is the first process here, has looked so many times. It sleeps between looks, and now and then
+/// for another reason.
+fn wait_for_looks(looks: u64) {
+    let slept = || -> u64 {
+        let status = std::fs::read_to_string("/proc/1/status").unwrap();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        count.unwrap().trim().parse().unwrap()
+    };
+    let until = slept() + looks + 2;
+    while slept() < until {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// Goes on in a second thread of a new process while the first has ended.

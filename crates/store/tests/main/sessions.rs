@@ -199,3 +199,17 @@ fn a_store_for_reading_reads_and_does_not_write() {
     assert!(error.to_string().contains("journal.db"), "{error}");
     assert!(!nowhere.file("journal.db").exists());
 }
+
+#[test]
+fn the_end_of_a_job_is_a_record_of_its_session_and_deleted_with_it() {
+    let state = State::new();
+    let store = state.open();
+    call(&store, "s", "c1");
+    append(&store, record("s", "", RecordKind::JobEnded)).unwrap();
+    let listed = store.records(Some(&session("s")), 0, 10).unwrap();
+    assert_eq!(listed.last().map(|row| row.kind), Some(Kind::JobEnded));
+    store.delete_session(&session("s")).unwrap();
+    let left: Vec<_> = all(&store).into_iter().filter(|row| row.kind == Kind::JobEnded).collect();
+    assert!(left.iter().all(|row| row.body.is_none()), "{left:?}");
+    assert!(store.verify().is_ok());
+}

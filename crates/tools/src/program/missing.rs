@@ -40,7 +40,7 @@ impl Missing {
         for mention in mentions(&text, job.command()) {
             let absence = explain(job, &mention, directory.as_deref());
             if let Some(absence) = absence.filter(|absence| fits(mention.symptom, absence)) {
-                missing.add(&mention, &absence);
+                missing.add(&mention, &absence, job.is_job() && !job.is_staged());
             }
         }
         missing
@@ -63,8 +63,13 @@ impl Missing {
         if self.listed.is_empty() { output } else { output.with("absent", self.listed) }
     }
 
-    fn add(&mut self, mention: &Mention, absence: &Absence) {
-        let note = note(&mention.path, mention.used, absence);
+    fn add(&mut self, mention: &Mention, absence: &Absence, is_job: bool) {
+        let note = match absence {
+            Absence::ReadOnly { rule: None } if is_job && is_in_git(&mention.path) => {
+                git_note(&mention.path)
+            }
+            _ => note(&mention.path, mention.used, absence),
+        };
         if !self.notes.contains(&note) && self.notes.len() < MOST_NOTES {
             self.notes.push(note);
         }
@@ -122,6 +127,20 @@ fn fits(symptom: Symptom, absence: &Absence) -> bool {
         Absence::Unmapped { .. } => matches!(symptom, Symptom::Denied | Symptom::Overflow),
         Absence::OneOwner => symptom == Symptom::Chown,
     }
+}
+
+/// Tells whether a path leads into a git directory, by its names.
+fn is_in_git(path: &str) -> bool {
+    Path::new(path).iter().any(|name| name.eq_ignore_ascii_case(".git"))
+}
+
+/// The note for a job that tried to change a repository.
+fn git_note(path: &str) -> String {
+    let path = quote::path(Path::new(path));
+    let path = short(&path, PATH_CHARACTERS);
+    format!(
+        "[read-only here: {path}; git directories are read-only for jobs: run the git command without `background`]"
+    )
 }
 
 fn note(path: &str, used: PathUse, absence: &Absence) -> String {

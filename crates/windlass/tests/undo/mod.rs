@@ -3,6 +3,7 @@
 mod commands;
 mod conflicts;
 mod failures;
+mod jobs;
 mod kinds;
 mod many;
 mod player;

@@ -97,12 +97,13 @@ def main():
     for ring in (-3, -4, -5):
         key_id = syscall(ADD_KEY, b"user", made["description"].encode(), canary, len(canary), ring)
         syscall((250, 219), 5, key_id, 0x3F3F3F3F, 0, 0)
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
     print(json.dumps(made), flush=True)
     wait(sockets, gift)
     planted = [ring for ring in (-3, -4, -5)
                if syscall(KEYCTL, 10, ring, b"user", f"{made['description']}-planted".encode(), 0) >= 0]
     done = {"heard": heard, "signals": signals, "keys": len(planted), "core": resource.getrlimit(resource.RLIMIT_CORE)[0],
-            "priority": os.getpriority(os.PRIO_PROCESS, 0), "semaphore": LIBC.semctl(semaphore, 0, 12)}
+            "priority": os.getpriority(os.PRIO_PROCESS, 0) - priority, "semaphore": LIBC.semctl(semaphore, 0, 12)}
     LIBC.shmctl(segment, 0, None)
     LIBC.msgctl(queue, 0, None)
     LIBC.semctl(semaphore, 0, 0)

@@ -6,16 +6,24 @@ use windlass_core::{is_protected_when_absent, protected_beginning_with, protecte
 use windlass_sandbox::Protected;
 
 use super::super::LocalProcesses;
+use super::links::{resolved, through_links};
 use crate::survey::Survey;
 
 impl LocalProcesses {
     /// Paths of the real workspace that stay as they are while a program runs in it.
     pub(super) fn protected(&self, survey: &Survey) -> Vec<Protected> {
         let mut protected: Vec<Protected> = Vec::new();
-        for (path, is_directory) in self.protected_places(survey) {
-            let (path, is_directory) = self.outermost_missing(path, is_directory);
+        let mut add = |path: PathBuf, is_directory| {
             if !protected.iter().any(|known| path.starts_with(&known.path)) {
                 protected.push(Protected { path, is_directory });
+            }
+        };
+        for (path, is_directory) in self.protected_places(survey) {
+            let way = through_links(&self.workspace, &path);
+            let (path, is_directory) = self.outermost_missing(path, is_directory);
+            add(path, is_directory);
+            for path in way.into_iter().filter(|path| self.is_there(path)) {
+                add(path, false);
             }
         }
         protected
@@ -35,15 +43,22 @@ impl LocalProcesses {
         let denied = denied.iter().chain(obeyed);
         let inside = denied.filter_map(|path| path.strip_prefix(&self.workspace).ok());
         paths.extend(inside.map(Path::to_owned));
+        let mut paths: Vec<PathBuf> =
+            paths.iter().flat_map(|path| resolved(&self.workspace, path)).collect();
         // The workspace itself is read-only as a whole.
-        paths.retain(|path| {
-            !path.as_os_str().is_empty() && self.workspace.join(path).symlink_metadata().is_ok()
-        });
+        paths.retain(|path| !path.as_os_str().is_empty() && self.is_there(path));
         paths.sort();
         paths.dedup_by(|next, kept| next.starts_with(kept));
-        let protected =
-            |path: PathBuf| Protected { is_directory: self.workspace.join(&path).is_dir(), path };
+        let is_directory = |path: &Path| {
+            self.workspace.join(path).symlink_metadata().is_ok_and(|found| found.is_dir())
+        };
+        let protected = |path: PathBuf| Protected { is_directory: is_directory(&path), path };
         paths.into_iter().map(protected).collect()
+    }
+
+    /// Tells whether a path of the workspace names something, be it a link.
+    fn is_there(&self, path: &Path) -> bool {
+        self.workspace.join(path).symlink_metadata().is_ok()
     }
 
     /// The same by name, be they there or not, and whether they are directories.
@@ -53,9 +68,7 @@ impl LocalProcesses {
             |path: &&PathBuf| path.file_name().is_none_or(|name| name != ".jj" && name != ".hg");
         let git: Vec<PathBuf> = survey.git.iter().filter(is_git).cloned().collect();
         let mut places = protected_entries(&git, is_home);
-        places.retain(|(path, _)| {
-            is_protected_when_absent(path) || self.workspace.join(path).symlink_metadata().is_ok()
-        });
+        places.retain(|(path, _)| is_protected_when_absent(path) || self.is_there(path));
         places.extend(self.settings.protected.iter().map(|path| (path.clone(), true)));
         places
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs did to the machine")]
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -253,6 +254,30 @@ fn git_directories_are_read_only_for_jobs() {
     assert!(said.contains("docs/"), "git can be read: {said}");
 }
 
+#[test]
+fn a_job_whose_git_fails_is_told_why() {
+    let workspace = workspace(Level::Workspace, auto());
+    run(&workspace, "git init -q .");
+    for (command, path) in [
+        ("git add src", ".git/index.lock"),
+        ("git config user.name x", ".git/config"),
+        ("echo x > .git/description", ".git/description"),
+    ] {
+        let input = json!({"command": command, "background": true});
+        let result = workspace.call("bash", input);
+        let job = workspace.session().all_jobs().pop().expect("a job");
+        workspace.block_on(job.wait());
+        let told = workspace.text("output", json!({"job": job.id().as_str(), "cursor": 0}));
+        for text in [result.output.to_text(), told] {
+            let is_told = text.contains(path) && text.contains("run the git command without");
+            assert!(is_told, "{command}: {text}");
+        }
+    }
+    // A command can change the repository, so that it gets no such advice.
+    let text = run(&workspace, "git add src && git add missing").output.to_text();
+    assert!(!text.contains("background"), "{text}");
+}
+
 /// Files that git's configuration leads to act like hooks, whatever their names.
 #[test]
 fn a_job_cannot_change_what_git_is_led_to() {
@@ -302,5 +327,86 @@ fn modes_do_not_hide_what_a_job_made() {
         let said = run_job(&workspace, script);
         assert!(!workspace.path("docs/.husky").exists(), "{script}: {said}");
         assert!(said.contains("removed docs/.husky"), "{script}: {said}");
+    }
+}
+
+/// A link can neither be mounted through nor be left out: whoever replaced it, or what it leads to, would decide what others run.
+#[test]
+fn a_protected_place_may_be_a_link() {
+    use std::os::unix::fs::symlink;
+    for (link, target, inside) in [
+        (".husky", "tools/husky", "pre-commit"),
+        (".vscode", "conf/editor", "tasks.json"),
+        (".envrc", "conf/envrc", ""),
+        (".git", "repository", "hooks/pre-commit"),
+        ("sub/.claude", "../conf/claude", "settings.json"),
+        (".devcontainer", "hop", "devcontainer.json"),
+    ] {
+        let workspace = workspace(Level::Workspace, auto());
+        fs::create_dir_all(workspace.path("sub")).unwrap();
+        symlink("conf/devcontainer", workspace.path("hop")).unwrap();
+        let real = match link {
+            ".devcontainer" => "conf/devcontainer".to_owned(),
+            _ => target.trim_start_matches("../").to_owned(),
+        };
+        let file = if inside.is_empty() { real.clone() } else { format!("{real}/{inside}") };
+        workspace.write(&file, "kept");
+        symlink(target, workspace.path(link)).unwrap();
+        let script = format!(
+            "echo evil > {link}/{inside}; echo evil > {file}; rm -f {link}; mv {link} away; rm hop; mv {real} gone; \
+             ln -sfn elsewhere {link}; rm -rf {real}; echo ran > src/main.c"
+        );
+        let said = run_job(&workspace, &script);
+        assert_eq!(workspace.read("src/main.c"), b"ran\n", "{link}: {said}");
+        assert_eq!(workspace.read(&file), b"kept", "{link}: {said}");
+        assert_eq!(
+            fs::read_link(workspace.path(link)).unwrap(),
+            Path::new(target),
+            "{link}: {said}"
+        );
+    }
+}
+
+/// Such a link may lead out of the workspace, to nothing, or to itself.
+#[test]
+fn a_job_starts_beside_a_protected_link_that_leads_nowhere() {
+    for target in ["/nonexistent", "missing", ".husky", "..", "."] {
+        let workspace = workspace(Level::Workspace, auto());
+        std::os::unix::fs::symlink(target, workspace.path(".husky")).unwrap();
+        let said = run_job(&workspace, "rm -f .husky; echo ran > src/main.c");
+        assert_eq!(workspace.read("src/main.c"), b"ran\n", "{target}: {said}");
+        let now = fs::read_link(workspace.path(".husky")).unwrap();
+        assert_eq!(now, Path::new(target), "{said}");
+    }
+}
+
+/// What a command changed is kept whole or dropped whole, also where a job replaces a build directory meanwhile. Both have one `/tmp`.
+#[test]
+fn a_build_directory_that_a_job_replaces_drops_the_whole_command() {
+    for (replace, is_kept) in [
+        ("mv target old; ln -s old target", false),
+        ("mv target old; echo file > target", false),
+        ("echo more > target/keep/y", true),
+    ] {
+        let workspace = workspace(Level::Workspace, auto());
+        let wait = |name: &str| format!("while ! test -e /tmp/{name}; do sleep 0.01; done");
+        workspace.write("script", format!("{}; {replace}; touch /tmp/replaced", wait("ready")));
+        workspace.call("bash", json!({"command": "sh script", "background": true}));
+        let command = format!(
+            "echo new > target/debug/new; echo new > src/main.c; touch /tmp/ready; {}",
+            wait("replaced")
+        );
+        let result = run(&workspace, &command);
+        let said = result.output.to_text();
+        assert_eq!(result.outcome == Outcome::Ok, is_kept, "{replace}: {said}");
+        let expected: &[u8] = if is_kept { b"new\n" } else { b"main\n" };
+        assert_eq!(workspace.read("src/main.c"), expected, "{replace}: {said}");
+        if is_kept {
+            assert_eq!(workspace.read("target/debug/new"), b"new\n", "{said}");
+            assert_eq!(workspace.read("target/keep/y"), b"more\n", "{said}");
+        } else {
+            assert!(said.contains("stale") && said.contains("target"), "{replace}: {said}");
+            assert_eq!(workspace.read("old/debug/app"), b"old\n", "{said}");
+        }
     }
 }

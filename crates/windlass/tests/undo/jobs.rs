@@ -1,0 +1,276 @@
+//! Jobs beside calls. A job works on the workspace itself, so that nothing it changes can be undone; an undo of calls is exact, and never
+//! overwrites what a job wrote. A protected place that a job makes is removed, also if the removal is cut off.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+use windlass::{Mode, Outcome, Undo};
+use windlass_core::{
+    CallId, ContentHash, FileState, History as _, NewCheckpoint, NewContent, Query, RecordedChange,
+    Source,
+};
+use windlass_store::{Kind, Store, UndoHistory};
+
+use crate::support::{Dice, Place, text};
+
+/// Runs a script as a job to its end.
+async fn job(place: &Place, script: &str) {
+    place.put("script", script);
+    place.ok("bash", json!({"command": "sh script", "background": true})).await;
+    for job in place.session.all_jobs() {
+        let end = job.wait().await;
+        assert!(end.changed.is_ok(), "{script}: {:?}", end.changed);
+    }
+}
+
+/// The removal is recorded anew and left there, as by a process that is killed; what it has not come to is there.
+#[tokio::test]
+async fn the_removal_of_a_planted_place_is_finished_after_a_kill() {
+    for still_there in [&[][..], &["pre-commit"], &["pre-commit", "deep/x"]] {
+        let place = Place::new();
+        job(&place, "mkdir -p .husky/deep; echo evil > .husky/pre-commit; echo x > .husky/deep/x")
+            .await;
+        assert!(!place.path(".husky").exists(), "a finished removal");
+        let history = UndoHistory::open(&place.state()).unwrap();
+        let removal = history.checkpoints(&Query::Workspace(place.workspace())).unwrap().remove(0);
+        let hash = |state: &FileState| match state {
+            FileState::File { hash, .. } => Some(*hash),
+            _ => None,
+        };
+        let hashes = removal.changes.iter().filter_map(|change| hash(&change.before));
+        let kept: Vec<_> = hashes.map(|hash| (hash, history.content(&hash).unwrap())).collect();
+        let contents: Vec<_> = kept
+            .iter()
+            .map(|(hash, bytes)| NewContent {
+                hash: *hash,
+                source: Source::Bytes(bytes),
+                base: None,
+            })
+            .collect();
+        let changes = &removal.changes;
+        let new = NewCheckpoint { origin: &removal.origin, changes, contents: &contents };
+        drop(history.record(&new).unwrap());
+        drop(history);
+        for name in still_there {
+            let content = if *name == "pre-commit" { "evil\n" } else { "x\n" };
+            place.put(&format!(".husky/{name}"), content);
+        }
+        let place = place.restart();
+        assert!(!place.path(".husky").exists(), "{still_there:?}");
+    }
+}
+
+/// A job that builds and plants ends beside a call of its session, which loses nothing.
+#[tokio::test]
+async fn a_job_ends_beside_a_call_of_its_session() {
+    let place = Place::with(&[(".gitignore", "target/\n"), ("log", ""), ("edited", "0\n")]);
+    for round in 0..6 {
+        place.put(
+            "script",
+            format!(
+                "while ! test -e go; do :; done; mkdir -p target; echo {round} > target/{round}; echo evil > .envrc"
+            ),
+        );
+        place.ok("bash", json!({"command": "sh script", "background": true})).await;
+        place.put("go", "");
+        let command = format!("echo {round} >> log; mkdir -p target; echo c > target/c{round}");
+        place.ok("bash", json!({"command": command})).await;
+        let edit = json!({"path": "edited", "old_string": format!("{round}\n"), "new_string": format!("{}\n", round + 1)});
+        place.ok("edit", edit).await;
+        for job in place.session.all_jobs() {
+            assert!(job.wait().await.changed.is_ok());
+        }
+        assert!(!place.path(".envrc").exists(), "round {round}");
+        for name in [format!("target/{round}"), format!("target/c{round}")] {
+            assert!(place.path(&name).exists(), "{name} is lost");
+        }
+        fs::remove_file(place.path("go")).unwrap();
+    }
+    assert_eq!(place.text("log"), "0\n1\n2\n3\n4\n5\n");
+    assert_eq!(place.text("edited"), "6\n");
+    let checkpoints = UndoHistory::open(&place.state())
+        .unwrap()
+        .checkpoints(&Query::Workspace(place.workspace()))
+        .unwrap();
+    let of = |name: &str| {
+        let path = place.path(name);
+        checkpoints
+            .iter()
+            .filter(|one| one.changes.iter().any(|change| change.path == path))
+            .count()
+    };
+    assert_eq!((of(".envrc"), of("log"), of("edited")), (6, 6, 6), "each is done once");
+}
+
+/// What lies there meanwhile was made by others.
+#[tokio::test]
+async fn a_removal_that_is_finished_later_leaves_what_others_made() {
+    let place = Place::new();
+    job(&place, "echo evil > .envrc").await;
+    let history = UndoHistory::open(&place.state()).unwrap();
+    let removal = history.checkpoints(&Query::Workspace(place.workspace())).unwrap().remove(0);
+    let changes = &removal.changes;
+    let bytes = b"evil\n";
+    let contents = [NewContent {
+        hash: windlass_core::ContentHash::of(bytes),
+        source: Source::Bytes(bytes),
+        base: None,
+    }];
+    let new = NewCheckpoint { origin: &removal.origin, changes, contents: &contents };
+    drop(history.record(&new).unwrap());
+    drop(history);
+    fs::write(place.path(".envrc"), "export MINE=1\n").unwrap();
+    let place = place.restart();
+    assert_eq!(place.text(".envrc"), "export MINE=1\n");
+}
+
+const SEED: u64 = 0x10B5;
+const SESSIONS: u64 = 4;
+const STEPS: usize = 9;
+
+/// Sessions at random, in which jobs write sources beside calls, as far as a rule lets them. The journal names each file that a job wrote;
+/// an undo of a call is exact; and it is a conflict where a job has changed the file since.
+#[tokio::test]
+async fn un_1_random_jobs_beside_calls() {
+    for number in 0..SESSIONS {
+        let mut dice = Dice::new(SEED ^ number);
+        let (place, calls) = play(&mut dice).await;
+        let place = check_journal(place);
+        for call in calls.iter().rev() {
+            check_undo(&place, call).await;
+        }
+    }
+}
+
+/// One session; the calls that changed something.
+async fn play(dice: &mut Dice) -> (Place, Vec<CallId>) {
+    let files = ["src/a", "src/b", "src/c", "src/d"].map(|name| (name, "first\n"));
+    let place = Place::built(&files, |builder| {
+        let allow = |rule: &str| rule.parse().expect("a rule");
+        builder.mode(Mode::Ask).allow(allow("write src/**")).allow(allow("exec sh"))
+    });
+    let mut calls = Vec::new();
+    for number in 0..STEPS {
+        let is_job = dice.one_in(2);
+        let (who, script) = (if is_job { "job" } else { "call" }, format!("script{number}"));
+        place.put(&script, action(dice, &format!("{who} {number}")));
+        let input = json!({"command": format!("sh {script}"), "background": is_job});
+        let done = place.call("bash", input).await;
+        match done.outcome {
+            Outcome::Ok if !is_job => calls.push(done.call),
+            // What a job changed meanwhile is not overwritten.
+            Outcome::Error if !is_job => assert!(text(&done).contains("stale"), "{}", text(&done)),
+            outcome => assert_eq!(outcome, Outcome::Ok, "{}", text(&done)),
+        }
+        if dice.one_in(2) {
+            wait_for_jobs(&place).await;
+        }
+    }
+    wait_for_jobs(&place).await;
+    (place, calls)
+}
+
+async fn wait_for_jobs(place: &Place) {
+    for job in place.session.all_jobs() {
+        let end = job.wait().await;
+        assert!(end.changed.is_ok(), "{:?}", end.changed);
+    }
+}
+
+/// What is done to a file. Jobs take a moment, so that calls come between.
+fn action(dice: &mut Dice, words: &str) -> String {
+    let (file, other) = (dice.below(4), dice.below(4));
+    let name = |number: usize| format!("src/{}", ["a", "b", "c", "d"][number]);
+    let (file, other) = (name(file), name(other));
+    let done = match dice.below(6) {
+        0 => format!("echo {words} > {file}"),
+        1 => format!("echo {words} >> {file}; echo {words} > {other}"),
+        2 => format!("rm -f {file}; echo {words} >> {other}"),
+        3 => format!("echo {words} > '{file} {words}'"),
+        4 => format!("mv {file} '{file} {words}'"),
+        _ => format!("echo {words} > {file}; mv {file} {other}"),
+    };
+    format!("{done}\nsleep 0.0{}\ntrue\n", dice.below(6))
+}
+
+type Sources = BTreeMap<PathBuf, Vec<u8>>;
+
+fn sources(place: &Place) -> Sources {
+    let entries = fs::read_dir(place.path("src")).expect("the sources");
+    let read = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.expect("an entry").path();
+        (path.clone(), fs::read(path).expect("a file"))
+    };
+    entries.map(read).collect()
+}
+
+/// Each file that a job wrote last is named by the record of that job.
+fn check_journal(place: Place) -> Place {
+    let place = place.restart();
+    let store = Store::open_read_only(&place.state()).expect("the journal");
+    let mut ended = Vec::new();
+    let take = |row: windlass_store::JournalRow| {
+        if row.kind == Kind::JobEnded {
+            ended.push(row.body.unwrap_or_default());
+        }
+    };
+    store.records(None, 0, usize::MAX).expect("the records").into_iter().for_each(take);
+    let ended: Vec<Value> =
+        ended.iter().map(|body| serde_json::from_str(body).expect("JSON")).collect();
+    for (path, bytes) in sources(&place) {
+        let last = String::from_utf8_lossy(&bytes).lines().last().unwrap_or_default().to_owned();
+        let name = format!("src/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        // A call may have moved what a job wrote.
+        if !last.starts_with("job") || name.contains("call") {
+            continue;
+        }
+        let name = windlass::quote::path(name.as_ref()).into_owned();
+        let is_named = ended.iter().any(|body| {
+            let files = body["changed"].as_array().expect("files");
+            files.iter().any(|file| file["path"] == name.as_str())
+        });
+        assert!(is_named, "{name}, with {last:?}, is named by none of {ended:?}");
+    }
+    place
+}
+
+/// Undoes one call: exactly, or not at all if a job has changed one of its files.
+async fn check_undo(place: &Place, call: &CallId) {
+    let history = UndoHistory::open(&place.state()).unwrap();
+    let recorded = history.checkpoints(&Query::Call(call.clone())).unwrap();
+    let changes: Vec<RecordedChange> = recorded.into_iter().flat_map(|one| one.changes).collect();
+    let is_file = |state: &FileState| matches!(state, FileState::File { .. } | FileState::Absent);
+    let changes: Vec<&RecordedChange> =
+        changes.iter().filter(|one| is_file(&one.before) && is_file(&one.after)).collect();
+    let is = |files: &Sources, path: &PathBuf, state: &FileState| match state {
+        FileState::File { hash, .. } => {
+            files.get(path).is_some_and(|bytes| ContentHash::of(bytes) == *hash)
+        }
+        _ => !files.contains_key(path),
+    };
+    let then = sources(place);
+    let is_untouched = changes.iter().all(|one| is(&then, &one.path, &one.after));
+    let undone = place.undo(Undo::Call(call.clone())).await;
+    let now = sources(place);
+    let said = text(&undone);
+    if undone.outcome != Outcome::Ok {
+        assert!(!is_untouched || changes.is_empty(), "{call} is not undone: {said}");
+        assert_eq!(now, then, "an undo that failed changed something: {said}");
+        return;
+    }
+    for one in &changes {
+        assert!(
+            is(&now, &one.path, &one.before),
+            "{} is not as it was: {said}",
+            one.path.display()
+        );
+        let is_ours = is(&then, &one.path, &one.after) || is(&then, &one.path, &one.before);
+        assert!(is_ours, "what a job wrote to {} is overwritten: {said}", one.path.display());
+    }
+    let is_changed = |path: &&PathBuf| changes.iter().any(|one| one.path == **path);
+    for path in then.keys().chain(now.keys()).filter(|path| !is_changed(path)) {
+        assert_eq!(then.get(path), now.get(path), "{} is another: {said}", path.display());
+    }
+}
