@@ -305,10 +305,13 @@ impl Thought {
         is_it(&self.now.state) && is_it(&self.then)
     }
 
-    /// Whether it is a name of one file that has others, and would be one of another file.
+    /// Whether it is a name of one file, would be one of another, and must not become that by a change of what is there: the file
+    /// that is there has other names, or differs in its attributes only and would stand for two files in the record.
     fn is_apart(&self, identities: &Identities) -> bool {
-        let now = identities.shared_file_of(&self.now.state);
-        now.zip(identities.file_of(&self.then)).is_some_and(|(now, then)| now != then)
+        let (now, then) = (&self.now.state, &self.then);
+        let files = identities.file_of(now).zip(identities.file_of(then));
+        let is_shared = names::links(now) > 1;
+        files.is_some_and(|(is, was)| is != was) && (is_shared || now.hash() == then.hash())
     }
 }
 
@@ -599,8 +602,8 @@ impl<'a> Restoring<'a> {
     /// The other name that a file is to have. Where it is made only now, what it is will be known then.
     fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
         let Some(with) = &way.linked_with else { return Ok(None) };
+        let seen = see(self.files, with)?;
         let with = beside(self.files, with);
-        let seen = state::see(self.files, &with, None)?;
         Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
     }
 
@@ -609,8 +612,8 @@ impl<'a> Restoring<'a> {
         way: &Way,
     ) -> Result<Option<(Resolved, Fingerprint, Option<ContentHash>)>, ToolError> {
         let Some(from) = &way.moved_from else { return Ok(None) };
+        let seen = see(self.files, from)?;
         let from = beside(self.files, from);
-        let seen = state::see(self.files, &from, None)?;
         Ok(seen.fingerprint.map(|fingerprint| (from, fingerprint, seen.state.hash())))
     }
 
