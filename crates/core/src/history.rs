@@ -6,6 +6,7 @@
 //!
 //! States, not operations: going back is the same for what a tool wrote, a process deleted or an undo restored.
 
+mod exclusive;
 mod hash;
 mod kept;
 mod memory;
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::exclusive::Exclusive;
 pub use self::hash::{ContentHash, ContentHasher};
 pub(crate) use self::kept::Kept;
 pub use self::memory::MemoryHistory;
@@ -397,6 +399,16 @@ pub trait History: Send + Sync {
 
     /// The checkpoints that are meant, the newest first. With [`Query::is_last`], those of one call or none.
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError>;
+
+    /// The undo that took a call back, if one did and was not taken back itself.
+    fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
+        let checkpoints = self.checkpoints(&Query::Call(call.clone()))?;
+        Ok(checkpoints.into_iter().next().and_then(|checkpoint| checkpoint.undone_by))
+    }
+
+    /// Keeps other undos out until the lock is dropped: an undo looks whether its calls are in effect, changes files and records
+    /// that, and another one must not begin in between. Waits for the one that holds it.
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError>;
 
     /// Bytes that were kept, all in memory.
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError>;

@@ -182,6 +182,22 @@ impl UndoPlan {
         })
     }
 
+    /// Refuses a plan of calls that another undo took back since the plan was made. Asked while no other undo can begin.
+    pub(crate) fn check_in_effect(&self, history: &dyn History) -> Result<(), ToolError> {
+        let calls = self.calls();
+        for call in &calls {
+            let Some(undo) = history.undone_by(call)? else { continue };
+            return Err(match calls.len() {
+                1 => undone_already(call, &undo),
+                _ => ToolError::failed(format!(
+                    "{undo} undid {call} in the meantime; nothing was undone"
+                ))
+                .hint("undo again to take back the other calls"),
+            });
+        }
+        Ok(())
+    }
+
     /// The calls that are taken back, the newest first.
     pub fn calls(&self) -> Vec<CallId> {
         let mut calls: Vec<CallId> = Vec::new();
@@ -209,8 +225,7 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
     if let (Query::Call(call), Some(undo)) =
         (query, all.first().and_then(|checkpoint| checkpoint.undone_by.as_ref()))
     {
-        return Err(ToolError::failed(format!("the changes of {call} are undone already"))
-            .hint(format!("undo {undo} to have them back")));
+        return Err(undone_already(call, undo));
     }
     let meant: HashSet<CallId> = all.iter().map(|one| one.origin.call.clone()).collect();
     all.retain(|one| one.can_be_undone() && !is_among_itself(&one.origin, &meant));
@@ -218,6 +233,11 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+fn undone_already(call: &CallId, undo: &CallId) -> ToolError {
+    ToolError::failed(format!("the changes of {call} are undone already"))
+        .hint(format!("undo {undo} to have them back"))
 }
 
 /// Refuses changes of another workspace: their paths were decided on, and are locked and watched, there.

@@ -183,10 +183,15 @@ impl FilesDoor<'_> {
         paths: Option<&[PathBuf]>,
     ) -> Result<Vec<PathBuf>, ToolError> {
         let files = self.cx.files();
+        let _alone = proposals.exclusive()?;
         let application = Application::load(&*files, proposals, paths)?;
         let chosen: Vec<PathBuf> = application.paths().map(|one| one.path.clone()).collect();
+        if chosen.is_empty() {
+            return Err(ToolError::failed("there is no such proposal; it was applied or dropped")
+                .hint("`windlass proposals list` shows what is proposed"));
+        }
         self.commit(&application.steps(&*files))?;
-        proposals.drop_paths(Some(&chosen))?;
+        proposals.remove(Some(&chosen))?;
         Ok(chosen)
     }
 

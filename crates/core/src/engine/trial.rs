@@ -13,8 +13,8 @@ use super::{Call, Shared, run};
 use crate::sync::Lock;
 use crate::toolbox::Slot;
 use crate::{
-    ContentHash, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals, Resolved,
-    SessionId, Shelf, ToolError, Verdict,
+    ContentHash, Exclusive, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals,
+    Resolved, SessionId, Shelf, ToolError, Verdict,
 };
 
 /// A person waits for the question.
@@ -92,6 +92,10 @@ impl Shelf for Scratch {
 
     fn save(&self, _: &SessionId, _: &[Proposal]) -> Result<(), HistoryError> {
         Ok(())
+    }
+
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        Ok(Exclusive::unshared())
     }
 
     fn stamp(&self, _: &SessionId) -> u64 {

@@ -113,6 +113,8 @@ impl Overlay<'_> {
 
     /// Holds what will be at a path.
     fn hold(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
+        let cannot = |error: HistoryError| failed("hold a change of", &path.path, error);
+        let _alone = self.proposals.exclusive().map_err(cannot)?;
         let known = self.proposals.held.lock().by_path.get(&path.path).map(|one| one.base.clone());
         let base = match known {
             Some(base) => base,
@@ -133,8 +135,7 @@ impl Overlay<'_> {
                 entry.by.push(self.by.clone());
             }
         }
-        let saved = self.proposals.save(&mut held);
-        saved.map_err(|error| failed("hold a change of", &path.path, error))
+        self.proposals.save(&mut held).map_err(cannot)
     }
 
     /// What is really there, its bytes kept so that the difference can be shown.

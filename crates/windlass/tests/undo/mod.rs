@@ -6,4 +6,5 @@ mod failures;
 mod kinds;
 mod many;
 mod player;
+mod races;
 mod sessions;
