@@ -1,6 +1,6 @@
 //! What is at a place, and how to bring it back to what was there before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -208,6 +208,19 @@ pub(crate) fn has_all(have: &Attributes, said: &Attributes) -> bool {
     let is_time = said.modified.is_none() || said.modified == have.modified;
     let is_extended = said.extended.is_none() || extended(said) == extended(have);
     is_mode && is_time && is_extended
+}
+
+/// Returns whether a state is what a change left: a change of permissions or of the extended attributes that people set is a
+/// change, as one of the content is. Access control lists go with the mode.
+pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
+    let is_users = |name: &str| name.starts_with("user.") && !name.starts_with("user.overlay.");
+    let users = |of: &Attributes| {
+        let all = of.extended.as_ref()?.iter().filter(|(name, _)| is_users(name));
+        Some(all.cloned().collect::<BTreeSet<_>>())
+    };
+    let attributes = attributes_of(now).zip(attributes_of(left));
+    let are_same = |(now, left)| users(now).zip(users(left)).is_none_or(|(now, left)| now == left);
+    now.is_like(left) && attributes.is_none_or(are_same)
 }
 
 /// The extended attributes that a change can set, in order. Labels are the system's.

@@ -119,7 +119,11 @@ impl Conflict {
         match (&self.left, &self.now) {
             (_, FileState::Absent) => "somebody removed it since",
             (FileState::Absent, _) => "somebody put something there since",
+            (left, now) if left.is_like(now) => "its extended attributes were changed since",
             (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
+                "its permissions were changed since"
+            }
+            (FileState::Directory { .. }, FileState::Directory { .. }) => {
                 "its permissions were changed since"
             }
             _ => "it was changed since",
@@ -152,7 +156,7 @@ impl UndoPlan {
         }
         walked.settle_shared();
         // Somebody has brought it back already: there is nothing left to do.
-        walked.conflicts.retain(|conflict| !conflict.now.is_like(&conflict.wanted));
+        walked.conflicts.retain(|conflict| !state::is_left(&conflict.now, &conflict.wanted));
         let ways = ways(machine, &walked.paths, &walked.identities, &checkpoints);
         Ok(Self { checkpoints, ways, conflicts: walked.conflicts })
     }
@@ -385,7 +389,7 @@ impl Walked<'_> {
         shared::identify(&mut self.identities, &self.shared, thought, change);
         let shared = Shared::of(&self.shared, &self.identities, thought);
         let then = shared.unwrap_or(&thought.then);
-        if then.is_like(&change.after) || is_kept_directory(then, change) {
+        if state::is_left(then, &change.after) || is_kept_directory(then, change) {
             thought.then = change.before.clone();
             thought.is_fresh = false;
             return Ok(());
@@ -598,7 +602,7 @@ impl<'a> Restoring<'a> {
 
     fn add(&mut self, way: &Way) -> Result<(), ToolError> {
         let seen = see(self.files, &way.path)?;
-        if !seen.state.is_like(&way.now) {
+        if !state::is_left(&seen.state, &way.now) {
             let name = crate::quote::path(&way.path).into_owned();
             return Err(ToolError::failed(format!("stale: {name} changed just now"))
                 .hint("undo again; nothing was changed"));
