@@ -42,7 +42,8 @@ pub struct Step<'a> {
     pub expect: Expect,
     /// What will be there.
     pub to: To<'a>,
-    /// For what was moved here: what it becomes then, a file of other content or attributes.
+    /// What the object becomes once it is in its place: for what was moved here, a file of other content or attributes; for a
+    /// symlink, its time.
     pub rewrite: Option<To<'a>>,
     /// The bytes that are there, if they were read when `expect` was seen: they need not be read again.
     pub before: Option<&'a [u8]>,
@@ -466,9 +467,14 @@ fn after(
     written: Option<Source<'_>>,
 ) -> Result<FileState, Refused> {
     let origin = moved.map_or(before, |(_, state)| state);
+    if let (To::Symlink(target), Some(To::Attributes(attributes))) = (step.to, step.rewrite) {
+        return Ok(FileState::Symlink { target: target.into(), attributes: attributes.clone() });
+    }
     Ok(match (step.rewrite.as_ref().unwrap_or(&step.to), new_hash) {
         (To::Nothing, _) => FileState::Absent,
-        (To::Symlink(target), _) => FileState::Symlink { target: (*target).to_owned() },
+        (To::Symlink(target), _) => {
+            FileState::Symlink { target: (*target).to_owned(), attributes: Attributes::default() }
+        }
         (To::Directory { attributes }, _) => {
             FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
         }

@@ -64,6 +64,9 @@ pub enum FileState {
         /// Where it points to.
         #[serde(with = "crate::quote::serde_path")]
         target: PathBuf,
+        /// The time of its last change, where that is known.
+        #[serde(default, skip_serializing_if = "Attributes::is_empty")]
+        attributes: Attributes,
     },
     /// A directory; what is in it has states of its own.
     Directory {
@@ -83,7 +86,7 @@ impl FileState {
                 Self::File { hash: a, attributes: mine, .. },
                 Self::File { hash: b, attributes: theirs, .. },
             ) => a == b && same_mode(mine, theirs),
-            (Self::Symlink { target: a }, Self::Symlink { target: b }) => a == b,
+            (Self::Symlink { target: a, .. }, Self::Symlink { target: b, .. }) => a == b,
             (Self::Directory { attributes: mine }, Self::Directory { attributes: theirs }) => {
                 same_mode(mine, theirs)
             }

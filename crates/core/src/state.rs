@@ -76,7 +76,10 @@ pub(crate) fn see_with(
             let object = Some(FileObject { device, inode, born: born(&file), links: stat.links });
             FileState::File { hash, len: stat.len, attributes, object }
         }
-        FoundBody::Symlink(target) => FileState::Symlink { target },
+        FoundBody::Symlink(target) => {
+            let attributes = Attributes { modified: attributes.modified, ..Attributes::default() };
+            FileState::Symlink { target, attributes }
+        }
         FoundBody::Directory(names) => {
             entries = names;
             FileState::Directory { attributes }
@@ -122,10 +125,10 @@ fn unreadable(path: &Resolved, error: std::io::Error) -> FileError {
 /// What an object has besides its content.
 pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     match state {
-        FileState::File { attributes, .. } | FileState::Directory { attributes } => {
-            Some(attributes)
-        }
-        _ => None,
+        FileState::File { attributes, .. }
+        | FileState::Directory { attributes }
+        | FileState::Symlink { attributes, .. } => Some(attributes),
+        FileState::Absent | FileState::Other => None,
     }
 }
 
@@ -149,7 +152,10 @@ pub(crate) fn over(new: Option<&Attributes>, old: Option<&Attributes>) -> Attrib
 /// The same object with other attributes.
 pub(crate) fn with_attributes(state: &FileState, new: &Attributes) -> FileState {
     let mut state = state.clone();
-    if let FileState::File { attributes, .. } | FileState::Directory { attributes } = &mut state {
+    if let FileState::File { attributes, .. }
+    | FileState::Directory { attributes }
+    | FileState::Symlink { attributes, .. } = &mut state
+    {
         *attributes = merge(new, attributes);
     }
     state
@@ -187,10 +193,16 @@ pub(crate) fn step_to<'a>(
         (_, FileState::File { attributes, .. }) => {
             To::File { content: content?, attributes: Some(attributes) }
         }
-        (FileState::Symlink { target: a }, FileState::Symlink { target: b }) if a == b => {
-            return None;
+        (
+            FileState::Symlink { target: a, attributes: have },
+            FileState::Symlink { target: b, attributes },
+        ) if a == b => {
+            if has_all(have, attributes) {
+                return None;
+            }
+            To::Attributes(attributes)
         }
-        (_, FileState::Symlink { target }) => To::Symlink(target),
+        (_, FileState::Symlink { target, .. }) => To::Symlink(target),
         (FileState::Directory { attributes: have }, FileState::Directory { attributes }) => {
             if has_all(have, attributes) {
                 return None;
@@ -199,7 +211,13 @@ pub(crate) fn step_to<'a>(
         }
         (_, FileState::Directory { attributes }) => To::Directory { attributes: Some(attributes) },
     };
-    Some(Step { stands_for: object(target), ..Step::new(path, now.expect(), to) })
+    let rewrite = match (to, target) {
+        (To::Symlink(_), FileState::Symlink { attributes, .. }) if !attributes.is_empty() => {
+            Some(To::Attributes(attributes))
+        }
+        _ => None,
+    };
+    Some(Step { rewrite, stands_for: object(target), ..Step::new(path, now.expect(), to) })
 }
 
 /// Returns whether an object has all that is said: mode, time and extended attributes. The owner is given as far as rights go.

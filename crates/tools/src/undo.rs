@@ -331,7 +331,7 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
 fn no_file(state: &FileState) -> Option<String> {
     match state {
         FileState::Directory { .. } => Some("a directory".into()),
-        FileState::Symlink { target } => {
+        FileState::Symlink { target, .. } => {
             Some(format!("a symbolic link to {}", quote::path(target)))
         }
         FileState::Other => Some("something that is no file".into()),

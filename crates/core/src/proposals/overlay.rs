@@ -40,7 +40,7 @@ impl Overlay<'_> {
                 let file = self.proposals.shelf.open(&hash).map_err(cannot)?;
                 (FileKind::File, FoundBody::File(file), attributes)
             }
-            FileState::Symlink { target } => {
+            FileState::Symlink { target, .. } => {
                 (FileKind::Symlink, FoundBody::Symlink(target), Attributes::default())
             }
             FileState::Directory { attributes } => {
@@ -78,7 +78,9 @@ impl Overlay<'_> {
     fn then(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
         Ok(match to {
             To::Nothing => FileState::Absent,
-            To::Symlink(target) => FileState::Symlink { target: target.to_owned() },
+            To::Symlink(target) => {
+                FileState::Symlink { target: target.to_owned(), attributes: Attributes::default() }
+            }
             To::Directory { attributes } => {
                 FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
             }

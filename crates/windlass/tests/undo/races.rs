@@ -96,7 +96,9 @@ async fn un_7_a_plan_of_a_call_that_was_undone_since_is_refused() {
     let place = Place::built(&[], |builder| builder.tool(twice));
     let made = place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
     std::fs::remove_dir(place.path("d")).expect("a person removes it");
-    let said = place.refused("twice", json!({})).await;
+    let refused = place.call("twice", json!({})).await;
+    let said = text(&refused);
+    assert_eq!(refused.outcome, Outcome::Error, "{said}");
     assert!(said.contains("are undone already"), "{said}");
     assert_eq!(undos_of(&place, &made.call).len(), 1);
 }
