@@ -369,7 +369,10 @@ impl<'f> Plan<'f> {
             Expect::Absent => return Ok(Seen::nothing()),
             Expect::Same(expected) => {
                 let known = step.before.map(|bytes| (expected, bytes));
-                let mut seen = self.read.see(&step.path, known)?;
+                let mut seen = self
+                    .read
+                    .see(&step.path, known)
+                    .map_err(|error| unreadable_now(step, error))?;
                 if seen.fingerprint != Some(expected) {
                     let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
                     return Err(FileError::new("change", name, FileErrorKind::Stale).into());
@@ -443,6 +446,20 @@ impl<'f> Plan<'f> {
         }
         contents
     }
+}
+
+/// An error of a look at what is there, with advice where its own permissions are in the way.
+fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
+    let is_refused = matches!(error.kind, FileErrorKind::Permission);
+    let error = ToolError::from(error);
+    if !is_refused {
+        return error;
+    }
+    let name = quote::path(step.path.inside.as_ref().unwrap_or(&step.path.path)).into_owned();
+    error.hint(format!(
+        "what is there must be read so that it can be brought back: let its owner read it (`chmod u+r {name}`, `chmod u+rx` \
+         for a directory above it), then try again"
+    ))
 }
 
 /// The bytes that a step puts in place.
