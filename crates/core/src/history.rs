@@ -113,7 +113,7 @@ impl FileState {
 /// assert!(before.is_same(&FileObject { born: 0, ..before }), "nobody could say when it was made");
 /// assert!(!before.is_same(&FileObject { born: 2_000, ..before }), "its number was used again");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileObject {
     /// The device that it is on.
     pub device: u64,

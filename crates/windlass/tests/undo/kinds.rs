@@ -178,6 +178,9 @@ async fn un_3_a_name_outside_of_the_workspace_is_not_touched() {
         let undone = place.undo(Undo::Last).await;
         assert_eq!(undone.outcome, Outcome::Ok, "{command}: {}", text(&undone));
         assert_eq!(place.text("one"), "old\n", "{command}");
+        let is_told = text(&undone).contains("1 other name (hard links)");
+        let is_apart = facts(place.path("one")).0 != before.0;
+        assert_eq!(is_told, is_apart, "{command}: {}", text(&undone));
         let after = facts(place.outside().join("other"));
         let is_shared = facts(place.path("one")).0 == after.0;
         assert!(before == after || is_shared, "{command}: {before:?} {after:?}");
