@@ -253,9 +253,9 @@ impl Report {
         let lost = object.links.saturating_sub(back.unwrap_or(1));
         if let (1.., Some(line)) = (lost, self.lines.last_mut()) {
             let names = if lost == 1 { "name" } else { "names" };
-            line.push_str(&format!(
-                "; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
-            ));
+            *line = format!(
+                "{line}; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where somebody changed something since.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
 use windlass::{Outcome, ToolCall, Undo};
@@ -59,8 +59,8 @@ async fn un_4_what_a_person_attached_since_is_not_lost() {
             place.ok(tool, input.clone()).await;
             match mode {
                 Some(mode) => {
-                    fs::set_permissions(place.path(name), PermissionsExt::from_mode(mode))
-                        .expect("a mode")
+                    let mode = fs::Permissions::from_mode(mode);
+                    fs::set_permissions(place.path(name), mode).expect("a mode");
                 }
                 None if attribute == "user.old" && name == "d/a.txt" => {
                     rustix::fs::removexattr(place.path(name), attribute).expect("removed");

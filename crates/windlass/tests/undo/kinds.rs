@@ -152,7 +152,7 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
     }
     for (command, shut) in [("rm -f b; echo x > a", "b"), ("chmod 600 b; echo more >> b", "b")] {
         let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
-        fs::set_permissions(place.path(shut), fs::Permissions::from_mode(0)).expect("a mode");
+        fs::set_permissions(place.path(shut), fs::Permissions::from_mode(0o000)).expect("a mode");
         let said = text(&place.call("bash", json!({"command": command})).await);
         assert!(said.contains("what it changed was dropped"), "{command}: {said}");
         assert!(said.contains(&format!("chmod u+r {shut}")), "{command}: {said}");
