@@ -42,7 +42,8 @@ pub struct Step<'a> {
     pub expect: Expect,
     /// What will be there.
     pub to: To<'a>,
-    /// For what was moved here: what it becomes then, a file of other content or attributes.
+    /// What the object becomes once it is in its place: for what was moved here, a file of other content or attributes; for a
+    /// symlink, its time.
     pub rewrite: Option<To<'a>>,
     /// The bytes that are there, if they were read when `expect` was seen: they need not be read again.
     pub before: Option<&'a [u8]>,
@@ -368,7 +369,10 @@ impl<'f> Plan<'f> {
             Expect::Absent => return Ok(Seen::nothing()),
             Expect::Same(expected) => {
                 let known = step.before.map(|bytes| (expected, bytes));
-                let mut seen = self.read.see(&step.path, known)?;
+                let mut seen = self
+                    .read
+                    .see(&step.path, known)
+                    .map_err(|error| unreadable_now(step, error))?;
                 if seen.fingerprint != Some(expected) {
                     let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
                     return Err(FileError::new("change", name, FileErrorKind::Stale).into());
@@ -444,6 +448,20 @@ impl<'f> Plan<'f> {
     }
 }
 
+/// An error of a look at what is there, with advice where its own permissions are in the way.
+fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
+    let is_refused = matches!(error.kind, FileErrorKind::Permission);
+    let error = ToolError::from(error);
+    if !is_refused {
+        return error;
+    }
+    let name = quote::path(step.path.inside.as_ref().unwrap_or(&step.path.path)).into_owned();
+    error.hint(format!(
+        "what is there must be read so that it can be brought back: let its owner read it (`chmod u+r {name}`, `chmod u+rx` \
+         for a directory above it), then try again"
+    ))
+}
+
 /// The bytes that a step puts in place.
 fn written<'a>(step: &Step<'a>) -> Option<Source<'a>> {
     match (&step.rewrite, &step.to) {
@@ -466,9 +484,14 @@ fn after(
     written: Option<Source<'_>>,
 ) -> Result<FileState, Refused> {
     let origin = moved.map_or(before, |(_, state)| state);
+    if let (To::Symlink(target), Some(To::Attributes(attributes))) = (step.to, step.rewrite) {
+        return Ok(FileState::Symlink { target: target.into(), attributes: attributes.clone() });
+    }
     Ok(match (step.rewrite.as_ref().unwrap_or(&step.to), new_hash) {
         (To::Nothing, _) => FileState::Absent,
-        (To::Symlink(target), _) => FileState::Symlink { target: (*target).to_owned() },
+        (To::Symlink(target), _) => {
+            FileState::Symlink { target: (*target).to_owned(), attributes: Attributes::default() }
+        }
         (To::Directory { attributes }, _) => {
             FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
         }

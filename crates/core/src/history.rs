@@ -6,6 +6,7 @@
 //!
 //! States, not operations: going back is the same for what a tool wrote, a process deleted or an undo restored.
 
+mod exclusive;
 mod hash;
 mod kept;
 mod memory;
@@ -17,6 +18,7 @@ use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::exclusive::Exclusive;
 pub use self::hash::{ContentHash, ContentHasher};
 pub(crate) use self::kept::Kept;
 pub use self::memory::MemoryHistory;
@@ -62,6 +64,9 @@ pub enum FileState {
         /// Where it points to.
         #[serde(with = "crate::quote::serde_path")]
         target: PathBuf,
+        /// The time of its last change, where that is known.
+        #[serde(default, skip_serializing_if = "Attributes::is_empty")]
+        attributes: Attributes,
     },
     /// A directory; what is in it has states of its own.
     Directory {
@@ -81,7 +86,7 @@ impl FileState {
                 Self::File { hash: a, attributes: mine, .. },
                 Self::File { hash: b, attributes: theirs, .. },
             ) => a == b && same_mode(mine, theirs),
-            (Self::Symlink { target: a }, Self::Symlink { target: b }) => a == b,
+            (Self::Symlink { target: a, .. }, Self::Symlink { target: b, .. }) => a == b,
             (Self::Directory { attributes: mine }, Self::Directory { attributes: theirs }) => {
                 same_mode(mine, theirs)
             }
@@ -108,7 +113,7 @@ impl FileState {
 /// assert!(before.is_same(&FileObject { born: 0, ..before }), "nobody could say when it was made");
 /// assert!(!before.is_same(&FileObject { born: 2_000, ..before }), "its number was used again");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileObject {
     /// The device that it is on.
     pub device: u64,
@@ -397,6 +402,16 @@ pub trait History: Send + Sync {
 
     /// The checkpoints that are meant, the newest first. With [`Query::is_last`], those of one call or none.
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError>;
+
+    /// The undo that took a call back, if one did and was not taken back itself.
+    fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
+        let checkpoints = self.checkpoints(&Query::Call(call.clone()))?;
+        Ok(checkpoints.into_iter().next().and_then(|checkpoint| checkpoint.undone_by))
+    }
+
+    /// Keeps other undos out until the lock is dropped: an undo looks whether its calls are in effect, changes files and records
+    /// that, and another one must not begin in between. Waits for the one that holds it.
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError>;
 
     /// Bytes that were kept, all in memory.
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError>;

@@ -63,8 +63,8 @@ pub use error::{FailureReason, Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
 pub use history::{
-    Checkpoint, ContentHash, ContentHasher, FileObject, FileState, History, HistoryError,
-    MemoryHistory, NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
+    Checkpoint, ContentHash, ContentHasher, Exclusive, FileObject, FileState, History,
+    HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
 };
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{

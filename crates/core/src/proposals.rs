@@ -18,7 +18,8 @@ use crate::commit::beside;
 use crate::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
-    CallId, ContentHash, FileState, Files, HistoryError, SessionId, Source, Step, ToolError, quote,
+    CallId, ContentHash, Exclusive, FileState, Files, HistoryError, SessionId, Source, Step,
+    ToolError, quote,
 };
 
 /// Where the bytes of proposals and snapshots are kept, and the lists of proposals.
@@ -28,7 +29,7 @@ use crate::{
 /// ```
 /// use windlass_core::Shelf;
 /// # use std::{collections::HashMap, fs::File, sync::{Arc, Mutex}};
-/// # use windlass_core::{ContentHash, HistoryError, Proposal, SessionId};
+/// # use windlass_core::{ContentHash, Exclusive, HistoryError, Proposal, SessionId};
 /// # #[derive(Default)]
 /// # struct Nothing;
 /// # impl Shelf for Nothing {
@@ -36,6 +37,7 @@ use crate::{
 /// #     fn open(&self, hash: &ContentHash) -> Result<File, HistoryError> { Err(HistoryError::Dropped(*hash)) }
 /// #     fn load(&self, _: &SessionId) -> Result<Vec<Proposal>, HistoryError> { Ok(Vec::new()) }
 /// #     fn save(&self, _: &SessionId, _: &[Proposal]) -> Result<(), HistoryError> { Ok(()) }
+/// #     fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> { Ok(Exclusive::unshared()) }
 /// #     fn stamp(&self, _: &SessionId) -> u64 { 0 }
 /// #     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> { Ok(Vec::new()) }
 /// # }
@@ -59,6 +61,9 @@ pub trait Shelf: Send + Sync {
 
     /// Replaces the proposals of a session; none removes the list.
     fn save(&self, session: &SessionId, proposals: &[Proposal]) -> Result<(), HistoryError>;
+
+    /// Keeps others from changing lists until the lock is dropped. Waits for the one that holds it.
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError>;
 
     /// Changes whenever the list of a session does, whoever changes it.
     fn stamp(&self, session: &SessionId) -> u64;
@@ -136,7 +141,7 @@ pub struct ProposedBy {
 /// ```
 /// use windlass_core::{Proposals, Shelf};
 /// # use std::{collections::HashMap, fs::File, sync::{Arc, Mutex}};
-/// # use windlass_core::{ContentHash, HistoryError, Proposal, SessionId};
+/// # use windlass_core::{ContentHash, Exclusive, HistoryError, Proposal, SessionId};
 /// # #[derive(Default)]
 /// # struct Nothing;
 /// # impl Shelf for Nothing {
@@ -144,6 +149,7 @@ pub struct ProposedBy {
 /// #     fn open(&self, hash: &ContentHash) -> Result<File, HistoryError> { Err(HistoryError::Dropped(*hash)) }
 /// #     fn load(&self, _: &SessionId) -> Result<Vec<Proposal>, HistoryError> { Ok(Vec::new()) }
 /// #     fn save(&self, _: &SessionId, _: &[Proposal]) -> Result<(), HistoryError> { Ok(()) }
+/// #     fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> { Ok(Exclusive::unshared()) }
 /// #     fn stamp(&self, _: &SessionId) -> u64 { 0 }
 /// #     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> { Ok(Vec::new()) }
 /// # }
@@ -209,7 +215,19 @@ impl Proposals {
 
     /// Drops what is proposed for these paths, or everything; the paths that were dropped.
     pub fn drop_paths(&self, paths: Option<&[PathBuf]>) -> Result<Vec<PathBuf>, HistoryError> {
+        let _alone = self.exclusive()?;
+        self.remove(paths)
+    }
+
+    /// Keeps others from changing the list until the lock is dropped. The list is what it is by then.
+    pub(crate) fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        let alone = self.shelf.exclusive()?;
         self.refresh()?;
+        Ok(alone)
+    }
+
+    /// Drops proposals. The caller holds the lock.
+    pub(crate) fn remove(&self, paths: Option<&[PathBuf]>) -> Result<Vec<PathBuf>, HistoryError> {
         let mut held = self.held.lock();
         let chosen = chosen(&held.by_path, paths);
         for path in &chosen {

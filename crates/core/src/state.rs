@@ -1,6 +1,6 @@
 //! What is at a place, and how to bring it back to what was there before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -76,7 +76,10 @@ pub(crate) fn see_with(
             let object = Some(FileObject { device, inode, born: born(&file), links: stat.links });
             FileState::File { hash, len: stat.len, attributes, object }
         }
-        FoundBody::Symlink(target) => FileState::Symlink { target },
+        FoundBody::Symlink(target) => {
+            let attributes = Attributes { modified: attributes.modified, ..Attributes::default() };
+            FileState::Symlink { target, attributes }
+        }
         FoundBody::Directory(names) => {
             entries = names;
             FileState::Directory { attributes }
@@ -122,10 +125,10 @@ fn unreadable(path: &Resolved, error: std::io::Error) -> FileError {
 /// What an object has besides its content.
 pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     match state {
-        FileState::File { attributes, .. } | FileState::Directory { attributes } => {
-            Some(attributes)
-        }
-        _ => None,
+        FileState::File { attributes, .. }
+        | FileState::Directory { attributes }
+        | FileState::Symlink { attributes, .. } => Some(attributes),
+        FileState::Absent | FileState::Other => None,
     }
 }
 
@@ -149,7 +152,10 @@ pub(crate) fn over(new: Option<&Attributes>, old: Option<&Attributes>) -> Attrib
 /// The same object with other attributes.
 pub(crate) fn with_attributes(state: &FileState, new: &Attributes) -> FileState {
     let mut state = state.clone();
-    if let FileState::File { attributes, .. } | FileState::Directory { attributes } = &mut state {
+    if let FileState::File { attributes, .. }
+    | FileState::Directory { attributes }
+    | FileState::Symlink { attributes, .. } = &mut state
+    {
         *attributes = merge(new, attributes);
     }
     state
@@ -187,10 +193,16 @@ pub(crate) fn step_to<'a>(
         (_, FileState::File { attributes, .. }) => {
             To::File { content: content?, attributes: Some(attributes) }
         }
-        (FileState::Symlink { target: a }, FileState::Symlink { target: b }) if a == b => {
-            return None;
+        (
+            FileState::Symlink { target: a, attributes: have },
+            FileState::Symlink { target: b, attributes },
+        ) if a == b => {
+            if has_all(have, attributes) {
+                return None;
+            }
+            To::Attributes(attributes)
         }
-        (_, FileState::Symlink { target }) => To::Symlink(target),
+        (_, FileState::Symlink { target, .. }) => To::Symlink(target),
         (FileState::Directory { attributes: have }, FileState::Directory { attributes }) => {
             if has_all(have, attributes) {
                 return None;
@@ -199,7 +211,13 @@ pub(crate) fn step_to<'a>(
         }
         (_, FileState::Directory { attributes }) => To::Directory { attributes: Some(attributes) },
     };
-    Some(Step { stands_for: object(target), ..Step::new(path, now.expect(), to) })
+    let rewrite = match (to, target) {
+        (To::Symlink(_), FileState::Symlink { attributes, .. }) if !attributes.is_empty() => {
+            Some(To::Attributes(attributes))
+        }
+        _ => None,
+    };
+    Some(Step { rewrite, stands_for: object(target), ..Step::new(path, now.expect(), to) })
 }
 
 /// Returns whether an object has all that is said: mode, time and extended attributes. The owner is given as far as rights go.
@@ -208,6 +226,19 @@ pub(crate) fn has_all(have: &Attributes, said: &Attributes) -> bool {
     let is_time = said.modified.is_none() || said.modified == have.modified;
     let is_extended = said.extended.is_none() || extended(said) == extended(have);
     is_mode && is_time && is_extended
+}
+
+/// Returns whether a state is what a change left: a change of permissions or of the extended attributes that people set is a
+/// change, as one of the content is. Access control lists go with the mode.
+pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
+    let is_users = |name: &str| name.starts_with("user.") && !name.starts_with("user.overlay.");
+    let users = |of: &Attributes| {
+        let all = of.extended.as_ref()?.iter().filter(|(name, _)| is_users(name));
+        Some(all.cloned().collect::<BTreeSet<_>>())
+    };
+    let attributes = attributes_of(now).zip(attributes_of(left));
+    let are_same = |(now, left)| users(now).zip(users(left)).is_none_or(|(now, left)| now == left);
+    now.is_like(left) && attributes.is_none_or(are_same)
 }
 
 /// The extended attributes that a change can set, in order. Labels are the system's.

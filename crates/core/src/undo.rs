@@ -119,7 +119,11 @@ impl Conflict {
         match (&self.left, &self.now) {
             (_, FileState::Absent) => "somebody removed it since",
             (FileState::Absent, _) => "somebody put something there since",
+            (left, now) if left.is_like(now) => "its extended attributes were changed since",
             (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
+                "its permissions were changed since"
+            }
+            (FileState::Directory { .. }, FileState::Directory { .. }) => {
                 "its permissions were changed since"
             }
             _ => "it was changed since",
@@ -152,7 +156,7 @@ impl UndoPlan {
         }
         walked.settle_shared();
         // Somebody has brought it back already: there is nothing left to do.
-        walked.conflicts.retain(|conflict| !conflict.now.is_like(&conflict.wanted));
+        walked.conflicts.retain(|conflict| !state::is_left(&conflict.now, &conflict.wanted));
         let ways = ways(machine, &walked.paths, &walked.identities, &checkpoints);
         Ok(Self { checkpoints, ways, conflicts: walked.conflicts })
     }
@@ -182,6 +186,22 @@ impl UndoPlan {
         })
     }
 
+    /// Refuses a plan of calls that another undo took back since the plan was made. Asked while no other undo can begin.
+    pub(crate) fn check_in_effect(&self, history: &dyn History) -> Result<(), ToolError> {
+        let calls = self.calls();
+        for call in &calls {
+            let Some(undo) = history.undone_by(call)? else { continue };
+            return Err(match calls.len() {
+                1 => undone_already(call, &undo),
+                _ => ToolError::failed(format!(
+                    "{undo} undid {call} in the meantime; nothing was undone"
+                ))
+                .hint("undo again to take back the other calls"),
+            });
+        }
+        Ok(())
+    }
+
     /// The calls that are taken back, the newest first.
     pub fn calls(&self) -> Vec<CallId> {
         let mut calls: Vec<CallId> = Vec::new();
@@ -209,8 +229,7 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
     if let (Query::Call(call), Some(undo)) =
         (query, all.first().and_then(|checkpoint| checkpoint.undone_by.as_ref()))
     {
-        return Err(ToolError::failed(format!("the changes of {call} are undone already"))
-            .hint(format!("undo {undo} to have them back")));
+        return Err(undone_already(call, undo));
     }
     let meant: HashSet<CallId> = all.iter().map(|one| one.origin.call.clone()).collect();
     all.retain(|one| one.can_be_undone() && !is_among_itself(&one.origin, &meant));
@@ -218,6 +237,11 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+fn undone_already(call: &CallId, undo: &CallId) -> ToolError {
+    ToolError::failed(format!("the changes of {call} are undone already"))
+        .hint(format!("undo {undo} to have them back"))
 }
 
 /// Refuses changes of another workspace: their paths were decided on, and are locked and watched, there.
@@ -305,10 +329,13 @@ impl Thought {
         is_it(&self.now.state) && is_it(&self.then)
     }
 
-    /// Whether it is a name of one file that has others, and would be one of another file.
+    /// Whether it is a name of one file, would be one of another, and must not become that by a change of what is there: the file
+    /// that is there has other names, or differs in its attributes only and would stand for two files in the record.
     fn is_apart(&self, identities: &Identities) -> bool {
-        let now = identities.shared_file_of(&self.now.state);
-        now.zip(identities.file_of(&self.then)).is_some_and(|(now, then)| now != then)
+        let (now, then) = (&self.now.state, &self.then);
+        let files = identities.file_of(now).zip(identities.file_of(then));
+        let is_shared = names::links(now) > 1;
+        files.is_some_and(|(is, was)| is != was) && (is_shared || now.hash() == then.hash())
     }
 }
 
@@ -362,7 +389,7 @@ impl Walked<'_> {
         shared::identify(&mut self.identities, &self.shared, thought, change);
         let shared = Shared::of(&self.shared, &self.identities, thought);
         let then = shared.unwrap_or(&thought.then);
-        if then.is_like(&change.after) || is_kept_directory(then, change) {
+        if state::is_left(then, &change.after) || is_kept_directory(then, change) {
             thought.then = change.before.clone();
             thought.is_fresh = false;
             return Ok(());
@@ -575,7 +602,7 @@ impl<'a> Restoring<'a> {
 
     fn add(&mut self, way: &Way) -> Result<(), ToolError> {
         let seen = see(self.files, &way.path)?;
-        if !seen.state.is_like(&way.now) {
+        if !state::is_left(&seen.state, &way.now) {
             let name = crate::quote::path(&way.path).into_owned();
             return Err(ToolError::failed(format!("stale: {name} changed just now"))
                 .hint("undo again; nothing was changed"));
@@ -599,8 +626,8 @@ impl<'a> Restoring<'a> {
     /// The other name that a file is to have. Where it is made only now, what it is will be known then.
     fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
         let Some(with) = &way.linked_with else { return Ok(None) };
+        let seen = see(self.files, with)?;
         let with = beside(self.files, with);
-        let seen = state::see(self.files, &with, None)?;
         Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
     }
 
@@ -609,8 +636,8 @@ impl<'a> Restoring<'a> {
         way: &Way,
     ) -> Result<Option<(Resolved, Fingerprint, Option<ContentHash>)>, ToolError> {
         let Some(from) = &way.moved_from else { return Ok(None) };
+        let seen = see(self.files, from)?;
         let from = beside(self.files, from);
-        let seen = state::see(self.files, &from, None)?;
         Ok(seen.fingerprint.map(|fingerprint| (from, fingerprint, seen.state.hash())))
     }
 

@@ -9,6 +9,7 @@
 //! STATE/undo/writers/N              the slot of a writer, locked while it lives
 //! STATE/undo/objects/ab/HASH        a content of more than 4 MiB
 //! STATE/undo/undo.db (-wal, -shm)   checkpoints and contents
+//! STATE/undo/undoing                locked by the undo that is under way
 //! ```
 
 mod catalog;
@@ -28,15 +29,15 @@ mod view;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use windlass_core::{
-    Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Opened, Pending, Query,
-    SessionId, Source,
+    CallId, Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Opened,
+    Pending, Query, SessionId, Source,
 };
 
 pub use self::unfinished::Unfinished;
@@ -46,9 +47,12 @@ use self::drain::Drain;
 use self::objects::Objects;
 use self::pen::{Manner, Pen};
 use crate::StoreError;
-use crate::liveness::Slots;
+use crate::liveness::{Slots, lock_file};
 use crate::queue::lock;
 use crate::timestamp::{from_nanos, to_nanos};
+
+/// The file that is locked by the undo that is under way.
+const UNDOING: &str = "undoing";
 
 /// What may be set about a history. The defaults are meant for everybody; tests need smaller limits.
 ///
@@ -149,6 +153,7 @@ pub struct UndoHistory {
 
 /// What a thread that drains needs too.
 struct Shared {
+    dir: PathBuf,
     slots: Slots,
     objects: Objects,
     settings: HistorySettings,
@@ -185,6 +190,7 @@ impl UndoHistory {
         let objects = Objects::in_history(&dir, settings.sync);
         let drain = Drain::new(&dir, slots.clone(), objects.clone(), settings.clone())?;
         let shared = Shared {
+            dir,
             slots,
             objects,
             settings,
@@ -355,6 +361,18 @@ impl History for UndoHistory {
             Some(reading) => Ok(reading.checkpoints(query)?),
             None => Ok(Vec::new()),
         }
+    }
+
+    fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
+        match lock(&self.shared.drain).look()? {
+            Some(reading) => Ok(reading.undone_by(call)?),
+            None => Ok(None),
+        }
+    }
+
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        let locked = lock_file(&self.shared.dir.join(UNDOING));
+        Ok(Exclusive::by_file(locked.map_err(HistoryError::from)?))
     }
 
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {

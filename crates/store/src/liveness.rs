@@ -105,6 +105,22 @@ pub(crate) fn open_to_write_if_allowed(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a file, made empty if there is none, and waits until no other holds its lock. The lock ends with the file.
+pub(crate) fn lock_file(path: &Path) -> Result<File, StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    let opened = match (options.open(path), path.parent()) {
+        (Err(error), Some(dir)) if error.kind() == io::ErrorKind::NotFound => {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+            made.and_then(|()| options.open(path))
+        }
+        (opened, _) => opened,
+    };
+    let file = opened.map_err(|why| StoreError::file("open", path, why))?;
+    file.lock().map_err(|why| StoreError::file("lock", path, why))?;
+    Ok(file)
+}
+
 fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

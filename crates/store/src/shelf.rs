@@ -1,15 +1,16 @@
 //! Proposals and the bytes that they and snapshots name, in plain files: few, looked at by people, and gone when they are applied.
 //!
 //! `proposals/objects/ab/<hash>` are contents, written once; `proposals/<session>.json` is the list of a session, replaced as a
-//! whole.
+//! whole; `proposals/lock` is locked while a list is changed or applied.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{ContentHash, HistoryError, Proposal, SessionId, Shelf};
+use windlass_core::{ContentHash, Exclusive, HistoryError, Proposal, SessionId, Shelf};
 
+use crate::liveness::lock_file;
 use crate::outputs::file_name;
 
 /// Proposals and snapshots of one state directory.
@@ -139,6 +140,10 @@ impl Shelf for ProposalShelf {
         let bytes = serde_json::to_vec_pretty(&list);
         let bytes = bytes.map_err(|why| failed("write", &path, &why.into()))?;
         put(&path, &bytes).map_err(|why| failed("write", &path, &why))
+    }
+
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        Ok(Exclusive::by_file(lock_file(&self.dir.join("lock"))?))
     }
 
     fn stamp(&self, session: &SessionId) -> u64 {

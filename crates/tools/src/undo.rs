@@ -3,14 +3,15 @@
 //! A model may take back the changes of its own session. A person, at the command line, may take back those of any: that is
 //! `UndoAny`, the same tool with more ways to say which changes are meant.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CallId, Conflict, Context, Effect, Effects, FileState, Kinds, Output, PathPattern, Planned,
-    PlannedTool, Query, Reach, Scene, SessionId, ToolError, TurnId, UndoDoor, UndoPlan, Way, quote,
+    CallId, Conflict, Context, Effect, Effects, FileObject, FileState, Kinds, Output, PathPattern,
+    Planned, PlannedTool, Query, Reach, Scene, SessionId, ToolError, TurnId, UndoDoor, UndoPlan,
+    Way, quote,
 };
 
 use crate::cut::Cutter;
@@ -200,9 +201,14 @@ impl Report {
         let mut report = Self { lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
         let sources: HashSet<&PathBuf> =
             plan.ways.iter().filter_map(|way| way.moved_from.as_ref()).collect();
+        let mut restored: HashMap<FileObject, u64> = HashMap::new();
+        for file in plan.ways.iter().filter_map(|way| file_of(&way.then)) {
+            *restored.entry(file).or_default() += 1;
+        }
         for way in plan.ways.iter().filter(|way| !way.is_directory_time()) {
             if !sources.contains(&way.path) {
                 report.add(cx, undo, way)?;
+                report.add_lost_names(way, &restored);
             }
         }
         Ok(report)
@@ -231,6 +237,25 @@ impl Report {
         Ok(())
     }
 
+    /// Says that a file is not joined with names that it had: they are outside of the workspace, or gone.
+    fn add_lost_names(&mut self, way: &Way, restored: &HashMap<FileObject, u64>) {
+        let is_new = way.is_apart || way.now.hash() != way.then.hash();
+        let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
+        let (FileState::File { object: Some(object), .. }, true, false) =
+            (&way.then, is_new, is_joined)
+        else {
+            return;
+        };
+        let back = file_of(&way.then).and_then(|file| restored.get(&file)).copied();
+        let lost = object.links.saturating_sub(back.unwrap_or(1));
+        if let (1.., Some(line)) = (lost, self.lines.last_mut()) {
+            let names = if lost == 1 { "name" } else { "names" };
+            *line = format!(
+                "{line}; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
+            );
+        }
+    }
+
     fn output(mut self, plan: &UndoPlan, is_dry: bool) -> Output {
         let done = if is_dry { "would undo" } else { "undid" };
         let what = described(plan);
@@ -246,6 +271,14 @@ impl Report {
         }
         let undone: Vec<String> = plan.calls().iter().map(ToString::to_string).collect();
         Output::text(text).with("undone", undone).with("paths", self.paths).with("dry_run", is_dry)
+    }
+}
+
+/// The file that a state was of, whatever number of names it had.
+fn file_of(state: &FileState) -> Option<FileObject> {
+    match state {
+        FileState::File { object, .. } => object.map(|object| FileObject { links: 0, ..object }),
+        _ => None,
     }
 }
 
@@ -327,7 +360,7 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
 fn no_file(state: &FileState) -> Option<String> {
     match state {
         FileState::Directory { .. } => Some("a directory".into()),
-        FileState::Symlink { target } => {
+        FileState::Symlink { target, .. } => {
             Some(format!("a symbolic link to {}", quote::path(target)))
         }
         FileState::Other => Some("something that is no file".into()),

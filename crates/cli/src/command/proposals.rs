@@ -182,7 +182,7 @@ fn bytes(proposals: &Proposals, state: &FileState) -> Result<Option<Vec<u8>>> {
     Ok(match state {
         FileState::Absent => None,
         FileState::File { hash, .. } => Some(proposals.content(hash)?),
-        FileState::Symlink { target } => Some(target.as_os_str().as_encoded_bytes().to_vec()),
+        FileState::Symlink { target, .. } => Some(target.as_os_str().as_encoded_bytes().to_vec()),
         FileState::Directory { .. } | FileState::Other => Some(Vec::new()),
     })
 }

@@ -22,8 +22,7 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
     let mut known: HashSet<&Path> = HashSet::new();
     let mut around = Vec::new();
     for directory in steps.iter().flat_map(directories_of) {
-        let is_below =
-            |above: &&Path| above.starts_with(files.workspace()) && *above != files.workspace();
+        let is_below = |above: &&Path| above.starts_with(files.workspace());
         // Where directories are missing, they are made in the first one that is there.
         for directory in directory.ancestors().take_while(is_below) {
             if own.contains(directory) || !known.insert(directory) {

@@ -184,10 +184,11 @@ impl FilesDoor<'_> {
         plan: &Application,
         proposals: &Proposals,
     ) -> Result<Vec<PathBuf>, ToolError> {
+        let _alone = proposals.exclusive()?;
         plan.check_held(proposals)?;
         let chosen: Vec<PathBuf> = plan.paths().map(|one| one.path.clone()).collect();
         self.commit(&plan.steps(&*self.cx.files()))?;
-        proposals.drop_paths(Some(&chosen))?;
+        proposals.remove(Some(&chosen))?;
         Ok(chosen)
     }
 

@@ -30,7 +30,7 @@ impl std::fmt::Debug for UndoDoor<'_> {
 
 impl UndoDoor<'_> {
     /// Takes back what the plan says, all of it or nothing; the places that were touched. Every place must have been granted, or
-    /// be one that no tool may see. A plan with conflicts is refused.
+    /// be one that no tool may see. A plan with conflicts is refused, and one whose calls another undo took back since.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn perform(&self, plan: &UndoPlan) -> Result<Vec<PathBuf>, ToolError> {
@@ -42,8 +42,11 @@ impl UndoDoor<'_> {
             self.check(way)?;
         }
         files.go_on()?;
+        let history = self.cx.history();
+        let _alone = history.exclusive()?;
+        plan.check_in_effect(history)?;
         let origin = files.origin(plan.calls());
-        let done = undo::perform(&*self.cx.files(), self.cx.history(), &origin, plan)?;
+        let done = undo::perform(&*self.cx.files(), history, &origin, plan)?;
         for (path, _) in &done {
             // What the session had seen is not what is there now.
             self.cx.session.forget(path);

@@ -14,8 +14,8 @@ use std::time::Duration;
 use super::{Call, Ready, Shared, run};
 use crate::sync::Lock;
 use crate::{
-    ContentHash, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals, SessionId,
-    Shelf, ToolError, Verdict,
+    ContentHash, Exclusive, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals,
+    SessionId, Shelf, ToolError, Verdict,
 };
 
 /// A person waits for the question.
@@ -90,6 +90,10 @@ impl Shelf for Scratch {
 
     fn save(&self, _: &SessionId, _: &[Proposal]) -> Result<(), HistoryError> {
         Ok(())
+    }
+
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        Ok(Exclusive::unshared())
     }
 
     fn stamp(&self, _: &SessionId) -> u64 {

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::{
-    Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Pending, Query, RecordedChange,
+    Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending, Query,
+    RecordedChange,
 };
 use crate::sync::Lock;
 use crate::{Opened, Origin};
@@ -17,7 +18,11 @@ use crate::{Opened, Origin};
 /// # Ok::<(), windlass_core::HistoryError>(())
 /// ```
 #[derive(Debug, Default)]
-pub struct MemoryHistory(Lock<Kept>);
+pub struct MemoryHistory {
+    kept: Lock<Kept>,
+    /// Held by the undo that is under way.
+    undoing: Lock<()>,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -46,7 +51,7 @@ impl History for MemoryHistory {
     }
 
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
-        let kept = self.0.lock();
+        let kept = self.kept.lock();
         let mut found = Vec::new();
         for (origin, changes) in kept.checkpoints.iter().rev() {
             let checkpoint = Checkpoint {
@@ -65,8 +70,12 @@ impl History for MemoryHistory {
         Ok(found)
     }
 
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        Ok(Exclusive::by_guard(self.undoing.lock()))
+    }
+
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
-        self.0.lock().contents.get(hash).cloned().ok_or(HistoryError::Dropped(*hash))
+        self.kept.lock().contents.get(hash).cloned().ok_or(HistoryError::Dropped(*hash))
     }
 }
 
@@ -140,7 +149,7 @@ impl Pending for Recorded<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), HistoryError> {
-        let mut kept = self.history.0.lock();
+        let mut kept = self.history.kept.lock();
         for (hash, bytes) in self.contents {
             kept.keep(hash, bytes);
         }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 
 use super::memory::read_all;
-use super::{Checkpoint, ContentHash, History, HistoryError, NewCheckpoint, Pending, Query};
+use super::{
+    Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending, Query,
+};
 use crate::Opened;
 
 /// Keeps nothing.
@@ -20,6 +22,10 @@ impl History for Untracked {
 
     fn checkpoints(&self, _: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
         Ok(Vec::new())
+    }
+
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        Ok(Exclusive::unshared())
     }
 
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {

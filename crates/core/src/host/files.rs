@@ -611,6 +611,13 @@ pub struct Attributes {
     pub extended: Option<Vec<(String, Vec<u8>)>>,
 }
 
+impl Attributes {
+    /// Returns whether nothing is said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What must be at a path for an [`Alteration`] to be made.
 ///
 /// ```

@@ -40,7 +40,7 @@ impl Overlay<'_> {
                 let file = self.proposals.shelf.open(&hash).map_err(cannot)?;
                 (FileKind::File, FoundBody::File(file), attributes)
             }
-            FileState::Symlink { target } => {
+            FileState::Symlink { target, .. } => {
                 (FileKind::Symlink, FoundBody::Symlink(target), Attributes::default())
             }
             FileState::Directory { attributes } => {
@@ -78,7 +78,9 @@ impl Overlay<'_> {
     fn then(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
         Ok(match to {
             To::Nothing => FileState::Absent,
-            To::Symlink(target) => FileState::Symlink { target: target.to_owned() },
+            To::Symlink(target) => {
+                FileState::Symlink { target: target.to_owned(), attributes: Attributes::default() }
+            }
             To::Directory { attributes } => {
                 FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
             }
@@ -113,6 +115,8 @@ impl Overlay<'_> {
 
     /// Holds what will be at a path.
     fn hold(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
+        let cannot = |error: HistoryError| failed("hold a change of", &path.path, error);
+        let _alone = self.proposals.exclusive().map_err(cannot)?;
         let known = self.proposals.held.lock().by_path.get(&path.path).map(|one| one.base.clone());
         let base = match known {
             Some(base) => base,
@@ -133,8 +137,7 @@ impl Overlay<'_> {
                 entry.by.push(self.by.clone());
             }
         }
-        let saved = self.proposals.save(&mut held);
-        saved.map_err(|error| failed("hold a change of", &path.path, error))
+        self.proposals.save(&mut held).map_err(cannot)
     }
 
     /// What is really there, its bytes kept so that the difference can be shown.

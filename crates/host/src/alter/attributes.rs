@@ -12,6 +12,7 @@ use crate::attributes;
 use crate::files::LocalFiles;
 use crate::kernel::{
     FOR_LISTING, FOR_READING, NAME_ONLY, descriptor_path, meaning, open_child, reopen, stat,
+    stat_child,
 };
 
 /// Changes the attributes of what is still what was seen.
@@ -36,6 +37,9 @@ pub(super) fn change(
             None => open(&target, &old, FOR_READING)?,
         },
         FileKind::Directory => open(&target, &old, FOR_LISTING)?,
+        FileKind::Symlink if is_time_only(wanted) => {
+            return change_symlink(files, &target, wanted.modified);
+        }
         other => return Err(FileErrorKind::NotRegular(other)),
     };
     let raw = rustix::fs::fstat(&handle).map_err(meaning)?;
@@ -47,6 +51,27 @@ pub(super) fn change(
     })?;
     files.durability.settle_directory(&handle).map_err(unconfirmed)?;
     let stat = stat(&handle).map_err(unseen)?;
+    Ok(Altered { stat: Some(stat), in_place: true })
+}
+
+/// Returns whether nothing but a time is said, which is all that a symlink has.
+fn is_time_only(wanted: &Attributes) -> bool {
+    *wanted == Attributes { modified: wanted.modified, ..Attributes::default() }
+}
+
+/// Sets the time of a symlink itself.
+fn change_symlink(
+    files: &LocalFiles,
+    target: &Target<'_>,
+    modified: Option<i64>,
+) -> Result<Altered, FileErrorKind> {
+    if let Some(modified) = modified {
+        let times = attributes::times(modified);
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        rustix::fs::utimensat(target.directory(), target.name, &times, flags).map_err(meaning)?;
+    }
+    files.durability.settle_directory(target.directory()).map_err(unconfirmed)?;
+    let stat = stat_child(target.directory(), target.name).map_err(unseen)?;
     Ok(Altered { stat: Some(stat), in_place: true })
 }
 

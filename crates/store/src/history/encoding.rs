@@ -69,6 +69,8 @@ const NUMBERED_FILE: u8 = 2;
 const SYMLINK: u8 = 3;
 const DIRECTORY: u8 = 4;
 const OTHER: u8 = 5;
+/// A symlink of which it is known when it was changed.
+const TIMED_SYMLINK: u8 = 6;
 
 fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
     match state {
@@ -85,9 +87,13 @@ fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
                 put_number(bytes, *links);
             }
         }
-        FileState::Symlink { target } => {
-            bytes.push(SYMLINK);
+        FileState::Symlink { target, attributes } => {
+            let is_timed = !attributes.is_empty();
+            bytes.push(if is_timed { TIMED_SYMLINK } else { SYMLINK });
             put_path(bytes, target);
+            if is_timed {
+                put_attributes(bytes, attributes);
+            }
         }
         FileState::Directory { attributes } => {
             bytes.push(DIRECTORY);
@@ -188,7 +194,12 @@ impl<'a> Reader<'a> {
                 let object = if tag == NUMBERED_FILE { Some(self.object()?) } else { None };
                 FileState::File { hash, len, attributes, object }
             }
-            SYMLINK => FileState::Symlink { target: self.path()? },
+            tag @ (SYMLINK | TIMED_SYMLINK) => {
+                let target = self.path()?;
+                let is_timed = tag == TIMED_SYMLINK;
+                let attributes = if is_timed { self.attributes()? } else { Attributes::default() };
+                FileState::Symlink { target, attributes }
+            }
             DIRECTORY => FileState::Directory { attributes: self.attributes()? },
             OTHER => FileState::Other,
             _ => return None,
@@ -308,7 +319,8 @@ mod tests {
         prop_oneof![
             Just(FileState::Absent),
             Just(FileState::Other),
-            path().prop_map(|target| FileState::Symlink { target }),
+            (path(), attributes())
+                .prop_map(|(target, attributes)| FileState::Symlink { target, attributes }),
             attributes().prop_map(|attributes| FileState::Directory { attributes }),
             file.prop_map(|(hash, len, attributes, object)| FileState::File {
                 hash: ContentHash::from_bytes(hash),

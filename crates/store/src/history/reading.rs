@@ -104,6 +104,12 @@ impl Reading<'_> {
         Ok(())
     }
 
+    /// The undo that took a call back, if it is in effect.
+    pub(super) fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, StoreError> {
+        let undone_by = Undos::new(self.connection).in_effect(call);
+        undone_by.map_err(|error| self.database.error("read", &error))
+    }
+
     /// Opens bytes that were kept.
     pub(super) fn open(
         &self,

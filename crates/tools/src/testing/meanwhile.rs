@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use windlass_core::testing::EchoHost;
 use windlass_core::{
-    ApprovalRequest, CallResult, Clock, ContentHash, Engine, Files, Handle, HistoryError, Host,
-    Mode, Outcome, Overrides, Policy, Processes, Proposal, Proposals, Session, SessionId, Shelf,
-    Snapshot, ToolCall, Toolbox,
+    ApprovalRequest, CallResult, Clock, ContentHash, Engine, Exclusive, Files, Handle,
+    HistoryError, Host, Mode, Outcome, Overrides, Policy, Processes, Proposal, Proposals, Session,
+    SessionId, Shelf, Snapshot, ToolCall, Toolbox,
 };
 use windlass_host::LocalHost;
 
@@ -294,6 +294,10 @@ impl Shelf for MemoryShelf {
         self.lists.lock().unwrap().insert(session.clone(), proposals.to_owned());
         self.stamp.fetch_add(1, Ordering::SeqCst);
         Ok(())
+    }
+
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        Ok(Exclusive::unshared())
     }
 
     fn stamp(&self, _: &SessionId) -> u64 {

@@ -8,7 +8,11 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Tree(BTreeMap<PathBuf, Object>);
+pub(crate) struct Tree {
+    objects: BTreeMap<PathBuf, Object>,
+    /// The time of the directory itself, unless names in it change that are not compared.
+    modified: Option<(i64, i64)>,
+}
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Object {
@@ -27,6 +31,7 @@ pub(crate) enum Object {
     },
     Symlink {
         target: PathBuf,
+        modified: (i64, i64),
     },
 }
 
@@ -47,7 +52,9 @@ fn extended(path: &Path) -> Extended {
 
 impl Tree {
     pub(crate) fn of(root: &Path) -> Self {
-        let mut tree = Self(BTreeMap::new());
+        let facts = fs::metadata(root).expect("a directory");
+        let modified = Some((facts.mtime(), facts.mtime_nsec()));
+        let mut tree = Self { objects: BTreeMap::new(), modified };
         let mut first_names = HashMap::new();
         tree.add(root, root, &mut first_names);
         tree
@@ -64,7 +71,8 @@ impl Tree {
             let facts = fs::symlink_metadata(&path).expect("it is there");
             let mode = facts.permissions().mode() & 0o7777;
             let object = if facts.is_symlink() {
-                Object::Symlink { target: fs::read_link(&path).expect("a link") }
+                let modified = (facts.mtime(), facts.mtime_nsec());
+                Object::Symlink { target: fs::read_link(&path).expect("a link"), modified }
             } else if facts.is_dir() {
                 self.add(root, &path, first_names);
                 let modified = (facts.mtime(), facts.mtime_nsec());
@@ -77,13 +85,13 @@ impl Tree {
                 let (modified, extended) = ((facts.mtime(), facts.mtime_nsec()), extended(&path));
                 Object::File { bytes, mode, modified, extended, names }
             };
-            self.0.insert(name, object);
+            self.objects.insert(name, object);
         }
     }
 
     /// The names of what is of a kind.
     fn names(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<PathBuf> {
-        let meant = self.0.iter().filter(|(_, object)| is_meant(object));
+        let meant = self.objects.iter().filter(|(_, object)| is_meant(object));
         meant.map(|(path, _)| path.clone()).collect()
     }
 
@@ -98,7 +106,7 @@ impl Tree {
 
     /// All names of the file that a path is a name of.
     pub(crate) fn all_names(&self, path: &Path) -> Vec<PathBuf> {
-        match self.0.get(path) {
+        match self.objects.get(path) {
             Some(Object::File { names: Some(first), .. }) => self.names(
                 |object| matches!(object, Object::File { names: Some(other), .. } if other == first),
             ),
@@ -123,18 +131,18 @@ impl Tree {
     }
 
     pub(crate) fn has(&self, path: &Path) -> bool {
-        self.0.contains_key(path)
+        self.objects.contains_key(path)
     }
 
     pub(crate) fn bytes(&self, path: &Path) -> Option<&[u8]> {
-        match self.0.get(path) {
+        match self.objects.get(path) {
             Some(Object::File { bytes, .. }) => Some(bytes),
             _ => None,
         }
     }
 
     pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
-        match self.0.get(path)? {
+        match self.objects.get(path)? {
             Object::File { mode, .. } | Object::Directory { mode, .. } => Some(*mode),
             Object::Symlink { .. } => None,
         }
@@ -142,13 +150,21 @@ impl Tree {
 
     /// The tree without a directory and all that is in it.
     pub(crate) fn without(mut self, directory: &Path) -> Self {
-        self.0.retain(|path, _| !path.starts_with(directory));
+        self.objects.retain(|path, _| !path.starts_with(directory));
+        self.modified = None;
+        self
+    }
+
+    /// The same tree, where it does not matter when names in the directory itself changed.
+    pub(crate) fn but_for_own_time(mut self) -> Self {
+        self.modified = None;
         self
     }
 
     /// The same tree, where it does not matter when names in its directories changed.
     pub(crate) fn but_for_directory_times(mut self) -> Self {
-        for object in self.0.values_mut() {
+        self.modified = None;
+        for object in self.objects.values_mut() {
             if let Object::Directory { modified, .. } = object {
                 *modified = (0, 0);
             }
@@ -161,17 +177,22 @@ impl Tree {
         if self == now {
             return None;
         }
-        let all: std::collections::BTreeSet<&PathBuf> = self.0.keys().chain(now.0.keys()).collect();
+        let all: std::collections::BTreeSet<&PathBuf> =
+            self.objects.keys().chain(now.objects.keys()).collect();
         let show = |object: Option<&Object>| {
             object.map_or_else(|| "nothing".to_owned(), |object| format!("{object:?}"))
         };
+        let root = (self.modified != now.modified).then(|| {
+            format!("the directory itself: {:?}\n    is now {:?}", self.modified, now.modified)
+        });
         let lines: Vec<String> = all
             .into_iter()
-            .filter(|path| self.0.get(*path) != now.0.get(*path))
+            .filter(|path| self.objects.get(*path) != now.objects.get(*path))
             .map(|path| {
-                let (then, now) = (show(self.0.get(path)), show(now.0.get(path)));
+                let (then, now) = (show(self.objects.get(path)), show(now.objects.get(path)));
                 format!("{}: {then}\n    is now {now}", path.display())
             })
+            .chain(root)
             .collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
@@ -197,7 +218,9 @@ impl fmt::Debug for Object {
             Self::Directory { mode, modified, extended } => {
                 write!(f, "directory {mode:o} {modified:?} {extended:?}")
             }
-            Self::Symlink { target } => write!(f, "link to {}", target.display()),
+            Self::Symlink { target, modified } => {
+                write!(f, "link to {} {modified:?}", target.display())
+            }
         }
     }
 }

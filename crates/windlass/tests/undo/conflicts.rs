@@ -1,5 +1,8 @@
 //! Where somebody changed something since.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
 use serde_json::json;
 use windlass::{Outcome, ToolCall, Undo};
 
@@ -24,6 +27,54 @@ async fn un_4_what_somebody_changed_since_is_not_overwritten() {
     place.put("a.txt", "one\n2\nthree\n");
     assert_eq!(place.undo(Undo::Session(place.session.id().clone())).await.outcome, Outcome::Ok);
     assert_eq!(place.text("a.txt"), "one\ntwo\nthree\n");
+}
+
+/// A person's change of a mode or of an extended attribute is a change, as one of the content is.
+#[tokio::test]
+async fn un_4_what_a_person_attached_since_is_not_lost() {
+    let calls = [
+        ("edit", json!({"path": "d/a.txt", "old_string": "a", "new_string": "b"})),
+        ("bash", json!({"command": "echo more >> d/a.txt"})),
+        ("bash", json!({"command": "chmod 750 d/a.txt d"})),
+        ("bash", json!({"command": "echo new > d/new; chmod 700 d"})),
+    ];
+    for (tool, input) in &calls {
+        let name = if input.to_string().contains("d/new") { "d/new" } else { "d/a.txt" };
+        let mut cases = vec![
+            (name, "user.note", None, "its extended attributes were changed since"),
+            (name, "user.old", None, "its extended attributes were changed since"),
+            (name, "", Some(0o640), "its permissions were changed since"),
+        ];
+        if input.to_string().contains("chmod") {
+            cases.push(("d", "user.note", None, "its extended attributes were changed since"));
+            cases.push(("d", "", Some(0o711), "its permissions were changed since"));
+        }
+        for (name, attribute, mode, why) in cases {
+            let place = Place::with(&[("d/a.txt", "a\n")]);
+            let flags = rustix::fs::XattrFlags::empty();
+            let attach = |name: &str, attribute: &str| {
+                rustix::fs::setxattr(place.path(name), attribute, b"1", flags).expect("attached");
+            };
+            attach("d/a.txt", "user.old");
+            place.ok(tool, input.clone()).await;
+            match mode {
+                Some(mode) => {
+                    let mode = fs::Permissions::from_mode(mode);
+                    fs::set_permissions(place.path(name), mode).expect("a mode");
+                }
+                None if attribute == "user.old" && name == "d/a.txt" => {
+                    rustix::fs::removexattr(place.path(name), attribute).expect("removed");
+                }
+                None => attach(name, attribute),
+            }
+            let before = place.tree();
+            let refused = place.undo(Undo::Last).await;
+            let said = text(&refused);
+            assert_eq!(refused.outcome, Outcome::Error, "{input}: {name} {attribute}: {said}");
+            assert!(said.contains(&format!("{name}: {why}")), "{input}: {said}");
+            before.assert_is(&place.tree(), "a refused undo changes nothing");
+        }
+    }
 }
 
 #[tokio::test]

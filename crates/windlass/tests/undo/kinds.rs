@@ -1,7 +1,7 @@
 //! What kinds of files and changes come back: whatever a call can do to a file, an undo and its undo bring back and forth.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
@@ -144,6 +144,50 @@ async fn un_1_a_file_without_permissions() {
     there_and_back(&place, &before).await;
 }
 
+/// A file that its owner cannot read cannot be kept for an undo: what a command did to it is dropped, with advice.
+#[tokio::test]
+async fn un_1_a_file_that_its_owner_cannot_read() {
+    if rustix::process::geteuid().is_root() {
+        return;
+    }
+    for (command, shut) in [("rm -f b; echo x > a", "b"), ("chmod 600 b; echo more >> b", "b")] {
+        let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
+        fs::set_permissions(place.path(shut), fs::Permissions::from_mode(0o000)).expect("a mode");
+        let said = text(&place.call("bash", json!({"command": command})).await);
+        assert!(said.contains("what it changed was dropped"), "{command}: {said}");
+        assert!(said.contains(&format!("chmod u+r {shut}")), "{command}: {said}");
+        assert_eq!(place.text("a"), "a\n", "{command}");
+        fs::set_permissions(place.path(shut), fs::Permissions::from_mode(0o600)).expect("a mode");
+        assert_eq!(place.text(shut), "b\n", "{command}");
+    }
+}
+
+/// A file with a name outside of the workspace: the undo makes the name inside again, as a file of its own if it must, and never
+/// touches the one outside.
+#[tokio::test]
+async fn un_3_a_name_outside_of_the_workspace_is_not_touched() {
+    for command in ["rm one", "echo more >> one", "chmod 600 one", "mv one two; echo x >> two"] {
+        let place = Place::with(&[("one", "old\n")]);
+        fs::hard_link(place.path("one"), place.outside().join("other")).expect("a link");
+        let facts = |path: PathBuf| {
+            let facts = fs::metadata(path).expect("a file");
+            (facts.ino(), facts.len(), facts.mode(), facts.mtime_nsec())
+        };
+        place.ok("bash", json!({"command": command})).await;
+        let before = facts(place.outside().join("other"));
+        let undone = place.undo(Undo::Last).await;
+        assert_eq!(undone.outcome, Outcome::Ok, "{command}: {}", text(&undone));
+        assert_eq!(place.text("one"), "old\n", "{command}");
+        let is_told = text(&undone).contains("1 other name (hard links)");
+        let is_apart = facts(place.path("one")).0 != before.0;
+        assert_eq!(is_told, is_apart, "{command}: {}", text(&undone));
+        let after = facts(place.outside().join("other"));
+        let is_shared = facts(place.path("one")).0 == after.0;
+        assert!(before == after || is_shared, "{command}: {before:?} {after:?}");
+        assert_eq!(fs::read(place.outside().join("other")).expect("a file"), b"old\n", "{command}");
+    }
+}
+
 /// What commands do, there and back: each on a stage, committed like every other change.
 #[tokio::test]
 async fn un_1_what_commands_do() {
@@ -156,6 +200,10 @@ async fn un_1_what_commands_do() {
         "mv one three; echo more >> three",
         "mv d e",
         "rm -r d; ln -s other d",
+        "rm d/link",
+        "ln -sfn elsewhere d/link",
+        "mv d/link moved",
+        "rm d/link; echo x > d/link",
         "rm d/link; mkdir d/link; echo x > d/link/file",
         "rm -r hollow; ln -s d hollow",
         "mkdir ro; echo x > ro/file; mkdir ro/deep; echo y > ro/deep/file; chmod 555 ro/deep ro",
@@ -285,7 +333,8 @@ async fn undo_needs_no_git_and_leaves_git_alone() {
 #[tokio::test]
 async fn a_turn_is_taken_back_as_one() {
     let place = Place::with(&[("a", "a\n")]);
-    let before = place.tree();
+    // The later call found the time that the turn had left, and that is what its undo brings back.
+    let before = place.tree().but_for_directory_times();
     let calls =
         ["x", "y"].map(|name| ToolCall::new("write", json!({"path": name, "content": "1\n"})));
     let results = place.windlass.turn(&place.session, calls.to_vec()).await;
@@ -297,7 +346,7 @@ async fn a_turn_is_taken_back_as_one() {
     let names: Vec<PathBuf> = place.tree().files();
     assert_eq!(names, [PathBuf::from("a"), "later".into()], "{}", quote::path(&place.workspace()));
     place.ok("undo", json!({})).await;
-    before.assert_is(&place.tree(), "all of it");
+    before.assert_is(&place.tree().but_for_directory_times(), "all of it");
 }
 
 #[tokio::test]

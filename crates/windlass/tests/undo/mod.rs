@@ -7,4 +7,5 @@ mod jobs;
 mod kinds;
 mod many;
 mod player;
+mod races;
 mod sessions;

@@ -119,7 +119,7 @@ impl Here<'_> {
                 fs::write(&place, content)?;
                 set_mode(&place, attributes.mode)?;
             }
-            FileState::Symlink { target } => {
+            FileState::Symlink { target, .. } => {
                 make_room(&place)?;
                 std::os::unix::fs::symlink(target, &place)?;
             }

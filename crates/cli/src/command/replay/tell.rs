@@ -106,7 +106,9 @@ fn left(state: Option<&FileState>) -> String {
             let hash: String = hash.to_string().chars().take(12).collect();
             format!("left with {len} bytes {hash}{}", mode.unwrap_or_default())
         }
-        Some(FileState::Symlink { target }) => format!("left as a link to {}", quote::path(target)),
+        Some(FileState::Symlink { target, .. }) => {
+            format!("left as a link to {}", quote::path(target))
+        }
         Some(FileState::Directory { .. }) => "left as a directory".to_owned(),
         Some(FileState::Other) => "left as something else".to_owned(),
     }

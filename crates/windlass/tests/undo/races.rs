@@ -1,0 +1,158 @@
+//! Two at once: each change is taken back once, and each proposal is applied or dropped once.
+
+use std::sync::{Arc, Barrier};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use windlass::{
+    CallId, Context, DrainAtClose, Durability, Effects, Kinds, Mode, Outcome, Output, Planned,
+    PlannedTool, Query, Scene, Session, ToolError, Undo, UndoPlan, Windlass,
+};
+
+use crate::support::{Place, text};
+
+/// Rounds of each pair. Before undos excluded each other, one pair in twenty went wrong.
+const ROUNDS: usize = 25;
+
+/// Another engine on the same workspace and state, as another process has it.
+fn second_engine(place: &Place) -> Windlass {
+    let builder = Windlass::builder(place.workspace()).state(place.state());
+    let builder = builder.durability(Durability::Kernel).drain_at_close(DrainAtClose::WhenLarge);
+    builder.mode(Mode::Yolo).build().expect("the same workspace")
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.expect("a runtime")
+}
+
+/// Runs both at the same moment, each on a thread of its own.
+fn at_once<A: Send, B: Send>(
+    one: impl AsyncFnOnce() -> A + Send,
+    other: impl AsyncFnOnce() -> B + Send,
+) -> (A, B) {
+    let start = Barrier::new(2);
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            let runtime = runtime();
+            start.wait();
+            runtime.block_on(one())
+        });
+        let second = runtime();
+        start.wait();
+        let second = second.block_on(other());
+        (first.join().expect("no panic"), second)
+    })
+}
+
+/// The undos that are on record for a call.
+fn undos_of(place: &Place, call: &CallId) -> Vec<CallId> {
+    let all = place.windlass.history().checkpoints(&Query::Workspace(place.workspace()));
+    let all = all.expect("a history").into_iter();
+    all.filter(|one| one.origin.undoes.contains(call)).map(|one| one.origin.call).collect()
+}
+
+#[test]
+fn un_7_two_undos_at_once_take_a_call_back_once() {
+    let (place, runtime) = (Place::new(), runtime());
+    let other = second_engine(&place);
+    for round in 0..3 * ROUNDS {
+        let made = place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]}));
+        let call = runtime.block_on(made).call;
+        let second = match round % 3 {
+            0 => Undo::Call(call.clone()),
+            1 => Undo::Last,
+            _ => Undo::Session(place.session.id().clone()),
+        };
+        let (one, two) = at_once(
+            async || place.undo(Undo::Call(call.clone())).await,
+            async || other.undo(&other.new_session(), second.clone()).await,
+        );
+        let said = [text(&one), text(&two)];
+        let won = [&one, &two].into_iter().filter(|undo| undo.outcome == Outcome::Ok).count();
+        assert_eq!((won, undos_of(&place, &call).len()), (1, 1), "{second:?}: {said:?}");
+        let lost = said.iter().find(|said| !said.starts_with("undid")).expect("one lost");
+        let is_told = ["undone already", "nothing to undo"];
+        assert!(is_told.iter().any(|words| lost.contains(words)), "{lost}");
+        assert!(!place.path("d").exists());
+    }
+}
+
+/// Takes back the last change of the session, twice.
+struct Twice;
+
+#[derive(Deserialize, JsonSchema)]
+struct NoArguments {}
+
+impl PlannedTool for Twice {
+    const NAME: &'static str = "twice";
+    const KINDS: Kinds = Kinds::STATE;
+    type Args = NoArguments;
+    type Plan = UndoPlan;
+
+    fn plan(&self, _: NoArguments, scene: &Scene<'_>) -> Result<Planned<UndoPlan>, ToolError> {
+        let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
+        Ok(Planned { effects: Effects::state("undo"), plan })
+    }
+
+    async fn call(&self, cx: &Context, plan: UndoPlan) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| {
+            let undo = cx.undo()?;
+            undo.perform(&plan)?;
+            undo.perform(&plan)?;
+            Ok(Output::text("undid it twice"))
+        })
+        .await?
+    }
+}
+
+/// What is planned twice is done once, also where nothing was left to do and no file shows it.
+#[tokio::test]
+async fn un_7_a_plan_of_a_call_that_was_undone_since_is_refused() {
+    let place = Place::built(&[], |builder| builder.tool(Twice));
+    let made = place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
+    std::fs::remove_dir(place.path("d")).expect("a person removes it");
+    let refused = place.call("twice", json!({})).await;
+    let said = text(&refused);
+    assert_eq!(refused.outcome, Outcome::Error, "{said}");
+    assert!(said.contains("are undone already"), "{said}");
+    assert_eq!(undos_of(&place, &made.call).len(), 1);
+}
+
+/// Applied twice, or applied and dropped at once: one of them has the proposal, and the other is told that it is gone.
+#[test]
+fn un_7_a_proposal_is_applied_or_dropped_once() {
+    let (place, runtime) = (Place::new(), runtime());
+    let other = second_engine(&place);
+    let proposing = place.windlass.proposing(Session::new(place.session.id().clone()));
+    let proposing = proposing.expect("proposals");
+    for round in 0..ROUNDS {
+        let path = format!("d{round}");
+        let change = json!({"changes": [{"path": path, "to": "directory"}]});
+        let call = windlass::ToolCall::new("delta", change);
+        let held = runtime.block_on(place.windlass.call(&proposing, call));
+        assert_eq!(held.outcome, Outcome::Ok, "{}", text(&held));
+        let open = |engine: &Windlass| engine.proposals(proposing.id()).expect("proposals");
+        let (mine, theirs) = (open(&place.windlass), open(&other));
+        assert_eq!((mine.list().len(), theirs.list().len()), (1, 1));
+        let is_drop = round % 2 == 0;
+        let apply = async |engine: &Windlass, proposals: &Arc<windlass::Proposals>| {
+            let done = engine.apply(&engine.new_session(), proposals, None).await;
+            (done.outcome == Outcome::Ok, text(&done))
+        };
+        let (one, two) = at_once(
+            async || apply(&place.windlass, &mine).await,
+            async || {
+                if is_drop {
+                    let dropped = theirs.drop_paths(None).expect("a list");
+                    return (!dropped.is_empty(), format!("{dropped:?}"));
+                }
+                apply(&other, &theirs).await
+            },
+        );
+        assert!(one.0 != two.0, "{path}: {one:?} {two:?}");
+        assert_eq!(place.path(&path).exists(), one.0 || !is_drop, "{one:?} {two:?}");
+        assert!(open(&other).list().is_empty());
+    }
+}
