@@ -6,12 +6,14 @@
 //! whoever starts next.
 
 mod directories;
+mod moves;
 mod old;
 mod perform;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::moves::join_moves;
 use self::old::OldContents;
 use self::perform::Stopped;
 pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};

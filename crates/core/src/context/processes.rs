@@ -497,6 +497,7 @@ impl Context {
                 step_of(commit::beside(&*files, &change.path), change, other.as_ref())
             })
             .collect();
+        let steps = commit::join_moves(&*files, &steps);
         let is_stopped = || inner.session.is_cancelled();
         let origin = self.files().origin(Vec::new());
         let made = commit::commit(&*files, inner.history(), &origin, &steps, &is_stopped);
