@@ -153,7 +153,7 @@ impl Pen {
         let _lock = plan.keep_large(objects)?;
         let parts = plan.lay_out(&self.header, moment).ok_or_else(|| self.failed(too_long()))?;
         let written = self.write(&plan, &parts);
-        let Plan { buffer, added, .. } = plan;
+        let buffer = std::mem::take(&mut plan.buffer);
         self.buffer = if buffer.capacity() > Self::MAX_SPARE { Vec::new() } else { buffer };
         let space = match written {
             Ok(space) => space,
@@ -165,8 +165,8 @@ impl Pen {
         let end = parts.end;
         self.space = space;
         self.is_new = false;
-        let hashes = added.iter().map(|(hash, _)| *hash).collect();
-        self.known.extend(added);
+        let hashes = plan.added(&parts).map(|(hash, _)| hash).collect();
+        self.known.extend(plan.added(&parts));
         self.under_way = Some(UnderWay { end, added: hashes });
         self.large_bytes += parts.large_bytes;
         Ok(())
@@ -180,11 +180,11 @@ impl Pen {
         let mut pieces = Pieces::new(&self.slot.file, self.header.length);
         pieces.add(&plan.buffer)?;
         let mut head = Vec::with_capacity(BLOCK);
-        for part in &parts.blocks {
+        for part in plan.blocks(parts) {
             head.clear();
             part.block.add_to(&mut head);
             pieces.add(&head)?;
-            plan.write_block(part, |bytes| pieces.add(bytes))?;
+            plan.write_block(&part, |bytes| pieces.add(bytes))?;
         }
         let space = self.take_space(&mut pieces, parts.end)?;
         pieces.finish()?;
