@@ -3,7 +3,7 @@
 //! A batch makes new contents safe before the first of them gets its name: what is on a stage at once, what is written beside its
 //! place in runs. So a kill or a loss of power finds each name with all of its old or all of its new content.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::directories::Unsettled;
@@ -233,8 +233,10 @@ pub(crate) const NOT_YET: Fingerprint =
 /// What the earlier steps of a commit made of objects that later ones are about. A name that is added or taken away is a change of
 /// what has other names.
 struct Touched<'p> {
-    /// By device and number, those that several steps are about.
-    objects: HashMap<(u64, u64), Option<Option<Fingerprint>>>,
+    /// The objects that several steps are about, by device and number.
+    shared: HashSet<(u64, u64)>,
+    /// What became of those that were touched.
+    objects: HashMap<(u64, u64), Option<Fingerprint>>,
     /// Places of files that get more names.
     places: HashMap<&'p Path, Option<Fingerprint>>,
 }
@@ -245,22 +247,28 @@ impl<'p> Touched<'p> {
             steps.iter().flat_map(objects_of).map(|seen| (seen.device, seen.inode)).collect();
         all.sort_unstable();
         let shared = all.windows(2).filter_map(|pair| match pair {
-            [one, other] if one == other => Some((*one, None)),
+            [one, other] if one == other => Some(*one),
             _ => None,
         });
         let with = |step: &'p Step<'_>| match step.to {
             To::Linked { with, .. } => Some((with.path.as_path(), None)),
             _ => None,
         };
-        Self { objects: shared.collect(), places: steps.iter().filter_map(with).collect() }
+        Self {
+            shared: shared.collect(),
+            objects: HashMap::new(),
+            places: steps.iter().filter_map(with).collect(),
+        }
     }
 
     fn add(&mut self, step: &Step<'_>, altered: &Altered) {
         let now = altered.stat.map(|stat| stat.fingerprint);
         for seen in objects_of(step) {
             let made = now.filter(|now| now.is_same_object(&seen));
-            if let Some(known) = self.objects.get_mut(&(seen.device, seen.inode)) {
-                *known = Some(made.or(known.flatten()));
+            let object = (seen.device, seen.inode);
+            if self.shared.contains(&object) {
+                let known = self.objects.entry(object).or_default();
+                *known = made.or(*known);
             }
         }
         if let Some(made) = self.places.get_mut(step.path.path.as_path()) {
@@ -299,9 +307,7 @@ impl<'p> Touched<'p> {
         seen: Fingerprint,
         may_be_ours: bool,
     ) -> Result<Fingerprint, FileError> {
-        let Some(Some(made)) = self.objects.get(&(seen.device, seen.inode)) else {
-            return Ok(seen);
-        };
+        let Some(made) = self.objects.get(&(seen.device, seen.inode)) else { return Ok(seen) };
         let Some(found) = files.look(path)? else { return Ok(seen) };
         let now = found.stat.fingerprint;
         let has_content = |of: &Fingerprint| (of.len, of.modified) == (now.len, now.modified);

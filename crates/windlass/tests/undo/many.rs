@@ -91,7 +91,9 @@ async fn files_that_a_command_moved_stay_the_files_that_they_are() {
         assert!(!place.path(from).exists(), "{command}");
         let (after, moved) = (place.tree(), inodes(&place.path(to)));
         let mut both = [&kept, &moved].map(|all| all.values().copied().collect::<Vec<_>>());
-        both.iter_mut().for_each(|all| all.sort_unstable());
+        for all in &mut both {
+            all.sort_unstable();
+        }
         assert_eq!(both[0], both[1], "{command}");
         let mut what = Undo::Last;
         for (expected, at, files) in [(&before, from, &kept), (&after, to, &moved)] {
