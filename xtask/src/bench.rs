@@ -21,6 +21,7 @@ mod engine;
 mod many;
 mod mcp;
 mod measure;
+mod npm;
 mod policy;
 mod process;
 mod read;
@@ -46,6 +47,7 @@ const GROUPS: &[Group] = &[
     Group { rows: change::ROWS, measure: change::measure },
     Group { rows: many::ROWS, measure: many::measure },
     Group { rows: build::ROWS, measure: build::measure },
+    Group { rows: npm::ROWS, measure: npm::measure },
     Group { rows: process::ROWS, measure: process::measure },
     Group { rows: search::SMALL_ROWS, measure: search::measure_small },
     Group { rows: search::LARGE_ROWS, measure: search::measure_large },

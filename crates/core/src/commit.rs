@@ -6,12 +6,14 @@
 //! whoever starts next.
 
 mod directories;
+mod moves;
 mod old;
 mod perform;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+pub(crate) use self::moves::join_moves;
 use self::old::OldContents;
 use self::perform::Stopped;
 pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
@@ -145,6 +147,8 @@ pub(crate) fn commit(
     plan.read.forget();
     match plan.perform(files, steps, is_stopped) {
         Ok(altered) => {
+            // The history may need memory for itself.
+            drop(plan);
             // The change is made and can be taken back; a mark that could not be set is set by whoever looks next.
             drop(pending.finish());
             Ok(altered)
@@ -188,6 +192,9 @@ struct Plan<'f> {
     known: Vec<Known>,
     /// Where among the changes files with several names are altered.
     altered: HashMap<Object, usize>,
+    /// Where each place is among the first changes, and the number of these.
+    places: HashMap<PathBuf, usize>,
+    noted: usize,
 }
 
 /// So many bytes of new contents are kept, so that they can be shown and compared later. More are not worth the space: it takes the
@@ -207,8 +214,6 @@ struct Known {
     is_in_place: bool,
     /// The range of its contents among those that were read.
     read: std::ops::Range<usize>,
-    /// The name that they have until then.
-    temporary: Option<String>,
     /// Where it is among the changes.
     change: usize,
 }
@@ -225,6 +230,8 @@ impl<'f> Plan<'f> {
             read: OldContents::new(files),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
+            places: HashMap::new(),
+            noted: 0,
         };
         plan.around = plan.changes.len();
         let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
@@ -235,6 +242,7 @@ impl<'f> Plan<'f> {
             plan.add(files, origin, number, step)?;
         }
         plan.settle(steps);
+        plan.places = HashMap::new();
         Ok(plan)
     }
 
@@ -310,7 +318,6 @@ impl<'f> Plan<'f> {
             new_length,
             is_in_place,
             read: read..self.read.all.len(),
-            temporary: temporary.clone(),
             change: self.changes.len(),
         });
         self.changes.push(RecordedChange {
@@ -403,10 +410,25 @@ impl<'f> Plan<'f> {
         Ok(Some((from.path.clone(), seen.state)))
     }
 
+    /// The last change so far at a place. Places are noted when the first name is asked for.
+    fn change_at(&mut self, path: &Path) -> Option<&RecordedChange> {
+        let noted = self.noted;
+        for (at, change) in self.changes.iter().enumerate().skip(noted) {
+            self.places.insert(change.path.clone(), at);
+        }
+        self.noted = self.changes.len();
+        self.changes.get(*self.places.get(path)?)
+    }
+
+    /// The name that the content of a step has until it gets its own.
+    fn temporary(&self, known: &Known) -> Option<&str> {
+        self.changes.get(known.change)?.temporary.as_deref()
+    }
+
     /// For what gets one more name: what it is.
     fn link_of(&mut self, step: &Step<'_>) -> Result<Option<FileState>, Refused> {
         let To::Linked { with, .. } = step.to else { return Ok(None) };
-        if let Some(made) = self.changes.iter().rfind(|change| change.path == with.path) {
+        if let Some(made) = self.change_at(&with.path) {
             return Ok(Some(made.after.clone()));
         }
         let mut seen = self.read.see(with, None)?;

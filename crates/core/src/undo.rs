@@ -497,11 +497,12 @@ fn ways(
     made.sort_by(|a, b| {
         (a.linked_with.is_some(), &a.path).cmp(&(b.linked_with.is_some(), &b.path))
     });
-    let is_left = |directory: &Path| {
-        made.iter()
-            .filter_map(|way| way.moved_from.as_ref())
-            .any(|from| from.starts_with(directory))
-    };
+    let left: HashSet<PathBuf> = made
+        .iter()
+        .filter_map(|way| way.moved_from.as_deref())
+        .flat_map(|from| from.ancestors().map(Path::to_owned))
+        .collect();
+    let is_left = |directory: &Path| left.contains(directory);
     let is_directory = |way: &Way| is_directory(&way.now);
     let (last, mut first): (Vec<Way>, Vec<Way>) =
         gone.into_iter().partition(|way| is_directory(way) && is_left(&way.path));
@@ -546,21 +547,25 @@ fn same(now: &FileState, then: &FileState) -> bool {
 /// moved is another one; if the first had other names, it is found by them.
 fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoint]) {
     let moves = checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes);
-    for change in moves {
-        let Some(home) = &change.moved_from else { continue };
-        let leaves = |way: &&Way| {
-            way.path == change.path && way.then == FileState::Absent && way.now.hash().is_some()
-        };
-        let Some(left) = ways.iter().find(leaves).map(|way| identities.file_of(&way.now)) else {
-            continue;
-        };
-        let is_back = |way: &Way| {
+    let moves: Vec<(&Path, &Path)> = moves
+        .filter_map(|change| Some((change.moved_from.as_deref()?, change.path.as_path())))
+        .collect();
+    if moves.is_empty() {
+        return;
+    }
+    let places: HashMap<PathBuf, usize> =
+        ways.iter().enumerate().map(|(at, way)| (way.path.clone(), at)).collect();
+    let way_at = |path: &Path| places.get(path).copied();
+    for (home, path) in moves {
+        let leaves = |way: &&Way| way.then == FileState::Absent && way.now.hash().is_some();
+        let left = way_at(path).and_then(|at| ways.get(at)).filter(leaves);
+        let Some(left) = left.map(|way| identities.file_of(&way.now)) else { continue };
+        let is_back = |way: &&mut Way| {
             let is_it = names::links(&way.then) < 2 || identities.file_of(&way.then) == left;
-            let is_away = way.path == *home && way.now == FileState::Absent;
-            is_away && is_it && way.then.hash().is_some()
+            is_it && way.now == FileState::Absent && way.then.hash().is_some()
         };
-        if let Some(way) = ways.iter_mut().find(|way| is_back(way)) {
-            way.moved_from = Some(change.path.clone());
+        if let Some(way) = way_at(home).and_then(|at| ways.get_mut(at)).filter(is_back) {
+            way.moved_from = Some(path.to_owned());
         }
     }
 }

@@ -3,9 +3,13 @@
 //! Waiting for the disk after each of 50,000 files takes minutes. A batch waits twice for all of them: for the new contents before
 //! the first name is given, and for the names in the end. So nothing ever has a name whose content a loss of power could take; and
 //! whoever made the batch is told that it is made only when all of it is safe.
+//!
+//! To wait for a file system is to wait for all that any program has written there. A batch of few contents and few directories, such
+//! as that of a directory that was moved, waits for these alone.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -13,35 +17,128 @@ use std::sync::{Mutex, PoisonError};
 use rustix::io::Errno;
 use windlass_core::{
     Alteration, Altered, Batch, Expect, FileError, FileErrorKind, Files, Found, OpenFile, Resolved,
-    SessionId, Stat, Visitor, WalkOptions, WalkReport,
+    SessionId, Source, Stat, To, Visitor, WalkOptions, WalkReport,
 };
 
 use crate::alter;
 use crate::files::LocalFiles;
 use crate::kernel::{FOR_LISTING, failure, refusal};
 
+/// Contents, attributes or directories up to this number are waited for one by one.
+const FEW: usize = 32;
+
 /// The files of a machine while many of them are changed together.
 #[derive(Debug)]
 pub(crate) struct LocalBatch {
     files: LocalFiles,
-    /// A place on each device on which something was changed.
-    touched: Mutex<HashMap<u64, Resolved>>,
-    /// The same for contents that were prepared and that the disk may not have yet.
+    /// The same files for what waits for the disk at once.
+    at_once: LocalFiles,
+    /// Whether the contents on a stage are few, so that each waits for the disk when it gets its name.
+    has_few_contents: bool,
+    touched: Mutex<Touched>,
+    /// A place on each device with contents that were prepared and that the disk may not have yet.
     prepared: Mutex<HashMap<u64, Resolved>>,
 }
 
+/// Changes that the disk may not have yet.
+#[derive(Debug, Default)]
+struct Touched {
+    /// A place on each device on which something was changed.
+    devices: HashMap<u64, Resolved>,
+    /// Directories in which names changed, each with a place in it.
+    directories: HashMap<PathBuf, Resolved>,
+    /// How many alterations waited for the disk at once.
+    at_once: usize,
+    /// Whether more changed than the names in a few directories.
+    is_wide: bool,
+}
+
+impl Touched {
+    /// Notes an alteration of names.
+    fn note(&mut self, path: &Resolved, alteration: &Alteration<'_>, device: Option<u64>) {
+        if let Some(device) = device {
+            self.devices.entry(device).or_insert_with(|| path.clone());
+        }
+        if self.is_wide {
+            return;
+        }
+        self.note_names_around(path);
+        match alteration.to {
+            To::Moved { from, .. } => self.note_names_around(from),
+            // The disk must have the new directory as well.
+            To::Directory { .. } => self.note_names(&path.path, path),
+            _ => {}
+        }
+        if self.directories.len() > FEW {
+            self.is_wide = true;
+            self.directories.clear();
+        }
+    }
+
+    fn note_names_around(&mut self, path: &Resolved) {
+        if let Some(directory) = path.path.parent() {
+            self.note_names(directory, path);
+        }
+    }
+
+    fn note_names(&mut self, directory: &Path, path: &Resolved) {
+        if !self.directories.contains_key(directory) {
+            self.directories.insert(directory.to_owned(), path.clone());
+        }
+    }
+}
+
 impl LocalBatch {
-    /// Begins a batch, in which the files at these places, which are ours, get names. Their contents are on the disk then.
+    /// Begins a batch, in which the files at these places, which are ours, get names. If they are many, their contents are on the disk
+    /// then.
     pub(crate) fn begin(files: &LocalFiles, contents: &[&Path]) -> Result<Self, FileError> {
-        if files.durability.is_on_disk() {
+        let has_few_contents = contents.len() <= FEW;
+        if files.durability.is_on_disk() && !has_few_contents {
             secure(files, contents)?;
         }
-        Ok(Self { files: files.in_batch(), touched: Mutex::default(), prepared: Mutex::default() })
+        Ok(Self {
+            files: files.in_batch(),
+            at_once: files.alike(),
+            has_few_contents,
+            touched: Mutex::default(),
+            prepared: Mutex::default(),
+        })
+    }
+
+    /// Returns whether an alteration waits for the disk at once, and counts it.
+    fn is_at_once(&self, path: &Resolved, alteration: &Alteration<'_>) -> bool {
+        let mut touched = self.touched();
+        let is_counted = match alteration.to {
+            To::Nothing | To::Moved { .. } | To::Directory { .. } => return false,
+            // What was prepared is on the disk already.
+            To::File { content: Source::At(place), .. } if place.parent() != path.path.parent() => {
+                return self.has_few_contents;
+            }
+            _ => touched.at_once < FEW,
+        };
+        touched.at_once += 1;
+        touched.is_wide |= !is_counted;
+        is_counted
+    }
+
+    fn touched(&self) -> std::sync::MutexGuard<'_, Touched> {
+        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the disk has the names in the directories that were touched, if these are few. Returns whether it has.
+    fn settle_directories(&self, touched: &Touched) -> bool {
+        let mut settled = HashSet::new();
+        !touched.is_wide
+            && touched.directories.iter().all(|(directory, path)| {
+                let opened = nearest_directory(&self.files, path, directory);
+                opened.is_ok_and(|(found, handle)| {
+                    !settled.insert(found) || self.at_once.durability.settle_file(handle).is_ok()
+                })
+            })
     }
 
     /// Waits until the disk has the file systems that these places are on.
-    fn settle_devices(&self, places: &Mutex<HashMap<u64, Resolved>>) -> Result<(), FileError> {
-        let places = std::mem::take(&mut *places.lock().unwrap_or_else(PoisonError::into_inner));
+    fn settle_devices(&self, places: &HashMap<u64, Resolved>) -> Result<(), FileError> {
         for path in places.values() {
             self.settle_around(path).map_err(|errno| failure("save", path, errno))?;
         }
@@ -53,23 +150,16 @@ impl LocalBatch {
         if !files.durability.is_on_disk() {
             return Ok(());
         }
-        let directory = match nearest_directory(files, path) {
+        let directory = match nearest_directory(files, path, around(path)) {
             // One that cannot be listed cannot be opened for that; the workspace can.
             Err(Errno::ACCESS) => {
                 let root = files.resolver.resolved(files.workspace().to_owned(), true);
                 files.resolver.open_place(&root, FOR_LISTING)?
             }
-            opened => opened?,
+            opened => opened?.1,
         };
         files.durability.settle_file_system(&directory)
     }
-}
-
-/// Notes that something was changed on a device.
-fn note(places: &Mutex<HashMap<u64, Resolved>>, path: &Resolved, device: Option<u64>) {
-    let Some(device) = device else { return };
-    let mut places = places.lock().unwrap_or_else(PoisonError::into_inner);
-    places.entry(device).or_insert_with(|| path.clone());
 }
 
 /// Waits until the disk has these files. Each file system is waited for once.
@@ -107,26 +197,43 @@ impl Batch for LocalBatch {
     ) -> Result<Option<PathBuf>, FileError> {
         let prepared = alter::prepare(&self.files, path, alteration);
         let prepared = prepared.map_err(|kind| refusal("write", path, kind))?;
-        note(&self.prepared, path, prepared.as_ref().map(|(device, _)| *device));
+        if let Some((device, _)) = prepared {
+            let mut places = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+            places.entry(device).or_insert_with(|| path.clone());
+        }
         Ok(prepared.map(|(_, place)| place))
     }
 
     fn secure(&self) -> Result<(), FileError> {
-        self.settle_devices(&self.prepared)
+        let mut places = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        self.settle_devices(&std::mem::take(&mut *places))
     }
 
     fn settle(&self) -> Result<(), FileError> {
-        self.settle_devices(&self.touched)
+        let touched = std::mem::take(&mut *self.touched());
+        if self.settle_directories(&touched) {
+            return Ok(());
+        }
+        self.settle_devices(&touched.devices)
     }
 }
 
-/// Opens the directory that something is in, or was: it may be gone by now, and the next one above it is on the same device.
-fn nearest_directory(files: &LocalFiles, path: &Resolved) -> Result<std::os::fd::OwnedFd, Errno> {
+/// The directory that something is in.
+fn around(path: &Resolved) -> &Path {
+    path.path.parent().unwrap_or(&path.path)
+}
+
+/// Opens a directory at or above a place, or the next one above it: it may be gone by now, and that one is on the same device.
+fn nearest_directory<'a>(
+    files: &LocalFiles,
+    path: &Resolved,
+    directory: &'a Path,
+) -> Result<(&'a Path, OwnedFd), Errno> {
     let mut last = Errno::NOENT;
-    for directory in path.path.ancestors().skip(1) {
+    for directory in directory.ancestors() {
         let (from, way) = files.resolver.place_around(path, directory)?;
         match files.resolver.lookup().open(from, way, FOR_LISTING) {
-            Ok(directory) => return Ok(directory),
+            Ok(opened) => return Ok((directory, opened)),
             Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => last = errno,
             Err(errno) => return Err(errno),
         }
@@ -169,8 +276,11 @@ impl Files for LocalBatch {
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
+        if self.is_at_once(path, alteration) {
+            return self.at_once.alter(path, alteration);
+        }
         let altered = self.files.alter(path, alteration)?;
-        note(&self.touched, path, device(&altered, alteration.expect));
+        self.touched().note(path, alteration, device(&altered, alteration.expect));
         Ok(altered)
     }
 

@@ -77,10 +77,15 @@ impl LocalFiles {
 
     /// The same files, for the changes of a batch.
     pub(crate) fn in_batch(&self) -> Self {
+        Self { durability: self.durability.in_batch(), ..self.alike() }
+    }
+
+    /// The same files.
+    pub(crate) fn alike(&self) -> Self {
         Self {
             resolver: self.resolver.clone(),
             locks: self.locks.clone(),
-            durability: self.durability.in_batch(),
+            durability: self.durability,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A batch makes new contents safe before the first of them gets its name: what is on a stage at once, what is written beside its
 //! place in runs. So a kill or a loss of power finds each name with all of its old or all of its new content.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::directories::Unsettled;
@@ -70,10 +70,10 @@ impl Plan<'_> {
     ) -> Result<Run, FileError> {
         let mut run = Run { prepared: Vec::new(), length: 0 };
         for (step, known) in steps.iter().zip(&self.known).skip(first).take(LONGEST_RUN) {
-            let (expect, to, temporary) = (step.expect, step.to, known.temporary.as_deref());
+            let (expect, to, temporary) = (step.expect, step.to, self.temporary(known));
             let alteration = Alteration { expect, to, temporary };
             let mut prepared = None;
-            if can_be_prepared(step, known) {
+            if temporary.is_some() && can_be_prepared(step, known) {
                 prepared = batch.prepare(&step.path, &alteration)?;
                 // Its directory is made by a step before it.
                 if prepared.is_none() && run.length > 0 {
@@ -105,11 +105,7 @@ fn can_be_prepared(step: &Step<'_>, known: &Known) -> bool {
         To::File { content, .. } => !matches!(content, Source::At(_)),
         _ => false,
     };
-    is_new
-        && known.temporary.is_some()
-        && !known.is_in_place
-        && !step.is_apart
-        && step.rewrite.is_none()
+    is_new && !known.is_in_place && !step.is_apart && step.rewrite.is_none()
 }
 
 /// Steps as they are made, one after another.
@@ -119,7 +115,7 @@ struct Performance<'p> {
     steps: &'p [Step<'p>],
     altered: Vec<Altered>,
     /// What stands alone meets nothing that others did.
-    touched: Option<Touched>,
+    touched: Option<Touched<'p>>,
     /// Directories that get their modes and times when all is in them.
     unsettled: Unsettled,
     /// How many changes have been made.
@@ -130,7 +126,7 @@ struct Performance<'p> {
 
 impl<'p> Performance<'p> {
     fn new(plan: &'p Plan<'p>, files: &'p dyn Files, steps: &'p [Step<'p>]) -> Self {
-        let touched = (steps.len() > 1).then(Touched::default);
+        let touched = (steps.len() > 1).then(|| Touched::by(steps));
         let (altered, unsettled) = (Vec::with_capacity(steps.len()), Unsettled::default());
         let (done, found) = (plan.around, Vec::new());
         Self { plan, files, steps, altered, touched, unsettled, done, found }
@@ -197,7 +193,7 @@ impl<'p> Performance<'p> {
             *content = Source::At(place);
         }
         let mut open = Attributes::default();
-        let temporary = known.temporary.as_deref();
+        let temporary = self.plan.temporary(known);
         let opened = self.unsettled.open_new(&step, &mut open);
         let mut made = perform_parts(self.files, &opened, known.kind, temporary);
         if let Err(Failed { error, .. }) = &made
@@ -234,30 +230,49 @@ fn staged<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
 pub(crate) const NOT_YET: Fingerprint =
     Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
 
-/// What the earlier steps of a commit made of objects. A name that is added or taken away is a change of what has other names.
-#[derive(Default)]
-struct Touched {
-    /// By device and number.
+/// What the earlier steps of a commit made of objects that later ones are about. A name that is added or taken away is a change of
+/// what has other names.
+struct Touched<'p> {
+    /// The objects that several steps are about, by device and number.
+    shared: HashSet<(u64, u64)>,
+    /// What became of those that were touched.
     objects: HashMap<(u64, u64), Option<Fingerprint>>,
-    places: HashMap<PathBuf, Fingerprint>,
+    /// Places of files that get more names.
+    places: HashMap<&'p Path, Option<Fingerprint>>,
 }
 
-impl Touched {
+impl<'p> Touched<'p> {
+    fn by(steps: &'p [Step<'_>]) -> Self {
+        let mut all: Vec<(u64, u64)> =
+            steps.iter().flat_map(objects_of).map(|seen| (seen.device, seen.inode)).collect();
+        all.sort_unstable();
+        let shared = all.windows(2).filter_map(|pair| match pair {
+            [one, other] if one == other => Some(*one),
+            _ => None,
+        });
+        let with = |step: &'p Step<'_>| match step.to {
+            To::Linked { with, .. } => Some((with.path.as_path(), None)),
+            _ => None,
+        };
+        Self {
+            shared: shared.collect(),
+            objects: HashMap::new(),
+            places: steps.iter().filter_map(with).collect(),
+        }
+    }
+
     fn add(&mut self, step: &Step<'_>, altered: &Altered) {
         let now = altered.stat.map(|stat| stat.fingerprint);
-        let mut touched = |seen: Fingerprint| {
+        for seen in objects_of(step) {
             let made = now.filter(|now| now.is_same_object(&seen));
-            let known = self.objects.entry((seen.device, seen.inode)).or_default();
-            *known = made.or(*known);
-        };
-        if let Expect::Same(seen) = step.expect {
-            touched(seen);
+            let object = (seen.device, seen.inode);
+            if self.shared.contains(&object) {
+                let known = self.objects.entry(object).or_default();
+                *known = made.or(*known);
+            }
         }
-        if let To::Moved { seen, .. } | To::Linked { seen, .. } = step.to {
-            touched(seen);
-        }
-        if let Some(stat) = altered.stat {
-            self.places.insert(step.path.path.clone(), stat.fingerprint);
+        if let Some(made) = self.places.get_mut(step.path.path.as_path()) {
+            *made = now.or(*made);
         }
     }
 
@@ -275,7 +290,7 @@ impl Touched {
                 *seen = self.current(files, from, *seen, !is_written)?;
             }
             To::Linked { with, seen } => {
-                let made = self.places.get(&with.path).copied();
+                let made = self.places.get(with.path.as_path()).copied().flatten();
                 *seen = self.current(files, with, made.unwrap_or(*seen), true)?;
             }
             _ => {}
@@ -300,6 +315,19 @@ impl Touched {
         let is_it = now.is_same_object(&seen) && (has_content(&seen) || is_ours);
         Ok(if is_it { now } else { seen })
     }
+}
+
+/// The objects that a step is about.
+fn objects_of(step: &Step<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
+    let own = match step.expect {
+        Expect::Same(seen) => Some(seen),
+        Expect::Absent => None,
+    };
+    let other = match step.to {
+        To::Moved { seen, .. } | To::Linked { seen, .. } => Some(seen),
+        _ => None,
+    };
+    own.into_iter().chain(other)
 }
 
 /// Why a commit stopped in the middle.

@@ -1,6 +1,6 @@
 //! The door to programs: each held against the grant, and what it changed taken over like every other change.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    FileChange, FileError, FileRights, Fingerprint, HookCall, JobId, Level, PathPattern,
+    FileChange, FileError, FileRights, Files, Fingerprint, HookCall, JobId, Level, PathPattern,
     ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To,
     ToolError, Tracking, Verdict, commit,
 };
@@ -525,27 +525,16 @@ impl Context {
     fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
-        let made: HashSet<&Path> =
-            changes.changes.iter().map(|change| change.path.as_path()).collect();
-        let other = |change: &ProcessChange| match &change.to {
-            ChangedTo::Linked(with) => {
-                let place = commit::beside(&*files, with);
-                let is_made = made.contains(with.as_path());
-                let seen = if is_made { commit::NOT_YET } else { files.stat(&place)?.fingerprint };
-                Ok(Some((place, seen)))
-            }
-            _ => Ok(None),
-        };
-        let others: Vec<Option<(Resolved, Fingerprint)>> =
-            changes.changes.iter().map(other).collect::<Result<_, FileError>>()?;
+        let others = others_of(&*files, &changes.changes)?;
         let steps: Vec<Step<'_>> = changes
             .changes
             .iter()
-            .zip(&others)
-            .map(|(change, other)| {
-                step_of(commit::beside(&*files, &change.path), change, other.as_ref())
+            .enumerate()
+            .map(|(at, change)| {
+                step_of(commit::beside(&*files, &change.path), change, others.get(&at))
             })
             .collect();
+        let steps = commit::join_moves(&*files, &steps);
         let is_stopped = || inner.session.is_cancelled();
         let origin = self.files().origin(Vec::new());
         let made = commit::commit(&*files, inner.history(), &origin, &steps, &is_stopped);
@@ -610,6 +599,29 @@ fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Eff
         _ => Some(Effect::Write(PathPattern::entry(&change.path))),
     };
     changes.iter().filter_map(effect).collect()
+}
+
+/// The files of which changes become more names, by the place of the change among all.
+fn others_of(
+    files: &dyn Files,
+    changes: &[ProcessChange],
+) -> Result<HashMap<usize, (Resolved, Fingerprint)>, FileError> {
+    let names = changes.iter().enumerate().filter_map(|(at, change)| match &change.to {
+        ChangedTo::Linked(with) => Some((at, with)),
+        _ => None,
+    });
+    let mut names = names.peekable();
+    if names.peek().is_none() {
+        return Ok(HashMap::new());
+    }
+    let made: HashSet<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
+    let other = |(at, with): (usize, &PathBuf)| {
+        let place = commit::beside(files, with);
+        let is_made = made.contains(with.as_path());
+        let seen = if is_made { commit::NOT_YET } else { files.stat(&place)?.fingerprint };
+        Ok((at, (place, seen)))
+    };
+    names.map(other).collect()
 }
 
 fn step_of<'s>(

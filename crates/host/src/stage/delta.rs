@@ -19,7 +19,7 @@ use windlass_core::{Attributes, ChangedTo, FileKind, Fingerprint, ProcessChange,
 use super::Stage;
 use super::build_directory::Candidate;
 use super::file;
-use super::found::{Change, Found};
+use super::found::{Change, Found, join};
 use super::gone::Gone;
 use super::ignoring::Ignoring;
 use crate::isolate::copy::link_target;
@@ -501,7 +501,7 @@ impl Reader<'_> {
     }
 
     fn staged(&self, entry: &Entry<'_>) -> PathBuf {
-        self.upper.path.join(&entry.path)
+        join(&self.upper.path, &entry.path)
     }
 }
 

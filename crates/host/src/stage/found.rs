@@ -48,7 +48,7 @@ impl Found {
         self.notes.sort_unstable();
         self.tell_moved();
         let absolute = |Change { path, before, to }| ProcessChange {
-            path: workspace.join(path),
+            path: join(workspace, &path),
             before: before.map(|before| before.fingerprint),
             to,
         };
@@ -105,6 +105,15 @@ impl Found {
     fn place_of(&self, path: &Path) -> Result<usize, usize> {
         self.made.binary_search_by(|change| by_bytes(&change.path, path))
     }
+}
+
+/// A path below a directory, without spare room: one is held for each of many files.
+pub(super) fn join(directory: &Path, path: &Path) -> PathBuf {
+    let length = directory.as_os_str().len() + 1 + path.as_os_str().len();
+    let mut joined = PathBuf::with_capacity(length);
+    joined.push(directory);
+    joined.push(path);
+    joined
 }
 
 fn all_absolute(workspace: &Path, mut paths: Vec<PathBuf>) -> Vec<PathBuf> {

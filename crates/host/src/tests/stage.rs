@@ -36,6 +36,19 @@ fn a_stage_is_nobody_elses_and_gone_when_dropped() {
 }
 
 #[test]
+fn stages_are_spread_over_the_block_groups_of_ext4() {
+    const EXT4: u64 = 0xef53;
+    let ground = Ground::new();
+    let stages = ground.path("state/stages");
+    drop(Stage::create(&stages).unwrap());
+    drop(Stage::create(&stages).unwrap());
+    let kind = rustix::fs::statfs(&stages).unwrap().f_type;
+    let flags = rustix::fs::ioctl_getflags(fs::File::open(&stages).unwrap());
+    let is_spread = flags.is_ok_and(|flags| flags.contains(rustix::fs::IFlags::TOPDIR));
+    assert_eq!(is_spread, u64::try_from(kind) == Ok(EXT4));
+}
+
+#[test]
 fn the_stamp_of_a_stage_is_between_those_of_before_and_after() {
     let ground = Ground::new();
     let changed = |name: &str| {

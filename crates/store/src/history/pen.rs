@@ -13,7 +13,7 @@ use windlass_core::{ContentHash, NewCheckpoint, Opened};
 
 use super::objects::Objects;
 use super::plan::{Known, Parts, Plan};
-use super::slot::{self, BLOCK, Entry, Found, Header, read_header};
+use super::slot::{self, BLOCK, Entry, Found, Header, Place, read_header};
 use super::view::{View, open_frame};
 use crate::liveness::{Slot, Slots};
 use crate::{StoreError, filesystem};
@@ -58,8 +58,6 @@ pub(super) struct Pen {
 #[derive(Debug)]
 struct UnderWay {
     end: u64,
-    /// What is known since.
-    added: Vec<ContentHash>,
 }
 
 impl Pen {
@@ -153,7 +151,7 @@ impl Pen {
         let _lock = plan.keep_large(objects)?;
         let parts = plan.lay_out(&self.header, moment).ok_or_else(|| self.failed(too_long()))?;
         let written = self.write(&plan, &parts);
-        let Plan { buffer, added, .. } = plan;
+        let buffer = std::mem::take(&mut plan.buffer);
         self.buffer = if buffer.capacity() > Self::MAX_SPARE { Vec::new() } else { buffer };
         let space = match written {
             Ok(space) => space,
@@ -165,9 +163,8 @@ impl Pen {
         let end = parts.end;
         self.space = space;
         self.is_new = false;
-        let hashes = added.iter().map(|(hash, _)| *hash).collect();
-        self.known.extend(added);
-        self.under_way = Some(UnderWay { end, added: hashes });
+        self.known.extend(plan.added(&parts));
+        self.under_way = Some(UnderWay { end });
         self.large_bytes += parts.large_bytes;
         Ok(())
     }
@@ -180,11 +177,11 @@ impl Pen {
         let mut pieces = Pieces::new(&self.slot.file, self.header.length);
         pieces.add(&plan.buffer)?;
         let mut head = Vec::with_capacity(BLOCK);
-        for part in &parts.blocks {
+        for part in plan.blocks(parts) {
             head.clear();
             part.block.add_to(&mut head);
             pieces.add(&head)?;
-            plan.write_block(part, |bytes| pieces.add(bytes))?;
+            plan.write_block(&part, |bytes| pieces.add(bytes))?;
         }
         let space = self.take_space(&mut pieces, parts.end)?;
         pieces.finish()?;
@@ -225,16 +222,18 @@ impl Pen {
 
     /// The change is made.
     pub(super) fn finish(&mut self) -> Result<(), StoreError> {
-        let Some(UnderWay { end, .. }) = self.under_way.take() else { return Ok(()) };
+        let Some(UnderWay { end }) = self.under_way.take() else { return Ok(()) };
         self.end_with(Header { length: end, ..self.header })
     }
 
     /// The change was taken back.
     pub(super) fn abandon(&mut self) -> Result<(), StoreError> {
-        let Some(UnderWay { added, .. }) = self.under_way.take() else { return Ok(()) };
-        for hash in &added {
-            self.known.remove(hash);
+        if self.under_way.take().is_none() {
+            return Ok(());
         }
+        // What its blocks hold is written over. That an object is kept is asked again.
+        let length = self.header.length;
+        self.known.retain(|_, known| matches!(known.place, Place::Block(at) if at < length));
         self.end_with(self.header)
     }
 

@@ -34,12 +34,10 @@ pub(super) struct Plan<'a> {
     new: &'a [NewContent<'a>],
     /// How each content is told.
     forms: Vec<Form>,
-    /// Where each content is, by its hash.
+    /// Where each content is, by its hash, if another may be told by it.
     numbers: HashMap<ContentHash, usize>,
     /// The content that was read last: often the base of the next.
     last: Option<(usize, Cow<'a, [u8]>)>,
-    /// What is known with it.
-    pub(super) added: Vec<(ContentHash, Known)>,
 }
 
 /// How a content of a frame is told.
@@ -60,9 +58,21 @@ enum Form {
     Large,
 }
 
-/// The blocks of a frame, which follow the buffer.
+impl Form {
+    /// Returns whether another content may be told by this one: three quarters of that are in it.
+    fn can_be_base(&self) -> bool {
+        match self {
+            Self::Known(_) | Self::Large => true,
+            Self::Whole { length } | Self::Delta { length, .. } => {
+                *length >= Plan::SHORTEST_DELTA / 4 * 3
+            }
+        }
+    }
+}
+
+/// The places of the contents of a frame, whose blocks follow the buffer.
 pub(super) struct Parts {
-    pub(super) blocks: Vec<Part>,
+    entries: Vec<Entry>,
     /// Where it ends.
     pub(super) end: u64,
     /// How much went to files.
@@ -98,9 +108,8 @@ impl<'a> Plan<'a> {
             buffer,
             new: new.contents,
             forms: Vec::with_capacity(count),
-            numbers: HashMap::with_capacity(count),
+            numbers: HashMap::new(),
             last: None,
-            added: Vec::new(),
         };
         for (number, content) in new.contents.iter().enumerate() {
             let form = match known.get(&content.hash) {
@@ -108,7 +117,9 @@ impl<'a> Plan<'a> {
                 None => plan.form(number, content, large)?,
             };
             plan.forms.push(form);
-            plan.numbers.insert(content.hash, number);
+            if form.can_be_base() {
+                plan.numbers.insert(content.hash, number);
+            }
         }
         Ok(plan)
     }
@@ -205,35 +216,48 @@ impl<'a> Plan<'a> {
     pub(super) fn lay_out(&mut self, header: &Header, moment: i64) -> Option<Parts> {
         let mut at = header.length + (self.buffer.len() + self.forms.len() * ENTRY) as u64;
         let mut entries: Vec<Entry> = Vec::with_capacity(self.forms.len());
-        let mut blocks = Vec::with_capacity(self.forms.len());
         let mut large_bytes = 0;
-        for (number, (content, form)) in self.new.iter().zip(&self.forms).enumerate() {
-            let (common, base, depth, length) = match *form {
-                Form::Known(known) => {
-                    entries.push(Entry { hash: content.hash, place: known.place });
-                    continue;
-                }
+        for (content, form) in self.new.iter().zip(&self.forms) {
+            let place = match *form {
+                Form::Known(known) => known.place,
                 Form::Large => {
-                    let known = Known { place: Place::Object, depth: 0 };
-                    entries.push(Entry { hash: content.hash, place: known.place });
-                    self.added.push((content.hash, known));
                     large_bytes += content.source.space().unwrap_or(0);
-                    continue;
+                    Place::Object
                 }
-                Form::Whole { length } => (NOTHING_COMMON, None, 0, length),
-                Form::Delta { base, depth, common, length } => {
-                    (common, Some((*entries.get(base)?, common)), depth, length)
-                }
+                Form::Whole { length } => take(&mut at, length, NOTHING_COMMON)?,
+                Form::Delta { common, length, .. } => take(&mut at, length, common)?,
             };
-            let place = Place::Block(at);
             entries.push(Entry { hash: content.hash, place });
-            self.added.push((content.hash, Known { place, depth }));
-            let size = length.checked_sub(common.prefix + common.suffix)? as u64;
-            blocks.push(Part { block: Block { size, base }, content: number, common });
-            at += BLOCK as u64 + size;
         }
         complete(&mut self.buffer, header, at - header.length, moment, &entries)?;
-        Some(Parts { blocks, end: at, large_bytes })
+        Some(Parts { entries, end: at, large_bytes })
+    }
+
+    /// The blocks of the frame, in their order.
+    pub(super) fn blocks(&self, parts: &Parts) -> impl Iterator<Item = Part> {
+        self.forms.iter().enumerate().filter_map(|(content, form)| {
+            let (base, common, length) = match *form {
+                Form::Known(_) | Form::Large => return None,
+                Form::Whole { length } => (None, NOTHING_COMMON, length),
+                Form::Delta { base, common, length, .. } => {
+                    (Some((*parts.entries.get(base)?, common)), common, length)
+                }
+            };
+            let size = block_size(length, common)?;
+            Some(Part { block: Block { size, base }, content, common })
+        })
+    }
+
+    /// The contents that are known with the frame.
+    pub(super) fn added(&self, parts: &Parts) -> impl Iterator<Item = (ContentHash, Known)> {
+        parts.entries.iter().zip(&self.forms).filter_map(|(entry, form)| {
+            let depth = match form {
+                Form::Known(_) => return None,
+                Form::Whole { .. } | Form::Large => 0,
+                Form::Delta { depth, .. } => *depth,
+            };
+            Some((entry.hash, Known { place: entry.place, depth }))
+        })
     }
 
     /// Hands on the bytes of a block, which must be as many as were planned.
@@ -250,6 +274,18 @@ impl<'a> Plan<'a> {
             Err(changed_meanwhile())
         }
     }
+}
+
+/// The place of the next block, which goes on behind it.
+fn take(at: &mut u64, length: usize, common: Common) -> Option<Place> {
+    let place = Place::Block(*at);
+    *at += BLOCK as u64 + block_size(length, common)?;
+    Some(place)
+}
+
+/// The number of bytes in a block of a content of this length.
+fn block_size(length: usize, common: Common) -> Option<u64> {
+    Some(length.checked_sub(common.prefix + common.suffix)? as u64)
 }
 
 fn whole(length: u64, large: u64) -> Form {

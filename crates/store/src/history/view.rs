@@ -77,7 +77,12 @@ impl<'a> View<'a> {
         let generation = self.generation;
         let Some((prelude, meta)) = self.prelude(place)? else { return Ok(None) };
         let Some(bytes) = self.bytes(place, meta)? else { return Ok(None) };
-        Ok(prelude.frame(generation, bytes))
+        let frame = prelude.frame(generation, bytes);
+        if meta > Self::MANY_FRAMES {
+            // It is in the frame now, and takes as much space again here.
+            self.window = Vec::new();
+        }
+        Ok(frame)
     }
 
     fn prelude(&mut self, place: u64) -> io::Result<Option<(Prelude, u64)>> {

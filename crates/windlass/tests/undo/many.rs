@@ -1,8 +1,10 @@
 //! Many files, and files that are larger than any memory: what a command did to them, there and back.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use serde_json::json;
 use windlass::{Durability, Outcome, Undo};
@@ -48,6 +50,86 @@ async fn many_files_that_a_command_made_changed_and_removed_come_back() {
             what = undo(&place, what).await;
             expected.assert_is(&place.tree(), command);
         }
+    }
+}
+
+/// The inode of each file below a directory, by its path from there.
+fn inodes(directory: &Path) -> BTreeMap<PathBuf, u64> {
+    let mut found = BTreeMap::new();
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let name = PathBuf::from(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            let below = inodes(&entry.path()).into_iter();
+            found.extend(below.map(|(path, inode)| (name.join(path), inode)));
+        } else {
+            found.insert(name, entry.metadata().unwrap().ino());
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn files_that_a_command_moved_stay_the_files_that_they_are() {
+    let place = place();
+    for number in 0..100 {
+        // Some are alike in name, length and time, and differ in their content alone.
+        let path = format!("old/d{}/f{}", number % 5, number / 5);
+        place.put(&path, format!("content {number:03}\n"));
+        let file = fs::File::options().write(true).open(place.path(&path)).unwrap();
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + number % 2);
+        file.set_modified(time).unwrap();
+    }
+    fs::create_dir(place.path("old/empty")).unwrap();
+    for (command, from, to) in [
+        ("mv old new", "old", "new"),
+        ("mkdir -p a/b; mv new a/b/c; chmod 555 a", "new", "a/b/c"),
+        ("mv a/b/c/d0 a/b/c/d9; mv a/b/c/d1 a/b/c/d8; mv a/b/c x; chmod 500 x/d9", "a/b/c", "x"),
+    ] {
+        let (before, kept) = (place.tree(), inodes(&place.path(from)));
+        run(&place, command).await;
+        assert!(!place.path(from).exists(), "{command}");
+        let (after, moved) = (place.tree(), inodes(&place.path(to)));
+        let mut both = [&kept, &moved].map(|all| all.values().copied().collect::<Vec<_>>());
+        for all in &mut both {
+            all.sort_unstable();
+        }
+        assert_eq!(both[0], both[1], "{command}");
+        let mut what = Undo::Last;
+        for (expected, at, files) in [(&before, from, &kept), (&after, to, &moved)] {
+            what = undo(&place, what).await;
+            expected.assert_is(&place.tree(), command);
+            assert_eq!(inodes(&place.path(at)), *files, "{command}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_the_same_file_any_more_is_not_moved() {
+    let place = place();
+    for command in [
+        "cp -p old new; rm old; printf CONTENT > new; touch -r keep new",
+        "mv old new; chmod 600 new",
+        "mv old new; touch -d 2001-01-01 new",
+        "mv old new; ln new other",
+        "mkdir d; mv old d/new; mv d old",
+        "mv old new; mkdir old; mv new old/old",
+        "mkdir -p d/d; mv old d/d/f; mv d/d/f e; rm -r d; mv e d",
+    ] {
+        for name in ["old", "keep"] {
+            place.put(name, "content");
+            let file = fs::File::options().write(true).open(place.path(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000)).unwrap();
+        }
+        let before = place.tree();
+        run(&place, command).await;
+        let after = place.tree();
+        let again = undo(&place, Undo::Last).await;
+        before.assert_is(&place.tree(), command);
+        let back = undo(&place, again).await;
+        after.assert_is(&place.tree(), command);
+        undo(&place, back).await;
+        before.assert_is(&place.tree(), command);
     }
 }
 

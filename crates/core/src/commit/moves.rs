@@ -1,0 +1,202 @@
+//! Joins the removal and the creation of one file to a move.
+//!
+//! An overlay does not tell renames: what a program moved is gone at one place and a new file at another. Committed like that, the old
+//! content is read back from the history at an undo, the new one waits for the disk, and the file becomes another inode. A file that
+//! is the same in everything is renamed instead, which takes one system call each way.
+//!
+//! A directory out of which something is moved is removed after the moves.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use super::{Step, beside};
+use crate::{
+    Attributes, ContentHash, Expect, FileError, FileErrorKind, Files, Fingerprint, Found,
+    FoundBody, Source, To,
+};
+
+/// The most removed files of one name, length and time whose content is compared with that of a new file.
+const MOST_COMPARED: usize = 8;
+
+/// The steps with every pair that is a move joined to one. Their order stays one in which they can be made.
+pub(crate) fn join_moves<'s>(files: &dyn Files, steps: &'s [Step<'s>]) -> Cow<'s, [Step<'s>]> {
+    let mut removed = Removed::among(steps);
+    if removed.0.is_empty() {
+        return Cow::Borrowed(steps);
+    }
+    let mut places = Places { files, devices: HashMap::new() };
+    let blocked = blocked(steps);
+    // The origin of each step that becomes a move.
+    let mut moves: HashMap<usize, usize> = HashMap::new();
+    for (at, step) in steps.iter().enumerate() {
+        let Some(staged) = Staged::of(step) else { continue };
+        let origin = removed.take(steps, &staged, &mut |from, seen| {
+            let is_free = from.path.path.ancestors().skip(1).all(|above| !blocked.contains(above));
+            is_free
+                && places.are_near(&step.path.path, seen)
+                && staged.is_same_file(files, from, seen)
+        });
+        moves.extend(origin.map(|origin| (at, origin)));
+    }
+    if moves.is_empty() { Cow::Borrowed(steps) } else { Cow::Owned(in_order(steps, &moves)) }
+}
+
+/// Files that go, by length and time, then by name.
+struct Removed<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
+
+impl<'s> Removed<'s> {
+    fn among(steps: &'s [Step<'_>]) -> Self {
+        let mut removed: HashMap<_, HashMap<_, Vec<usize>>> = HashMap::new();
+        for (at, step) in steps.iter().enumerate() {
+            if let (To::Nothing, Expect::Same(seen), Some(name)) =
+                (&step.to, step.expect, step.path.path.file_name())
+            {
+                let alike = removed.entry((seen.len, seen.modified)).or_default();
+                alike.entry(name).or_default().push(at);
+            }
+        }
+        Self(removed)
+    }
+
+    /// Takes out the first one that `is_it` accepts of those that a new file may be, by preference one of the same name.
+    fn take(
+        &mut self,
+        steps: &[Step<'_>],
+        staged: &Staged<'_>,
+        is_it: &mut dyn FnMut(&Step<'_>, Fingerprint) -> bool,
+    ) -> Option<usize> {
+        let alike = self.0.get_mut(&(staged.facts.len(), staged.modified))?;
+        let name = staged.name.filter(|name| alike.contains_key(name));
+        let name = name.or_else(|| alike.keys().next().copied())?;
+        let same_name = alike.get_mut(name)?;
+        let is_origin = |at: &&usize| match steps.get(**at) {
+            Some(from @ Step { expect: Expect::Same(seen), .. }) => is_it(from, *seen),
+            _ => false,
+        };
+        let origin = *same_name.iter().take(MOST_COMPARED).find(is_origin)?;
+        same_name.retain(|at| *at != origin);
+        if same_name.is_empty() {
+            alike.remove(name);
+        }
+        Some(origin)
+    }
+}
+
+/// A new file that is on a stage.
+struct Staged<'s> {
+    place: &'s Path,
+    name: Option<&'s OsStr>,
+    attributes: &'s Attributes,
+    modified: i64,
+    facts: Metadata,
+}
+
+impl<'s> Staged<'s> {
+    fn of(step: &'s Step<'_>) -> Option<Self> {
+        let To::File { content: Source::At(place), attributes: Some(attributes) } = step.to else {
+            return None;
+        };
+        if step.expect != Expect::Absent || step.rewrite.is_some() || step.is_apart {
+            return None;
+        }
+        let facts = std::fs::symlink_metadata(place).ok()?;
+        let modified = attributes.modified?;
+        let name = step.path.path.file_name();
+        (facts.is_file() && facts.nlink() == 1).then_some(Self {
+            place,
+            name,
+            attributes,
+            modified,
+            facts,
+        })
+    }
+
+    /// Returns whether the file at the place of a step is this one in everything: content, mode, times, owner, extended attributes.
+    fn is_same_file(&self, files: &dyn Files, from: &Step<'_>, seen: Fingerprint) -> bool {
+        let Ok(Some(Found { stat, attributes, body: FoundBody::File(file) })) =
+            files.look(&from.path)
+        else {
+            return false;
+        };
+        let owner = self.attributes.owner.unwrap_or((self.facts.uid(), self.facts.gid()));
+        let wanted = Attributes { owner: Some(owner), ..self.attributes.clone() };
+        stat.fingerprint == seen
+            && stat.links == 1
+            && attributes == wanted
+            && ContentHash::of_source(Source::File(&file))
+                .and_then(|old| Ok(old == ContentHash::of_source(Source::At(self.place))?))
+                .unwrap_or(false)
+    }
+}
+
+/// The places at which something is put that may be in the place of a directory: nothing can be moved out of there.
+fn blocked<'s>(steps: &'s [Step<'_>]) -> HashSet<&'s Path> {
+    let is_blocked = |step: &&Step<'_>| {
+        step.expect != Expect::Absent && !matches!(step.to, To::Nothing | To::Attributes(_))
+    };
+    steps.iter().filter(is_blocked).map(|step| step.path.path.as_path()).collect()
+}
+
+/// The devices of directories.
+struct Places<'f, 's> {
+    files: &'f dyn Files,
+    devices: HashMap<&'s Path, Option<u64>>,
+}
+
+impl<'s> Places<'_, 's> {
+    /// Returns whether something that was seen can be renamed to a new place.
+    fn are_near(&mut self, to: &'s Path, seen: Fingerprint) -> bool {
+        let Some(directory) = to.parent() else { return false };
+        let files = self.files;
+        let device = self.devices.entry(directory).or_insert_with(|| device_at(files, directory));
+        *device == Some(seen.device)
+    }
+}
+
+/// The device of a directory, or of the first one above it that is there.
+fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
+    for above in directory.ancestors() {
+        match files.stat(&beside(files, above)) {
+            Ok(stat) => return Some(stat.fingerprint.device),
+            Err(FileError { kind: FileErrorKind::NotFound, .. }) => {}
+            Err(_) => return None,
+        }
+    }
+    None
+}
+
+/// The steps with moves in them. Directories that they leave are removed after the last of them, and before any mode is changed that
+/// could forbid it.
+fn in_order<'s>(steps: &'s [Step<'s>], moves: &HashMap<usize, usize>) -> Vec<Step<'s>> {
+    let origins: HashSet<usize> = moves.values().copied().collect();
+    let left: HashSet<&Path> = origins
+        .iter()
+        .filter_map(|at| steps.get(*at))
+        .flat_map(|step| step.path.path.ancestors().skip(1))
+        .collect();
+    let is_left =
+        |step: &Step<'_>| matches!(step.to, To::Nothing) && left.contains(step.path.path.as_path());
+    let is_attributes = |step: &Step<'_>| matches!(step.to, To::Attributes(_));
+    let end = steps.iter().rposition(|step| !is_attributes(step)).map_or(0, |last| last + 1);
+    let (names, modes) = steps.split_at_checked(end).unwrap_or((steps, &[]));
+    let mut ordered = Vec::with_capacity(steps.len() - moves.len());
+    for (at, step) in names.iter().enumerate() {
+        if origins.contains(&at) || is_left(step) {
+            continue;
+        }
+        let origin = moves.get(&at).and_then(|origin| steps.get(*origin));
+        ordered.push(match origin {
+            Some(Step { path: from, expect: Expect::Same(seen), .. }) => {
+                Step { to: To::Moved { from, seen: *seen }, ..step.clone() }
+            }
+            _ => step.clone(),
+        });
+    }
+    ordered.extend(names.iter().filter(|step| is_left(step)).cloned());
+    ordered.extend(modes.iter().cloned());
+    ordered
+}
