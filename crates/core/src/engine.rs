@@ -435,6 +435,7 @@ impl Engine {
 }
 
 /// Where a call comes from.
+#[derive(Clone, Copy)]
 struct Around<'a> {
     /// Its place in the queue.
     place: u64,

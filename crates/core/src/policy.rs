@@ -325,9 +325,10 @@ impl Policy {
             Effect::Write(at) | Effect::Delete(at) => protected(&at.path),
             _ => None,
         };
-        let (usual, by) = match is_staged {
-            true => (Decision::Ask, DecidedBy::Staged),
-            false => (Decision::Allow, DecidedBy::Command),
+        let (usual, by) = if is_staged {
+            (Decision::Ask, DecidedBy::Staged)
+        } else {
+            (Decision::Allow, DecidedBy::Command)
         };
         let mut verdict = Verdict::new(usual, by, None, effects);
         for effect in effects.iter() {

@@ -55,10 +55,10 @@ pub(super) enum Permit<'e> {
 }
 
 /// Waits for a permit of the engine, or for that of the outer call.
-pub(super) async fn permit<'e>(
-    engine: &'e Shared,
+pub(super) async fn permit(
+    engine: &Shared,
     outer: Option<Arc<Lineage>>,
-) -> Result<Permit<'e>, ToolError> {
+) -> Result<Permit<'_>, ToolError> {
     let closed = |_| ToolError::internal("the engine is closed");
     let own = async {
         let permit = engine.running.acquire().await.map_err(closed)?;

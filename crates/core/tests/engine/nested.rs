@@ -167,7 +167,7 @@ struct Slow;
 impl Approver for Slow {
     fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
         Box::pin(async {
-            tokio::time::sleep(Duration::from_secs(3_600)).await;
+            tokio::time::sleep(Duration::from_hours(1)).await;
             Answer::Allow
         })
     }
@@ -319,10 +319,10 @@ proptest! {
             let most: usize = trees.iter().map(size).sum();
             let recorded = setup.recorded();
             let finished = recorded.iter().filter(|line| !line.starts_with("started")).count();
-            let calls = setup.session.spent().calls;
-            prop_assert!(calls as usize <= most, "{calls} of {most}");
+            let calls = usize::try_from(setup.session.spent().calls).unwrap();
+            prop_assert!(calls <= most, "{calls} of {most}");
             if stopped >= trees.len() {
-                prop_assert_eq!(finished, calls as usize, "each call has one end");
+                prop_assert_eq!(finished, calls, "each call has one end");
             }
             Ok(())
         })?;
