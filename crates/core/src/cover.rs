@@ -32,9 +32,9 @@ pub(crate) fn is_needed(files: &dyn Files, verdict: &Verdict) -> bool {
 }
 
 fn searches(effects: &Effects) -> impl Iterator<Item = &Search> {
-    let lines = effects.iter().filter_map(|effect| match effect {
-        Effect::Exec(line) => Some(&line.searches),
-        _ => None,
+    let lines = effects.iter().filter_map(|effect| {
+        let Effect::Exec(line) = effect else { return None };
+        Some(&line.searches)
     });
     lines.flatten()
 }

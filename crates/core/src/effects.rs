@@ -210,7 +210,13 @@ impl Effects {
                     vec![pattern]
                 }
                 Effect::Exec(command) => command.patterns_mut().collect(),
-                _ => continue,
+                Effect::Net { .. }
+                | Effect::Secret(_)
+                | Effect::Ask
+                | Effect::Agent(_)
+                | Effect::Mcp { .. }
+                | Effect::Plugin(_)
+                | Effect::State(_) => continue,
             };
             for pattern in patterns {
                 let taken = std::mem::replace(pattern, PathPattern::file(PathBuf::new()));
@@ -271,6 +277,40 @@ impl Effect {
         }
     }
 
+    /// The files it is about, if it is about files by name.
+    pub fn path(&self) -> Option<&PathPattern> {
+        match self {
+            Self::Read(at) | Self::Write(at) | Self::Delete(at) => Some(at),
+            Self::Exec(_)
+            | Self::Net { .. }
+            | Self::Secret(_)
+            | Self::Ask
+            | Self::Agent(_)
+            | Self::Mcp { .. }
+            | Self::Plugin(_)
+            | Self::State(_) => None,
+        }
+    }
+
+    /// The files it creates, changes or removes, if it is about files by name.
+    pub fn changed_path(&self) -> Option<&PathPattern> {
+        self.path().filter(|_| !matches!(self, Self::Read(_)))
+    }
+
+    /// The part of the machine that it uses, as far as the order of calls depends on it.
+    fn footprint(&self) -> Footprint<'_> {
+        match self {
+            Self::Read(at) => Footprint::Files { at, changes: false },
+            Self::Write(at) | Self::Delete(at) => Footprint::Files { at, changes: true },
+            Self::Exec(command) => Footprint::Workspace { only_reads: command.only_reads() },
+            Self::Plugin(_) | Self::Mcp { .. } => Footprint::Workspace { only_reads: false },
+            Self::State(key) => Footprint::State(key),
+            Self::Ask => Footprint::Person,
+            // The other side orders requests; a sub-agent's calls are ordered one by one.
+            Self::Net { .. } | Self::Secret(_) | Self::Agent(_) => Footprint::None,
+        }
+    }
+
     /// Whether the order of the two could matter.
     ///
     /// A process, a plugin or a remote tool may touch any file of the workspace, so it conflicts with every file effect and
@@ -278,26 +318,41 @@ impl Effect {
     /// the other side orders them. What takes back changes depends on which change is the last, so it conflicts with all that
     /// changes files.
     pub fn conflicts(&self, other: &Self) -> bool {
-        use Effect::{Ask, Delete, Exec, Mcp, Plugin, Read, State, Write};
-        match (self, other) {
-            (Exec(a), Exec(b)) => !(a.only_reads() && b.only_reads()),
-            (Exec(a), Read(_)) | (Read(_), Exec(a)) => !a.only_reads(),
-            (Write(a) | Delete(a), Read(b) | Write(b) | Delete(b))
-            | (Read(a), Write(b) | Delete(b)) => a.overlaps(b),
-            (
-                Exec(_) | Plugin(_) | Mcp { .. },
-                Read(_) | Write(_) | Delete(_) | Exec(_) | Plugin(_) | Mcp { .. },
-            )
-            | (Read(_) | Write(_) | Delete(_), Exec(_) | Plugin(_) | Mcp { .. })
-            | (Ask, Ask) => true,
-            (State(a), State(b)) => a == b,
-            (State(state), Write(_) | Delete(_) | Exec(_) | Plugin(_) | Mcp { .. })
-            | (Write(_) | Delete(_) | Exec(_) | Plugin(_) | Mcp { .. }, State(state)) => {
-                state == LOOKING_BACK
+        use Footprint::{Files, None, Person, State, Workspace};
+        match (self.footprint(), other.footprint()) {
+            (Files { at: a, changes: one }, Files { at: b, changes: two }) => {
+                (one || two) && a.overlaps(b)
             }
-            _ => false,
+            (Workspace { only_reads: one }, Workspace { only_reads: two }) => !(one && two),
+            (Workspace { only_reads }, Files { changes, .. })
+            | (Files { changes, .. }, Workspace { only_reads }) => changes || !only_reads,
+            (State(a), State(b)) => a == b,
+            (State(key), Files { changes, .. }) | (Files { changes, .. }, State(key)) => {
+                changes && key == LOOKING_BACK
+            }
+            (State(key), Workspace { .. }) | (Workspace { .. }, State(key)) => key == LOOKING_BACK,
+            (Person, Person) => true,
+            (None, _)
+            | (_, None)
+            | (Person, Files { .. } | Workspace { .. } | State(_))
+            | (Files { .. } | Workspace { .. } | State(_), Person) => false,
         }
     }
+}
+
+/// What two calls may both use.
+#[derive(Clone, Copy)]
+enum Footprint<'a> {
+    /// Files by name.
+    Files { at: &'a PathPattern, changes: bool },
+    /// Any file of the workspace.
+    Workspace { only_reads: bool },
+    /// A part of the session's state.
+    State(&'a str),
+    /// The person.
+    Person,
+    /// Nothing that calls share.
+    None,
 }
 
 impl fmt::Display for Effect {

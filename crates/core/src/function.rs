@@ -14,6 +14,7 @@ use crate::{
     ToolError,
 };
 
+type Condition<Args> = Option<Arc<dyn Fn(&Args) -> bool + Send + Sync>>;
 type EffectsOf<Args> = Arc<dyn Fn(&Args) -> Effects + Send + Sync>;
 type CallOf<Args> =
     Arc<dyn Fn(Context, Args) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
@@ -44,10 +45,36 @@ pub struct FunctionTool<Args> {
     kinds: Kinds,
     effects: EffectsOf<Args>,
     call: CallOf<Args>,
+    needs_person: Condition<Args>,
     args: PhantomData<fn() -> Args>,
 }
 
 impl<Args> FunctionTool<Args> {
+    /// Makes a person agree to each call whose arguments fulfil a condition, whatever the rules and the mode allow.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// # use windlass_core::{Effects, FunctionTool, Kinds, Output};
+    /// # /// Pay an amount.
+    /// # #[derive(Deserialize, JsonSchema)]
+    /// # struct Pay {
+    /// #     /// The amount.
+    /// #     amount: u64,
+    /// # }
+    /// let pay = FunctionTool::new("pay", Kinds::NONE, |_: &Pay| Effects::none(), |_, _| async { Ok(Output::text("paid")) })
+    ///     .needs_person_if(|args| args.amount > 100);
+    /// # drop(pay);
+    /// ```
+    #[must_use]
+    pub fn needs_person_if(
+        mut self,
+        condition: impl Fn(&Args) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.needs_person = Some(Arc::new(condition));
+        self
+    }
+
     /// A tool of that name: the most it can do, what one call does, and the call.
     pub fn new<F, Fut>(
         name: impl Into<Cow<'static, str>>,
@@ -60,7 +87,14 @@ impl<Args> FunctionTool<Args> {
         Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
     {
         let call: CallOf<Args> = Arc::new(move |cx, args| Box::pin(call(cx, args)));
-        Self { name: name.into(), kinds, effects: Arc::new(effects), call, args: PhantomData }
+        Self {
+            name: name.into(),
+            kinds,
+            effects: Arc::new(effects),
+            call,
+            needs_person: None,
+            args: PhantomData,
+        }
     }
 }
 
@@ -90,7 +124,11 @@ impl<Args: DeserializeOwned + JsonSchema + Send + Sync + 'static> AnyTool for Fu
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let args = parse_args(input)?;
         let effects = (self.effects)(&args);
-        Ok(Planned { effects, plan: Box::new(FunctionCall { call: &self.call, args }) })
+        let needs_person = self.needs_person.as_ref().is_some_and(|needs| needs(&args));
+        Ok(Planned {
+            effects,
+            plan: Box::new(FunctionCall { call: &self.call, args, needs_person }),
+        })
     }
 }
 
@@ -157,16 +195,24 @@ impl AnyTool for DynamicTool {
         _: &Scene<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
         let effects = (self.effects)(&input);
-        Ok(Planned { effects, plan: Box::new(FunctionCall { call: &self.call, args: input }) })
+        Ok(Planned {
+            effects,
+            plan: Box::new(FunctionCall { call: &self.call, args: input, needs_person: false }),
+        })
     }
 }
 
 struct FunctionCall<'t, Args> {
     call: &'t CallOf<Args>,
     args: Args,
+    needs_person: bool,
 }
 
 impl<Args: Send + Sync> PlannedCall for FunctionCall<'_, Args> {
+    fn needs_person(&self) -> bool {
+        self.needs_person
+    }
+
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
     where
         Self: 'a,

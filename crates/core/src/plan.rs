@@ -99,6 +99,16 @@ pub trait PlannedTool: Send + Sync + 'static {
         None
     }
 
+    /// Whether a person has to agree to this call each time, whatever the rules and the mode allow.
+    fn needs_person(&self, _: &Self::Plan) -> bool {
+        false
+    }
+
+    /// Whether calls take as long as they take: the engine's own limit of time does not hold for them.
+    fn is_long_running(&self) -> bool {
+        false
+    }
+
     /// A name for people.
     fn title(&self) -> Option<&'static str> {
         None
@@ -139,6 +149,11 @@ pub trait PlannedCall: Send + Sync {
         None
     }
 
+    /// Whether a person has to agree each time; see [`PlannedTool::needs_person`].
+    fn needs_person(&self) -> bool {
+        false
+    }
+
     /// Copies the call for a trial; see [`PlannedTool::copy_for_trial`].
     fn copy_for_trial(&self) -> Option<Box<dyn PlannedCall + '_>> {
         None
@@ -176,6 +191,14 @@ impl<T: Tool> PlannedTool for T {
 
     fn time_limit(&self, args: &Self::Plan) -> Option<Duration> {
         Tool::time_limit(self, args)
+    }
+
+    fn needs_person(&self, args: &Self::Plan) -> bool {
+        Tool::needs_person(self, args)
+    }
+
+    fn is_long_running(&self) -> bool {
+        Tool::is_long_running(self)
     }
 
     fn title(&self) -> Option<&'static str> {
@@ -218,7 +241,12 @@ struct TypedCall<'t, T: PlannedTool> {
 
 impl<T: PlannedTool> PlannedCall for TypedCall<'_, T> {
     fn time_limit(&self) -> Option<Duration> {
-        self.tool.time_limit(&self.plan)
+        let unlimited = self.tool.is_long_running().then_some(Duration::MAX);
+        self.tool.time_limit(&self.plan).or(unlimited)
+    }
+
+    fn needs_person(&self) -> bool {
+        self.tool.needs_person(&self.plan)
     }
 
     fn copy_for_trial(&self) -> Option<Box<dyn PlannedCall + '_>> {

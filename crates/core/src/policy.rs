@@ -270,10 +270,7 @@ impl Policy {
             }
         }
         if let Some(net) = &self.net {
-            let is_out = |effect: &&Effect| match effect {
-                Effect::Net { origin, .. } => !net.admits(rule::host_of(origin)),
-                _ => false,
-            };
+            let is_out = |effect: &&Effect| matches!(effect, Effect::Net { origin, .. } if !net.admits(rule::host_of(origin)));
             if let Some(out) = effects.iter().find(is_out) {
                 let by = DecidedBy::HardDeny {
                     reason: "the session has no right to reach that host".to_owned(),
@@ -321,10 +318,7 @@ impl Policy {
         situation: &Situation,
         protected: &dyn Fn(&Path) -> Option<&'static str>,
     ) -> Verdict {
-        let reason = |effect: &Effect| match effect {
-            Effect::Write(at) | Effect::Delete(at) => protected(&at.path),
-            _ => None,
-        };
+        let reason = |effect: &Effect| protected(&effect.changed_path()?.path);
         let (usual, by) = if is_staged {
             (Decision::Ask, DecidedBy::Staged)
         } else {
@@ -405,7 +399,7 @@ impl Policy {
         workspace: &Path,
         situation: &Situation,
     ) -> Option<&'static str> {
-        let (Effect::Write(at) | Effect::Delete(at)) = effect else { return None };
+        let at = effect.changed_path()?;
         if situation.is_tmp(&at.path, workspace) {
             return None;
         }
@@ -460,7 +454,7 @@ impl Policy {
         workspace: &Path,
         situation: &Situation,
     ) -> Option<(Decision, DecidedBy)> {
-        let (Effect::Write(at) | Effect::Delete(at)) = effect else { return None };
+        let at = effect.changed_path()?;
         let rule = command::allows_change(self.in_force(situation), effects, at)?;
         at.path.starts_with(workspace).then_some((Decision::Allow, rule))
     }

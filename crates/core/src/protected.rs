@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::{Effect, Effects, Files, commit};
+use crate::{Effects, Files, commit};
 
 /// A place that is protected.
 ///
@@ -250,10 +250,7 @@ pub(crate) fn is_git_directory(directory: &Path, is_there: &dyn Fn(&Path) -> boo
 
 /// The paths that these effects change and that git would obey, although no `.git` is in their names. Blocking.
 pub(crate) fn unnamed_git_places(effects: &Effects, files: &dyn Files) -> Vec<PathBuf> {
-    let changed = effects.iter().filter_map(|effect| match effect {
-        Effect::Write(at) | Effect::Delete(at) => Some(&at.path),
-        _ => None,
-    });
+    let changed = effects.iter().filter_map(|effect| Some(&effect.changed_path()?.path));
     let is_there = |path: &Path| files.stat(&commit::beside(files, path)).is_ok();
     let is_git = |directory: &Path| is_git_directory(directory, &is_there);
     let is_obeyed = |path: &&PathBuf| {

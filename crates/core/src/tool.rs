@@ -88,6 +88,16 @@ pub trait Tool: Send + Sync + 'static {
         None
     }
 
+    /// Whether a person has to agree to this call each time, whatever the rules and the mode allow.
+    fn needs_person(&self, _: &Self::Args) -> bool {
+        false
+    }
+
+    /// Whether calls take as long as they take: the engine's own limit of time does not hold for them.
+    fn is_long_running(&self) -> bool {
+        false
+    }
+
     /// A name for people.
     fn title(&self) -> Option<&'static str> {
         None

@@ -6,8 +6,8 @@ use super::{Call, Ready, Shared, record, trial};
 use crate::policy::{Place, subject};
 use crate::protected::unnamed_git_places;
 use crate::{
-    ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Session, Situation,
-    ToolError, Verdict,
+    ApprovalRequest, Asker, DecidedBy, Decision, Event, Files, Grant, Host, Overrides, Session,
+    Situation, ToolError, Verdict,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -17,7 +17,8 @@ pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict
     let situation =
         Situation { harmless, git_places, ..situation(&*engine.host, files, &call.session) };
     let workspace = files.workspace();
-    policy.decide_in(&call.name, ready.effects.clone(), workspace, &situation)
+    let verdict = policy.decide_in(&call.name, ready.effects.clone(), workspace, &situation);
+    if ready.planned.needs_person() { verdict.asked_by(DecidedBy::NeedsPerson) } else { verdict }
 }
 
 /// What a decision in this session depends on besides the call and the rules.

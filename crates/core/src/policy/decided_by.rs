@@ -94,7 +94,7 @@ impl DecidedBy {
 
     /// Whether the question is asked each time, so that no answer is remembered.
     pub fn is_always_ask(&self) -> bool {
-        matches!(self, Self::AlwaysAsk { .. })
+        matches!(self, Self::AlwaysAsk { .. } | Self::NeedsPerson)
     }
 
     /// Whether the mode decided, because no rule is about the effect.

@@ -123,7 +123,14 @@ impl HardDenies {
             }
             // Whoever connects may read another host out of it than a rule does.
             Effect::Net { origin, .. } if !is_host(host_of(origin)) => Some("no name of a host"),
-            _ => None,
+            Effect::Net { .. }
+            | Effect::Exec(_)
+            | Effect::Secret(_)
+            | Effect::Ask
+            | Effect::Agent(_)
+            | Effect::Mcp { .. }
+            | Effect::Plugin(_)
+            | Effect::State(_) => None,
         }
     }
 

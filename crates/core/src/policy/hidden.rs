@@ -45,10 +45,7 @@ impl Policy {
 
     /// Files of these effects whose names may be secret and whose content holds no credential. Blocking, for a small file.
     pub(crate) fn harmless(&self, effects: &Effects, files: &dyn Files) -> Vec<PathBuf> {
-        let named = effects.iter().filter_map(|effect| match effect {
-            Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => Some(&at.path),
-            _ => None,
-        });
+        let named = effects.iter().filter_map(|effect| Some(&effect.path()?.path));
         let is_harmless = |path: &&PathBuf| {
             let name = self.hard_denies.secret_name(path, files.workspace());
             matches!(name, SecretName::IfCredential(_)) && !may_hold_credential(path, files)

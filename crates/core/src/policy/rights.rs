@@ -162,9 +162,9 @@ impl FileRights {
             _ => None,
         });
         readable.retain(|paths| self.is_in_all_layers(paths, Effect::Read));
-        readable.extend(self.granted.iter().filter_map(|effect| match effect {
-            Effect::Read(at) => Some(OutsidePaths::all(&at.path)),
-            _ => None,
+        readable.extend(self.granted.iter().filter_map(|effect| {
+            let Effect::Read(at) = effect else { return None };
+            Some(OutsidePaths::all(&at.path))
         }));
         readable.extend(self.named.iter().map(|path| OutsidePaths::all(path)));
         self.outside(readable)
@@ -189,10 +189,8 @@ impl FileRights {
             _ => None,
         });
         writable.retain(|paths| self.is_in_all_layers(paths, Effect::Write));
-        writable.extend(self.granted.iter().filter_map(|effect| match effect {
-            Effect::Write(at) | Effect::Delete(at) => Some(OutsidePaths::all(&at.path)),
-            _ => None,
-        }));
+        let changed = self.granted.iter().filter_map(Effect::changed_path);
+        writable.extend(changed.map(|at| OutsidePaths::all(&at.path)));
         self.outside(writable)
     }
 
@@ -212,9 +210,9 @@ impl FileRights {
             .into_iter()
             .filter(|paths| paths.is_whole() && self.is_in_all_layers(paths, Effect::Write))
             .map(|paths| paths.root);
-        let granted = self.granted.iter().filter_map(|effect| match effect {
-            Effect::Write(at) => Some(at.path.clone()),
-            _ => None,
+        let granted = self.granted.iter().filter_map(|effect| {
+            let Effect::Write(at) = effect else { return None };
+            Some(at.path.clone())
         });
         allowed.extend(ruled.chain(granted).filter(is_inside));
         let rulings = self.policy.all_rules();

@@ -225,25 +225,32 @@ impl Rule {
 
     /// Whether it is about this effect. `tool` rules are about whole calls, never about a single effect.
     pub fn matches(&self, effect: &Effect, workspace: &Path) -> bool {
-        match (&self.resource, effect) {
-            (Resource::Read(glob), Effect::Read(at))
-            | (Resource::Write(glob), Effect::Write(at) | Effect::Delete(at)) => {
-                glob.covers(at, workspace)
+        let resource = &self.resource;
+        match effect {
+            Effect::Read(at) => {
+                matches!(resource, Resource::Read(glob) if glob.covers(at, workspace))
+            }
+            Effect::Write(at) | Effect::Delete(at) => {
+                matches!(resource, Resource::Write(glob) if glob.covers(at, workspace))
             }
             // What was not understood is never meant as a whole.
-            (Resource::Exec { .. }, Effect::Exec(command)) => {
-                command.unclear.is_none()
+            Effect::Exec(command) => {
+                matches!(resource, Resource::Exec { .. })
+                    && command.unclear.is_none()
                     && !command.commands.is_empty()
                     && command.commands.iter().all(|simple| self.covers(simple))
             }
-            (Resource::Net(host), Effect::Net { origin, .. }) => {
-                host_matches(host, host_of(origin))
+            Effect::Net { origin, .. } => {
+                matches!(resource, Resource::Net(host) if host_matches(host, host_of(origin)))
             }
-            (Resource::Agent(name), Effect::Agent(agent)) => name.matches(agent),
-            (Resource::Mcp(name), Effect::Mcp { server, tool }) => {
-                name.matches(&format!("{server}/{tool}"))
+            Effect::Agent(agent) => {
+                matches!(resource, Resource::Agent(name) if name.matches(agent))
             }
-            _ => false,
+            Effect::Mcp { server, tool } => {
+                matches!(resource, Resource::Mcp(name) if name.matches(&format!("{server}/{tool}")))
+            }
+            // No rule can be written about these.
+            Effect::Secret(_) | Effect::Ask | Effect::Plugin(_) | Effect::State(_) => false,
         }
     }
 

@@ -70,7 +70,15 @@ pub(super) fn suspicious(
         Effect::Exec(command) if command.only_reads() => return None,
         Effect::Exec(_) if programs.connected => "carry data out",
         Effect::Exec(_) if !programs.confined => "run what came from there",
-        _ => return None,
+        // A confined command changes nothing outside, and a sub-agent's own calls are decided on one by one.
+        Effect::Exec(_)
+        | Effect::Read(_)
+        | Effect::Write(_)
+        | Effect::Delete(_)
+        | Effect::Secret(_)
+        | Effect::Ask
+        | Effect::Agent(_)
+        | Effect::State(_) => return None,
     };
     Some(format!("this session has read {source}, and this could {could}"))
 }
@@ -85,7 +93,15 @@ pub(crate) fn source(effects: &Effects, workspace: &Path, situation: &Situation)
         Effect::Mcp { server, tool } => Some(format!("mcp {server}/{tool}")),
         Effect::Plugin(name) => Some(format!("plugin {name}")),
         Effect::Read(at) if is_outside(&at.path) => Some(crate::quote::path(&at.path).into_owned()),
-        _ => None,
+        // What a program prints is the workspace's, and what it reads elsewhere is a read of its own.
+        Effect::Read(_)
+        | Effect::Write(_)
+        | Effect::Delete(_)
+        | Effect::Exec(_)
+        | Effect::Secret(_)
+        | Effect::Ask
+        | Effect::Agent(_)
+        | Effect::State(_) => None,
     })
 }
 

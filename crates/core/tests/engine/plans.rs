@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::testing::{MockTool, plan_effects};
 use windlass_core::{
-    ApprovalRequest, BoxFuture, Context, Effects, EngineBuilder, Handle, Happening, Hook,
-    HookAnswer, HookEvent, Kinds, Mode, Outcome, Output, Planned, PlannedTool, Policy, Scene,
-    ToolCall, ToolError,
+    ApprovalRequest, BoxFuture, Context, DecidedBy, Decision, Effects, EngineBuilder, FunctionTool,
+    Handle, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode, Outcome, Output, Overrides,
+    Planned, PlannedTool, Policy, Scene, Tool, ToolCall, ToolError,
 };
 
 use crate::support::{Log, MapHost, Setup, assert_text, path_of};
@@ -228,4 +229,78 @@ fn the_effects_of_a_tool_without_a_plan_are_asked_for_once() {
     let effects =
         plan_effects(&MapHost::with(["a"]), &*Handle::from(tool), json!({"path": "a"})).unwrap();
     assert_eq!((effects.to_string().as_str(), asked.load(Ordering::SeqCst)), ("read a", 1));
+}
+
+/// Pay an amount.
+#[derive(Deserialize, JsonSchema)]
+struct Pay {
+    /// The amount.
+    amount: u64,
+}
+
+#[tokio::test]
+async fn a_tool_can_need_a_person_by_its_arguments_whatever_the_mode() {
+    let pay = || {
+        FunctionTool::new(
+            "pay",
+            Kinds::NONE,
+            |_: &Pay| Effects::none(),
+            |_, _| async { Ok(Output::text("paid")) },
+        )
+        .needs_person_if(|args| args.amount > 100)
+    };
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let setup = Setup::with([pay()], |builder| {
+        builder.policy(Policy::new(Mode::Yolo)).approver(move |request: &ApprovalRequest| {
+            assert_eq!((&request.by, request.can_be_remembered), (&DecidedBy::NeedsPerson, false));
+            count.fetch_add(1, Ordering::SeqCst) == 0
+        })
+    });
+    for (amount, outcome) in
+        [(1, Outcome::Ok), (101, Outcome::Ok), (101, Outcome::Denied), (100, Outcome::Ok)]
+    {
+        let result = setup.call("pay", json!({"amount": amount})).await;
+        assert_eq!(result.outcome, outcome, "{amount}: {:?}", result.output);
+    }
+    assert_eq!(asked.load(Ordering::SeqCst), 2);
+    let verdict =
+        setup.engine.explain(&setup.session, ToolCall::new("pay", json!({"amount": 500})));
+    assert_eq!(verdict.await.expect("a verdict").decision(), Decision::Ask);
+}
+
+/// Wait for long.
+#[derive(Deserialize, JsonSchema)]
+struct NoArguments {}
+
+/// A tool that the engine's own limit of time does not stop.
+struct Patient;
+
+impl Tool for Patient {
+    const NAME: &'static str = "patient";
+    const KINDS: Kinds = Kinds::NONE;
+    type Args = NoArguments;
+
+    fn effects(&self, _: &NoArguments) -> Effects {
+        Effects::none()
+    }
+
+    async fn call(&self, _: &Context, _: NoArguments) -> Result<Output, ToolError> {
+        tokio::time::sleep(Duration::from_hours(24)).await;
+        Ok(Output::text("done"))
+    }
+
+    fn is_long_running(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_running_tool_has_no_limit_but_one_that_is_given() {
+    let setup = Setup::with([Patient], |builder| builder.timeout(Duration::from_secs(1)));
+    assert_eq!(setup.call("patient", json!({})).await.outcome, Outcome::Ok);
+    let overrides = Overrides { timeout: Some(Duration::from_secs(5)), ..Overrides::default() };
+    let call = ToolCall::new("patient", json!({})).with_overrides(overrides);
+    let result = setup.engine.call(&setup.session, call).await;
+    assert_eq!(result.outcome, Outcome::TimedOut);
 }

@@ -64,10 +64,7 @@ impl HookMatcher {
 
 /// The files that a call touches, as far as it says so.
 pub(super) fn touched(effects: &Effects) -> impl Iterator<Item = &PathPattern> {
-    effects.iter().filter_map(|effect| match effect {
-        Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => Some(at),
-        _ => None,
-    })
+    effects.iter().filter_map(Effect::path)
 }
 
 impl PathMatch {

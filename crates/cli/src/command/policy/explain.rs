@@ -44,9 +44,9 @@ fn explained(windlass: &Windlass, verdict: &Verdict) -> Value {
     if let Some(because) = verdict.because() {
         answer["because"] = because.into();
     }
-    let command = verdict.effects().iter().find_map(|effect| match effect {
-        Effect::Exec(command) => Some(command),
-        _ => None,
+    let command = verdict.effects().iter().find_map(|effect| {
+        let Effect::Exec(command) = effect else { return None };
+        Some(command)
     });
     if let Some(command) = command {
         answer["commands"] = json!(command.commands);
