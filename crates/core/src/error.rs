@@ -76,6 +76,12 @@ pub struct Message {
 }
 
 /// A cause of failure that code acts on: texts are for people and models.
+///
+/// ```
+/// use windlass_core::{FailureReason, ToolError};
+/// let error = ToolError::failed("a.txt changed since it was read").because(FailureReason::Stale);
+/// assert_eq!(error.with_context("2 edits").reason(), Some(FailureReason::Stale));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureReason {

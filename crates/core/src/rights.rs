@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::{CommandLine, Decision, Effect, Effects, Kinds, PathPattern, Session, SessionId};
 
-    const HOSTS: [&str; 4] = ["docs.rs", "crates.io", "a.example.org", "b.a.example.org"];
+    const HOSTS: [&str; 4] = ["docs.rs", "example.com", "a.example.org", "b.a.example.org"];
 
     fn rule(decision: Decision, text: &str) -> Ruling {
         Ruling::new(decision, text.parse().expect("a rule"))

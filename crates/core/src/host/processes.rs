@@ -231,7 +231,7 @@ impl NetworkAccess {
     /// let net = |text: &str| text.parse::<NetworkAccess>().unwrap_or_default();
     /// assert_eq!(net("full").intersection(&net("docs.rs")), net("docs.rs"));
     /// assert_eq!(net("*.org,docs.rs").intersection(&net("a.org,b.com")), net("a.org"));
-    /// assert_eq!(net("docs.rs").intersection(&net("crates.io")), NetworkAccess::None);
+    /// assert_eq!(net("docs.rs").intersection(&net("example.com")), NetworkAccess::None);
     /// ```
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {

@@ -185,6 +185,13 @@ impl CallFinished<'_> {
 pub(crate) const UNTRUSTED: &str = "untrusted";
 
 /// The body of a record that says that a session begins, or goes on in another workspace.
+///
+/// ```
+/// use windlass_core::SessionBegun;
+/// let begun: SessionBegun<'_> = serde_json::from_str(r#"{"workspace": "/w", "parent": null}"#)?;
+/// assert_eq!((begun.version, &*begun.workspace), (1, "/w"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionBegun<'a> {
     /// The version of the body.
@@ -203,6 +210,14 @@ pub struct SessionBegun<'a> {
 
 /// The body of a record that says that a job ended and what it changed. A job works on the real directory and may end long after its
 /// call, so no checkpoint and no record of the call names its changes.
+///
+/// ```
+/// use windlass_core::{JobChange, JobEnded};
+/// let change = JobChange { path: "log.txt".into(), change: "A".into() };
+/// let ended = JobEnded { job: "j1".into(), changed: vec![change], changed_count: 1, ..JobEnded::default() };
+/// assert!(serde_json::to_string(&ended)?.contains(r#""path":"log.txt""#));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobEnded {
     /// The version of the body.
@@ -225,6 +240,11 @@ pub struct JobEnded {
 }
 
 /// A file that a job changed.
+///
+/// ```
+/// let change = windlass_core::JobChange { path: "log.txt".into(), change: "M".into() };
+/// assert_eq!(change.change, "M");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobChange {
     /// The path, relative to the workspace if it is in there.
@@ -234,6 +254,13 @@ pub struct JobChange {
 }
 
 /// The body of a record that says that records before it are missing.
+///
+/// ```
+/// use windlass_core::RecordsMissing;
+/// let missing: RecordsMissing = serde_json::from_str(r#"{"anchored": 10, "found": 7}"#)?;
+/// assert_eq!((missing.anchored, missing.found), (Some(10), 7));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordsMissing {
     /// The version of the body.
