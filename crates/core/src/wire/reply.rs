@@ -13,6 +13,7 @@ use crate::{CallResult, Content, Output};
 /// ```
 /// # use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, TurnId};
 /// # let result = CallResult { call: CallId::new("c"), session: SessionId::new("s"), turn: TurnId::new("t"),
+/// #     parent_call: None,
 /// #     tool_use_id: Some("toolu_1".into()), tool: "read".into(), outcome: Outcome::Error,
 /// #     output: Output::error("no such file"), code: None, duration: std::time::Duration::ZERO };
 /// use serde_json::json;
@@ -42,6 +43,7 @@ pub fn to_api(format: Format, result: &CallResult) -> Value {
 /// ```
 /// # use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, TurnId};
 /// # let result = CallResult { call: CallId::new("c"), session: SessionId::new("s"), turn: TurnId::new("t"),
+/// #     parent_call: None,
 /// #     tool_use_id: None, tool: "read".into(), outcome: Outcome::Ok,
 /// #     output: Output::text("hello"), code: None, duration: std::time::Duration::from_millis(3) };
 /// use serde_json::json;
