@@ -16,6 +16,7 @@ mod command_tools;
 mod commands;
 mod hooks;
 mod incidents;
+mod rights;
 mod seeds;
 mod support;
 mod undo;

@@ -432,7 +432,10 @@ fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
         for (how, save) in SAVING {
             let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
                 Meddled::before_changes(local, move |_, path| {
-                    save(path);
+                    // What was made is taken back, and with it the time of the workspace directory is.
+                    if !path.is_dir() {
+                        save(path);
+                    }
                     Ok(())
                 })
             });
