@@ -458,7 +458,8 @@ fn operation() -> impl Strategy<Value = String> {
         one("chmod 0"),
         two("mv -f"),
         two("mv -fT"),
-        two("cp -r")
+        // In an overlay the names of one file have different numbers, so `cp` does not notice that it copies a file onto itself.
+        two("cp -r --remove-destination")
             .prop_filter("a copy into itself depends on the order of names", |text| is_apart(text)),
         two("ln -f"),
         two("ln -sfn"),
