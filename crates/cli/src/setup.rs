@@ -7,8 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
 use windlass_core::{
-    Approvals, Asker, Budget, CallFinished, Heard, Layer, Overrides, PathGlob, Predicate,
-    Principal, Session, SessionId,
+    Approvals, Asker, Budget, Heard, Layer, Overrides, PathGlob, Predicate, Principal, Session,
+    SessionId, SessionNews,
 };
 use windlass_store::{Kind, Settings};
 
@@ -239,11 +239,11 @@ fn recall(store: &Store, session: &Session) -> Result<()> {
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.seq;
         for row in rows.iter().filter(|row| row.kind == Kind::Finished) {
-            let Some(finished) = row.body_as::<CallFinished<'_>>() else { continue };
-            if let Some(seen) = &finished.seen {
+            let Some(news) = row.body_as::<SessionNews>() else { continue };
+            if let Some(seen) = &news.seen {
                 session.recall(seen);
             }
-            if let Some(source) = finished.untrusted() {
+            if let Some(source) = &news.metadata.untrusted {
                 session.mark_untrusted(source);
             }
         }

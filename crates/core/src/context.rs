@@ -25,9 +25,8 @@ use crate::secrets::Stream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    CallId, Confinement, Effect, Event, Files, Fingerprint, Grant, History, Host, Outputs,
-    Overrides, Policy, Processes, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError,
-    TurnId, WalkReport,
+    CallId, Effect, Event, Files, Fingerprint, Grant, History, Host, Outputs, Overrides, Policy,
+    ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId, WalkReport,
 };
 
 pub use self::files::{FilesDoor, WalkSettings};
@@ -324,18 +323,6 @@ impl Inner {
                 drop(proposals.refresh());
                 Here::Proposed(Overlay { inner, proposals, by: self.proposed_by() })
             }
-        }
-    }
-
-    /// How programs of the session are confined: as the machine's settings say, or stricter where its rights do.
-    fn confinement(&self, processes: &dyn Processes) -> Confinement {
-        let (of_machine, rights) = (processes.confinement(), self.session.rights());
-        let level = rights.sandbox().map_or(of_machine.level, |it| it.stricter(of_machine.level));
-        let network = rights.net().map(|net| of_machine.network.intersection(net));
-        Confinement {
-            level,
-            network: network.unwrap_or_else(|| of_machine.network.clone()),
-            backend: of_machine.backend,
         }
     }
 

@@ -150,10 +150,8 @@ struct Call {
     started: bool,
     /// Where the answer comes from, if not from the workspace.
     source: Option<String>,
-    /// What was decided about it, once that is known.
+    /// The decision about it, once that is known.
     decided: Option<Decided>,
-    /// The call that makes this one, if another call does.
-    outer: Option<Arc<Lineage>>,
     /// This call as those that it makes see it.
     lineage: Arc<Lineage>,
     /// What hooks have said.
@@ -163,7 +161,7 @@ struct Call {
 impl Call {
     /// The call that makes this one, if another call does.
     fn parent(&self) -> Option<CallId> {
-        self.outer.as_ref().map(|outer| outer.call.clone())
+        self.lineage.outer.as_ref().map(|outer| outer.call.clone())
     }
 }
 
@@ -239,9 +237,9 @@ impl Engine {
         cx: Option<&Context>,
     ) -> Vec<CallResult> {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
-        let around = cx.map(|cx| &*cx.lineage().places).unwrap_or_default();
+        let around = cx.map(|cx| cx.lineage().places()).unwrap_or_default();
         // All places in the queue are taken before any call runs: the order of the turn is the order of the queue.
-        let tickets = self.0.scheduler.reserve(calls.len(), around);
+        let tickets = self.0.scheduler.reserve(calls.len(), &around);
         let begun = calls.into_iter().zip(tickets).map(|(call, ticket)| {
             let around = Around { place: ticket.place(), cx };
             self.begin(self.receive(session, turn.clone(), call, around), ticket)
@@ -385,17 +383,13 @@ impl Engine {
     ) -> Call {
         let id = CallId::new(id::mint('c', &*self.0.ids));
         let outer = around.cx.map(Context::lineage);
-        let cancel = match around.cx {
-            // A call in a session of its own is stopped with that session, and with the call that makes it.
-            Some(cx) if !Arc::ptr_eq(cx.session(), session) => {
-                stopped_by_both(cx.cancel_token(), session.cancel_token())
-            }
-            Some(cx) => cx.cancel_token().child_token(),
-            None => session.cancel_token().child_token(),
+        let stopped_with = match around.cx {
+            Some(cx) if Arc::ptr_eq(cx.session(), session) => cx.cancel_token(),
+            // A call of another session is stopped with that session. The call that makes it drops its future when it is stopped.
+            Some(_) | None => session.cancel_token(),
         };
         Call {
-            outer: outer.cloned(),
-            lineage: Arc::new(Lineage::new(&id, around.place, session, outer.map(|it| &**it))),
+            lineage: Arc::new(Lineage::new(&id, around.place, session, outer)),
             id,
             turn,
             session: session.clone(),
@@ -404,7 +398,7 @@ impl Engine {
             name: call.name,
             input: call.input,
             overrides: call.overrides.over(session.overrides()),
-            cancel,
+            cancel: stopped_with.child_token(),
             began: Instant::now(),
             epoch: self.0.cache.epoch(),
             begun: Lock::default(),
@@ -434,26 +428,13 @@ impl Engine {
     }
 }
 
-/// Where a call comes from.
+/// The surroundings in which a call is made.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     /// Its place in the queue.
     place: u64,
     /// The call that makes it, if another call does.
     cx: Option<&'a Context>,
-}
-
-/// A token that either of two stops. The task that links them ends with the token.
-fn stopped_by_both(one: &CancellationToken, other: &CancellationToken) -> CancellationToken {
-    let (both, other) = (one.child_token(), other.clone());
-    let linked = both.clone();
-    tokio::spawn(async move {
-        tokio::select! {
-            () = other.cancelled() => linked.cancel(),
-            () = linked.cancelled() => {}
-        }
-    });
-    both
 }
 
 /// One call, from front to back.
@@ -494,7 +475,7 @@ async fn pass(
     ticket: &schedule::Ticket,
 ) -> Result<Output, ToolError> {
     let cancel = call.cancel.clone();
-    nested::check_depth(call.outer.as_ref())?;
+    nested::check_depth(&call.lineage)?;
     parse::weigh(call)?;
     budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 
 pub(crate) use body::UNTRUSTED;
 pub use body::{
-    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, RecordsMissing, SessionBegun,
+    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, ProvenanceFacts, RecordsMissing,
+    SessionBegun, SessionNews,
 };
 
 use crate::sync::Lock;

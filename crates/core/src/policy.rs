@@ -270,7 +270,10 @@ impl Policy {
             }
         }
         if let Some(net) = &self.net {
-            let is_out = |effect: &&Effect| matches!(effect, Effect::Net { origin, .. } if !net.admits(rule::host_of(origin)));
+            let is_out = |effect: &&Effect| {
+                let Effect::Net { origin, .. } = effect else { return false };
+                !net.admits(rule::host_of(origin))
+            };
             if let Some(out) = effects.iter().find(is_out) {
                 let by = DecidedBy::HardDeny {
                     reason: "the session has no right to reach that host".to_owned(),

@@ -1,11 +1,11 @@
-//! What a session may do at most: tools, rules, mode, sandbox and network, and who is behind it.
+//! The most that a session may do: tools, rules, mode, sandbox and network, and who is behind it.
 //!
 //! Rights only ever shrink. There is one operation, [`Rights::narrow`], and its fields are private, so the rights of a child are the
 //! intersection of its parent's and its own by construction: a decision is the strictest of all layers.
 
 use std::sync::Arc;
 
-use crate::{Level, Mode, NetworkAccess, Policy, Predicate, Principal, Ruling};
+use crate::{Confinement, Level, Mode, NetworkAccess, Policy, Predicate, Principal, Ruling};
 
 /// The most that a session may do.
 ///
@@ -25,7 +25,7 @@ pub struct Rights {
     principal: Principal,
 }
 
-/// What a session is held to besides the rights that it has already. What is not named stays as it was.
+/// Limits of a session besides the rights that it has already. What is not named stays as it was.
 ///
 /// ```
 /// use windlass_core::{Level, Limits, NetworkAccess, Predicate};
@@ -92,7 +92,7 @@ impl Rights {
         self.layers.iter().map(|layer| layer.mode())
     }
 
-    /// Whether rules or modes bind besides the engine's.
+    /// Tells whether rules or modes bind besides the engine's.
     pub(crate) fn has_layers(&self) -> bool {
         !self.layers.is_empty()
     }
@@ -110,6 +110,19 @@ impl Rights {
     /// The hosts that calls and programs may reach at most.
     pub fn net(&self) -> Option<&NetworkAccess> {
         self.net.as_ref()
+    }
+
+    /// The confinement of programs: that of the machine's settings, or a stricter one where these rights say so.
+    pub(crate) fn confine(&self, of_machine: &Confinement) -> Confinement {
+        let (level, network) = (of_machine.level, &of_machine.network);
+        Confinement {
+            level: self.sandbox.map_or(level, |own| own.stricter(level)),
+            network: self
+                .net
+                .as_ref()
+                .map_or_else(|| network.clone(), |own| network.intersection(own)),
+            backend: of_machine.backend,
+        }
     }
 
     /// The identity behind the calls.
@@ -246,6 +259,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn programs_are_confined_by_the_stricter_of_both() {
+        let of_machine = Confinement { network: NetworkAccess::Full, ..Confinement::default() };
+        let limits = Limits {
+            sandbox: Some(Level::ReadOnly),
+            net: "docs.rs".parse().ok(),
+            ..Limits::default()
+        };
+        let confined = Rights::all().narrow(limits).confine(&of_machine);
+        assert_eq!(confined.to_string(), "sandbox read-only, network docs.rs");
+        assert_eq!(Rights::all().confine(&of_machine), of_machine);
     }
 
     #[test]

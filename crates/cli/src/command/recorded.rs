@@ -30,7 +30,7 @@ pub(super) struct Recorded {
     pub(super) outcome: Option<Outcome>,
     /// The decision about it, if there was one and it is on record.
     decided: Option<Decided>,
-    /// Whether it began.
+    /// Set once its beginning was found on record.
     began: bool,
 }
 

@@ -80,7 +80,7 @@ impl Drop for Foreground {
 impl ProcessDoor<'_> {
     /// How programs of this session are confined: as the machine's settings say, or stricter where its rights do.
     pub fn confinement(&self) -> Confinement {
-        self.cx.0.confinement(self.processes)
+        self.cx.0.session.rights().confine(self.processes.confinement())
     }
 
     /// Runs a program to its end, or for `patience`: then it is left to the session as a job. Whoever listens hears what it prints.
@@ -143,7 +143,7 @@ impl ProcessDoor<'_> {
         request.meter = Some(self.cx.0.session.ledger().clone());
         self.narrow(&mut request)?;
         // What a program looks at is not known, so its answer is good for this once.
-        self.cx.0.observed.lock().0 = None;
+        self.cx.forget_observed();
         let typed = typed(&mut request);
         let is_quick = self.cx.machine_processes()?.starts_at_once(&request);
         let job = if is_quick {
@@ -390,7 +390,7 @@ impl Context {
         let built = changes.built.iter().chain(&denied);
         let built = built.map(|path| Effect::Write(PathPattern::entry(path)));
         let effects = Arc::new(built.fold(effects, Effects::and));
-        let level = inner.confinement(self.machine_processes()?).level;
+        let level = inner.session.rights().confine(self.machine_processes()?.confinement()).level;
         let workspace = inner.session_files.get().workspace();
         let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
         let is_staged = level == Level::Staged;
@@ -432,7 +432,7 @@ impl Context {
             return Ok(said);
         }
         let workspace = inner.session_files.get().workspace();
-        let surroundings = surroundings(&*inner.host);
+        let surroundings = surroundings(&*inner.host, &inner.session);
         let request = ApprovalRequest {
             id: inner.broker.next_id(),
             call: inner.call.clone(),

@@ -6,8 +6,8 @@ use super::{Call, Ready, Shared, record, trial};
 use crate::policy::{Place, subject};
 use crate::protected::unnamed_git_places;
 use crate::{
-    ApprovalRequest, Asker, DecidedBy, Decision, Event, Files, Grant, Host, Overrides, Session,
-    Situation, ToolError, Verdict,
+    ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Session, Situation,
+    ToolError, Verdict,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -18,7 +18,7 @@ pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict
         Situation { harmless, git_places, ..situation(&*engine.host, files, &call.session) };
     let workspace = files.workspace();
     let verdict = policy.decide_in(&call.name, ready.effects.clone(), workspace, &situation);
-    if ready.planned.needs_person() { verdict.asked_by(DecidedBy::NeedsPerson) } else { verdict }
+    if ready.planned.needs_person() { verdict.needing_person() } else { verdict }
 }
 
 /// What a decision in this session depends on besides the call and the rules.
@@ -39,9 +39,10 @@ pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
     }
 }
 
-/// How programs are confined, in words.
-pub(crate) fn surroundings(host: &dyn Host) -> String {
-    host.processes().map_or_else(String::new, |processes| processes.confinement().to_string())
+/// The confinement of a session's programs, in words. An answer that was given for one confinement does not count for another.
+pub(crate) fn surroundings(host: &dyn Host, session: &Session) -> String {
+    let Some(processes) = host.processes() else { return String::new() };
+    session.rights().confine(processes.confinement()).to_string()
 }
 
 /// Turns the verdict into the right to run, or into a denial that says what would allow it.
@@ -92,7 +93,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
             &call.input,
             verdict.effects(),
             Place { workspace, directory: &workspace.join(directory) },
-            &surroundings(&*engine.host),
+            &surroundings(&*engine.host, &call.session),
         ),
         is_whole: input == call.input,
         input,

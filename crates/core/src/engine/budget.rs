@@ -2,14 +2,13 @@
 
 use super::{Call, Shared};
 use crate::budget::{answer_key, call_key};
-use crate::{CallResult, Content, Decided, DecidedBy, Decision, Outcome, ToolError};
+use crate::{CallResult, Content, Decided, DecidedBy, Outcome, ToolError};
 
 /// Counts the call, unless the session has spent what it may or asks the same again and again.
 pub(super) fn begin(call: &mut Call) -> Result<(), ToolError> {
     let ledger = call.session.ledger();
     if let Err(error) = ledger.begin_call() {
-        let (decision, by) = (Decision::Deny, DecidedBy::Budget);
-        call.decided = Some(Decided { decision, by, settled_by: None });
+        call.decided = Some(Decided::denied(DecidedBy::Budget));
         return Err(error);
     }
     ledger.check_repeats(call_key(&call.name, &call.input))
@@ -23,7 +22,7 @@ pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
         _ => 0,
     };
     // The time of an inner call is part of the outer one's, and its text goes to the outer call, not to the model.
-    let counted = call.outer.as_ref().map(|outer| &*outer.ledger);
+    let counted = call.lineage.outer.as_ref().map(|outer| &*outer.ledger);
     let bytes = result.output.content.iter().map(text).sum();
     ledger.end_call(result.duration, bytes, counted);
     let changes = result.outcome == Outcome::Ok && has_side_effects(engine, call);

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::Call;
-use crate::{Decided, DecidedBy, Decision, Resolved, ToolError, quote};
+use crate::{Decided, DecidedBy, Resolved, ToolError, quote};
 
 /// Refuses what an `.aiexclude` hides, in every mode and for every tool.
 pub(super) fn check(call: &mut Call, resolved: &[(PathBuf, Resolved)]) -> Result<(), ToolError> {
@@ -12,7 +12,7 @@ pub(super) fn check(call: &mut Call, resolved: &[(PathBuf, Resolved)]) -> Result
         if let Some(by) = call.files.get().excluded_by(path)? {
             let by = DecidedBy::HardDeny { reason: format!("hidden by {}", quote::path(&by)) };
             let refusal = format!("not allowed: {} ({by})", path.display());
-            call.decided = Some(Decided { decision: Decision::Deny, by, settled_by: None });
+            call.decided = Some(Decided::denied(by));
             return Err(ToolError::denied(refusal));
         }
     }

@@ -53,7 +53,7 @@ pub(super) async fn before<'t>(
         let replaced = answer.input.clone().filter(|input| *input != call.input);
         if let Err(refusal) = take(&mut call.said, &call.session, &**hook, answer) {
             let by = DecidedBy::Hook { name: hook.name().to_owned(), reason: None };
-            call.decided = Some(Decided { decision: Decision::Deny, by, settled_by: None });
+            call.decided = Some(Decided::denied(by));
             return Err(refusal);
         }
         if let Some(input) = replaced {

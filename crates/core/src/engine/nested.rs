@@ -4,8 +4,7 @@
 //! permits to spare. So nested calls end however few permits there are. In the queue an inner call does not wait for the calls
 //! around it, nor for calls that have not begun, since those may wait for the calls around it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
@@ -21,29 +20,48 @@ const MAX_DEPTH: usize = 16;
 #[derive(Debug)]
 pub(crate) struct Lineage {
     pub(super) call: CallId,
-    /// Its place in the queue, and those of the calls around it.
-    pub(super) places: Vec<u64>,
-    /// Its permit, for its inner calls.
-    lent: Arc<Semaphore>,
+    /// The call that makes this one, if another call does.
+    pub(super) outer: Option<Arc<Lineage>>,
+    /// Its place in the queue.
+    place: u64,
+    /// Its permit, for its inner calls. There is none before the first of them.
+    lent: OnceLock<Arc<Semaphore>>,
     pub(crate) clock: Arc<CallClock>,
     /// The budget that its time counts for.
     pub(super) ledger: Arc<Ledger>,
-    /// Whether it has made calls.
-    pub(super) has_inner: AtomicBool,
 }
 
 impl Lineage {
-    pub(super) fn new(call: &CallId, place: u64, session: &Session, outer: Option<&Self>) -> Self {
-        let mut places = outer.map(|outer| outer.places.clone()).unwrap_or_default();
-        places.push(place);
+    pub(super) fn new(
+        call: &CallId,
+        place: u64,
+        session: &Session,
+        outer: Option<&Arc<Self>>,
+    ) -> Self {
         Self {
             call: call.clone(),
-            places,
-            lent: Arc::new(Semaphore::new(1)),
+            outer: outer.cloned(),
+            place,
+            lent: OnceLock::new(),
             clock: Arc::new(CallClock::new(outer.map(|outer| outer.clock.clone()))),
             ledger: session.ledger().clone(),
-            has_inner: AtomicBool::new(false),
         }
+    }
+
+    /// The places in the queue of this call and of the calls around it.
+    pub(super) fn places(&self) -> Vec<u64> {
+        let around = std::iter::successors(Some(self), |call| call.outer.as_deref());
+        around.map(|call| call.place).collect()
+    }
+
+    /// Tells whether it has made calls.
+    pub(super) fn has_inner(&self) -> bool {
+        self.lent.get().is_some()
+    }
+
+    /// The permit for its inner calls.
+    fn lent(&self) -> Arc<Semaphore> {
+        self.lent.get_or_init(|| Arc::new(Semaphore::new(1))).clone()
     }
 }
 
@@ -55,18 +73,19 @@ pub(super) enum Permit<'e> {
 }
 
 /// Waits for a permit of the engine, or for that of the outer call.
-pub(super) async fn permit(
-    engine: &Shared,
-    outer: Option<Arc<Lineage>>,
-) -> Result<Permit<'_>, ToolError> {
+pub(super) async fn permit<'e>(
+    engine: &'e Shared,
+    outer: Option<&Lineage>,
+) -> Result<Permit<'e>, ToolError> {
     let closed = |_| ToolError::internal("the engine is closed");
     let own = async {
         let permit = engine.running.acquire().await.map_err(closed)?;
         Ok(Permit::Own { _permit: permit })
     };
     let Some(outer) = outer else { return own.await };
+    let lent = outer.lent();
     let lent = async {
-        let permit = outer.lent.clone().acquire_owned().await.map_err(closed)?;
+        let permit = lent.acquire_owned().await.map_err(closed)?;
         Ok(Permit::Lent { _permit: permit })
     };
     tokio::select! {
@@ -122,15 +141,14 @@ impl Context {
     pub async fn turn_in(&self, session: &Arc<Session>, calls: Vec<ToolCall>) -> Vec<CallResult> {
         // What the inner calls look at is not known here, so the answer of this call is good for this once.
         self.forget_observed();
-        self.lineage().has_inner.store(true, Ordering::Relaxed);
         let engine = Engine(self.engine().clone());
         engine.turn_of(session, calls, Some(self)).await
     }
 }
 
 /// Refuses calls that are nested too deep.
-pub(super) fn check_depth(outer: Option<&Arc<Lineage>>) -> Result<(), ToolError> {
-    if outer.is_none_or(|outer| outer.places.len() < MAX_DEPTH) {
+pub(super) fn check_depth(call: &Lineage) -> Result<(), ToolError> {
+    if call.outer.is_none() || call.places().len() <= MAX_DEPTH {
         return Ok(());
     }
     Err(ToolError::busy(format!("not run: calls that make calls are nested {MAX_DEPTH} deep"))

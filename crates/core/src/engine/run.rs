@@ -3,7 +3,6 @@
 use std::any::Any;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::cache::Key;
 use super::{Call, Ready, Shared, record};
@@ -44,7 +43,7 @@ pub(super) async fn run(
     };
     cx.end_output();
     // A call whose inner calls were stopped with it was stopped, whatever it made of their answers.
-    let was_stopped = call.cancel.is_cancelled() && call.lineage.has_inner.load(Ordering::Relaxed);
+    let was_stopped = call.cancel.is_cancelled() && call.lineage.has_inner();
     let ending = match ending {
         Ok(_) if was_stopped => Err(ToolError::cancelled("the call was stopped")),
         ending => ending,

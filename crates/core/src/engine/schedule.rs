@@ -293,7 +293,7 @@ pub(super) async fn wait<'e>(
     let turn = async {
         loop {
             ticket.begin().await?;
-            let permit = nested::permit(engine, call.outer.clone()).await?;
+            let permit = nested::permit(engine, call.lineage.outer.as_deref()).await?;
             if ticket.run() {
                 return Ok(permit);
             }

@@ -167,11 +167,6 @@ impl CallFinished<'_> {
         }
     }
 
-    /// The source of text that others may have written, if the call brought in such text.
-    pub fn untrusted(&self) -> Option<&str> {
-        self.metadata.get(UNTRUSTED)?.as_str()
-    }
-
     /// The first line of the output.
     pub fn first_line(&self) -> Option<&str> {
         match self.content.first()? {
@@ -179,6 +174,36 @@ impl CallFinished<'_> {
             _ => None,
         }
     }
+}
+
+/// The part of a [`CallFinished`] that a session which goes on has to know. Reading only this is cheap, however long the output was.
+///
+/// ```
+/// use windlass_core::SessionNews;
+/// let body = r#"{"content": [{"type": "text", "text": "long"}], "metadata": {"untrusted": "https://example.org"}}"#;
+/// let news: SessionNews = serde_json::from_str(body)?;
+/// assert_eq!((news.seen, news.metadata.untrusted.as_deref()), (None, Some("https://example.org")));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct SessionNews {
+    /// What the session learnt of files; see [`Session::recall`](crate::Session::recall).
+    pub seen: Option<Value>,
+    /// The facts of the call, as far as they concern the session.
+    pub metadata: ProvenanceFacts,
+}
+
+/// The source of text that others may have written, in the metadata of a call.
+///
+/// ```
+/// assert_eq!(windlass_core::ProvenanceFacts::default().untrusted, None);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ProvenanceFacts {
+    /// The source, if the call brought in such text.
+    pub untrusted: Option<String>,
 }
 
 /// The name in the metadata under which the source of untrusted text stands.
@@ -308,7 +333,7 @@ mod tests {
         });
         let old: CallFinished<'_> = serde_json::from_value(old).expect("a body");
         assert_eq!((old.version, old.first_line(), old.duration_us), (1, Some("one"), Some(12)));
-        assert_eq!(old.untrusted(), Some("https://example.org"));
+        assert_eq!(old.metadata["untrusted"], "https://example.org");
         let empty: CallFinished<'_> = serde_json::from_str("{}").expect("a body");
         assert_eq!(empty, CallFinished { version: 1, ..CallFinished::default() });
     }

@@ -193,6 +193,11 @@ pub struct Decided {
 }
 
 impl Decided {
+    /// A denial with this cause.
+    pub(crate) fn denied(by: DecidedBy) -> Self {
+        Self { decision: Decision::Deny, by, settled_by: None }
+    }
+
     /// The cause that counted in the end: who settled the question, or else what decided.
     pub fn cause(&self) -> &DecidedBy {
         self.settled_by.as_ref().unwrap_or(&self.by)

@@ -100,6 +100,14 @@ impl Verdict {
         self
     }
 
+    /// The same, but a person is asked each time because the tool needs one, unless it is denied anyway.
+    pub(crate) fn needing_person(mut self) -> Self {
+        if self.decision != Decision::Deny {
+            (self.decision, self.by) = (Decision::Ask, DecidedBy::NeedsPerson);
+        }
+        self
+    }
+
     /// The same, but a person is asked each time, unless it is denied anyway.
     pub(crate) fn asked_always(mut self, reason: String, effect: Option<&Effect>) -> Self {
         if self.decision != Decision::Deny {

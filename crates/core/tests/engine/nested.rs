@@ -161,6 +161,25 @@ async fn an_outer_call_that_is_stopped_stops_its_inner_calls() {
     }
 }
 
+#[tokio::test]
+async fn an_outer_call_that_is_stopped_stops_the_calls_of_a_session_below() {
+    let stuck = MockTool::named("ping").answering(|_, _| std::future::pending());
+    let below = MockTool::named("outer").answering(|cx, _| async move {
+        let id = SessionId::new("child");
+        let child = Arc::new(cx.session().child(id, Predicate::All, &Overrides::default()));
+        Ok(cx.call_in(&child, ToolCall::new("ping", json!({}))).await.output)
+    });
+    let mut setup = Setup::of([below, stuck]);
+    let (id, running) = setup.engine.start(&setup.session, ToolCall::new("outer", json!({})));
+    let running = tokio::spawn(running);
+    setup.started("ping").await;
+    assert!(setup.engine.cancel(&id));
+    assert_eq!(running.await.expect("it ends").outcome, Outcome::Cancelled);
+    while !setup.recorded().iter().any(|line| line == "cancelled ping") {
+        tokio::task::yield_now().await;
+    }
+}
+
 /// A person who takes an hour to say yes.
 struct Slow;
 

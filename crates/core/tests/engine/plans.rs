@@ -304,3 +304,19 @@ async fn a_long_running_tool_has_no_limit_but_one_that_is_given() {
     let result = setup.engine.call(&setup.session, call).await;
     assert_eq!(result.outcome, Outcome::TimedOut);
 }
+
+#[tokio::test]
+async fn an_answer_to_a_tool_that_needs_a_person_is_never_remembered() {
+    let pay = FunctionTool::new(
+        "pay",
+        Kinds::WRITE,
+        |_: &Pay| Effects::write("a"),
+        |_, _| async { Ok(Output::text("paid")) },
+    )
+    .needs_person_if(|args| args.amount > 100);
+    let setup = Setup::with([pay], |builder| builder.policy(Policy::new(Mode::Ask)));
+    let verdict =
+        setup.engine.explain(&setup.session, ToolCall::new("pay", json!({"amount": 500})));
+    let verdict = verdict.await.expect("a verdict");
+    assert_eq!(verdict.decided_by(), &DecidedBy::NeedsPerson, "the mode asks too");
+}
