@@ -350,6 +350,12 @@ pub(crate) enum PolicyWhat {
         /// For how long the answer counts: once, session, project, always.
         #[arg(long, default_value = "once")]
         scope: Scope,
+        /// What the model is told.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Other arguments for the call, as JSON or `-`. They are decided on anew.
+        #[arg(long, value_name = "JSON")]
+        input: Option<String>,
     },
     /// Say no to an open question; its call ends as denied in its session.
     Deny {

@@ -3,24 +3,23 @@
 //! Everything that came from elsewhere is made visible first, so that no text can paint over the question. What was typed before the
 //! question was there does not answer it, and one question is asked at a time.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+mod question;
+mod terminal;
+
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use tokio::sync::Mutex;
 use windlass::diff::{Look, Version, render_file};
 use windlass_core::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Effect, FileChange, RiskLevel, Scope, quote,
+    Answer, ApprovalRequest, Attendant, BoxFuture, Effect, FileChange, QuestionAnswer,
+    QuestionRequest, Reply, RiskLevel, Scope, quote,
 };
 
+use self::terminal::Terminal;
 use crate::terminal::{Paint, add};
-
-/// How many lines fit where nobody says how large the terminal is.
-const USUAL_ROWS: usize = 24;
-/// And how many characters on a line.
-const USUAL_COLUMNS: usize = 80;
 
 /// The person at this terminal. There is one only if what we write to stderr can be seen.
 pub(crate) struct Person {
@@ -31,40 +30,54 @@ pub(crate) struct Person {
 
 impl Person {
     pub(crate) fn at_terminal(paint: Paint) -> Option<Self> {
-        let is_there = std::io::stderr().is_terminal() && open_terminal().is_ok();
+        let is_there = std::io::stderr().is_terminal() && Terminal::open().is_ok();
         is_there.then(|| Self { paint, asking: Arc::default() })
+    }
+
+    /// Asks when no other question is asked at this terminal, and stops asking when the future is dropped.
+    async fn at_turn<A: Send + 'static>(
+        &self,
+        ask: impl FnOnce(&mut Terminal) -> Result<A> + Send + 'static,
+    ) -> Reply<A> {
+        let turn = self.asking.clone().lock_owned().await;
+        let unavailable = |why: &dyn std::fmt::Display| {
+            Reply::Unavailable(format!("the terminal could not be asked: {why}"))
+        };
+        let (mut terminal, _keep_asking) = match Terminal::open_stoppable() {
+            Ok(opened) => opened,
+            Err(error) => return unavailable(&format!("{error:#}")),
+        };
+        let asked = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            ask(&mut terminal)
+        });
+        match asked.await {
+            Ok(Ok(answer)) => Reply::Answered(answer),
+            Ok(Err(error)) => unavailable(&format!("{error:#}")),
+            Err(error) => unavailable(&error),
+        }
     }
 }
 
-impl Approver for Person {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+impl Attendant for Person {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         let told = told(request, self.paint);
         let choices = choices(request);
+        Box::pin(self.at_turn(move |terminal| ask(terminal, &told, choices)))
+    }
+
+    fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+        let (request, paint) = (request.clone(), self.paint);
+        let ask = move |terminal: &mut Terminal| question::ask(terminal, &request, paint);
         Box::pin(async move {
-            let turn = self.asking.clone().lock_owned().await;
-            let asked = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
-                ask(&told, choices)
-            });
-            match asked.await {
-                Ok(Ok(answer)) => answer,
-                Ok(Err(error)) => {
-                    Answer::Deny(format!("the terminal could not be asked: {error:#}"))
-                }
-                Err(error) => Answer::Deny(format!("the question was broken off: {error}")),
-            }
+            self.at_turn(move |terminal| ask(terminal).map(QuestionAnswer::new)).await
         })
     }
 }
 
-fn open_terminal() -> Result<File> {
-    OpenOptions::new().read(true).write(true).open("/dev/tty").context("there is no terminal")
-}
-
 /// Asks a question of ours.
 pub(crate) fn yes_or_no(question: &str) -> Result<bool> {
-    let terminal = open_terminal()?;
-    let answer = line(&terminal, &mut BufReader::new(terminal.try_clone()?), question)?;
+    let answer = Terminal::open()?.line(question)?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
@@ -137,100 +150,33 @@ fn difference(change: &FileChange, workspace: &Path, paint: Paint) -> String {
 /// What can be typed, and what it means.
 type Choices = &'static [(&'static str, &'static str, fn() -> Answer)];
 
-const ONCE: Choices = &[("y", "yes", || Answer::Allow), ("n", "no", no)];
+const ONCE: Choices = &[("y", "yes", || Answer::allow()), ("n", "no", no)];
 const ALL: Choices = &[
-    ("y", "yes, once", || Answer::Allow),
-    ("s", "whenever this session makes this very call", || Answer::AllowFor(Scope::Session)),
-    ("p", "in this workspace", || Answer::AllowFor(Scope::Project)),
-    ("a", "always", || Answer::AllowFor(Scope::Always)),
+    ("y", "yes, once", || Answer::allow()),
+    ("s", "whenever this session makes this very call", || Answer::allow_for(Scope::Session)),
+    ("p", "in this workspace", || Answer::allow_for(Scope::Project)),
+    ("a", "always", || Answer::allow_for(Scope::Always)),
     ("n", "no", no),
-    ("never", "no, and never again", || {
-        Answer::DenyFor(Scope::Always, "the person said no".into())
-    }),
+    ("never", "no, and never again", || Answer::deny_for(Scope::Always, "the person said no")),
 ];
 
 fn no() -> Answer {
-    Answer::Deny("the person said no".into())
+    Answer::deny("the person said no")
 }
 
 fn choices(request: &ApprovalRequest) -> Choices {
     if request.can_be_remembered { ALL } else { ONCE }
 }
 
-/// Shows it, screen by screen if it is long, and reads one answer. Nothing that is not an answer is a yes.
-fn ask(told: &str, choices: Choices) -> Result<Answer> {
-    let terminal = open_terminal()?;
-    let mut input = BufReader::new(terminal.try_clone()?);
-    show(told, &terminal, &mut input)?;
+/// Shows what it is about, and reads one answer. Nothing that is not an answer is a yes.
+fn ask(terminal: &mut Terminal, told: &str, choices: Choices) -> Result<Answer> {
+    terminal.show(told)?;
     let offered: Vec<String> =
         choices.iter().map(|(key, meaning, _)| format!("[{key}] {meaning}")).collect();
-    let answer = line(&terminal, &mut input, &format!("{}\nAllow this? ", offered.join("  ")))?;
+    let answer = terminal.line(&format!("{}\nAllow this? ", offered.join("  ")))?;
     let chosen =
         choices.iter().find(|(key, ..)| *key == answer || (*key == "y" && answer == "yes"));
     Ok(chosen.map_or_else(no, |(.., answer)| answer()))
-}
-
-fn show(told: &str, mut terminal: &File, input: &mut BufReader<File>) -> Result<()> {
-    let size = rustix::termios::tcgetwinsize(terminal).ok();
-    let size = size.map_or((0, 0), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
-    let screens = screens(told, size);
-    for (at, screen) in screens.iter().enumerate() {
-        if at > 0 {
-            let of = screens.len();
-            line(terminal, input, &format!("-- {at} of {of} screens: Enter shows more --"))?;
-        }
-        terminal.write_all(screen.as_bytes())?;
-    }
-    Ok(())
-}
-
-/// A text in parts that fit on a screen, long lines counted as the rows that they take: nothing scrolls away before it was seen.
-fn screens(told: &str, (rows, columns): (usize, usize)) -> Vec<String> {
-    let rows = if rows == 0 { USUAL_ROWS } else { rows }.saturating_sub(4).max(4);
-    let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
-    let mut screens = vec![String::new()];
-    let mut filled = 0;
-    for piece in told.lines().flat_map(|line| pieces(line, rows * columns)) {
-        let taken = piece.chars().count().div_ceil(columns).max(1);
-        if filled > 0 && filled + taken > rows {
-            screens.push(String::new());
-            filled = 0;
-        }
-        filled += taken;
-        if let Some(screen) = screens.last_mut() {
-            screen.push_str(piece);
-            screen.push('\n');
-        }
-    }
-    screens
-}
-
-/// A line in pieces of at most so many characters. One with colours in it stays whole: a colour cannot be cut in two.
-fn pieces(line: &str, most: usize) -> Vec<&str> {
-    if line.contains('\x1b') {
-        return vec![line];
-    }
-    let mut pieces = Vec::new();
-    let mut rest = line;
-    while let Some((at, _)) = rest.char_indices().nth(most) {
-        let (piece, after) = rest.split_at(at);
-        pieces.push(piece);
-        rest = after;
-    }
-    pieces.push(rest);
-    pieces
-}
-
-/// Asks for one line. What was typed before the question was there is not an answer to it.
-fn line(mut terminal: &File, input: &mut BufReader<File>, question: &str) -> Result<String> {
-    terminal.write_all(question.as_bytes())?;
-    terminal.flush()?;
-    rustix::termios::tcflush(terminal, rustix::termios::QueueSelector::IFlush)?;
-    let mut line = String::new();
-    if input.read_line(&mut line)? == 0 {
-        anyhow::bail!("it was closed");
-    }
-    Ok(line.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -254,7 +200,7 @@ mod tests {
             false
         };
         let windlass =
-            Windlass::builder(folder.path()).approver(approver).build().expect("a workspace");
+            Windlass::builder(folder.path()).attendant(approver).build().expect("a workspace");
         let call = ToolCall::new(tool, input);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let session = Arc::new(session);
@@ -329,24 +275,5 @@ mod tests {
         let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
         let told = told_of(session(), "edit", edit);
         assert!(told.contains("-two\n+2\n"), "{told}");
-    }
-
-    #[test]
-    fn screens_hold_everything_and_none_is_too_high() {
-        let short = lines(50, "line");
-        let long = format!("begin\n{}\nend\n", "0123456789".repeat(100));
-        for (told, size) in
-            [(&short, (12, 80)), (&long, (12, 20)), (&short, (0, 0)), (&long, (1, 1))]
-        {
-            let screens = screens(told, size);
-            let unbroken = |text: &str| text.replace('\n', "");
-            assert_eq!(unbroken(&screens.concat()), unbroken(told));
-            let (rows, columns) = if size.0 == 0 { (24, 80) } else { size };
-            for screen in &screens {
-                let taken = |line: &str| line.chars().count().div_ceil(columns).max(1);
-                let high: usize = screen.lines().map(taken).sum();
-                assert!(high <= rows.saturating_sub(4).max(4), "{high} of {rows}: {screen}");
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use windlass::{DrainAtClose, Durability, ProcessSettings, Store, StoreError, Windlass};
 use windlass_core::{
-    Approvals, Asker, Budget, Heard, Layer, Overrides, PathGlob, Predicate, Principal, Session,
+    Asker, Attendant, Budget, Heard, Layer, Overrides, PathGlob, Predicate, Principal, Session,
     SessionId, SessionNews,
 };
 use windlass_store::{Kind, Settings};
@@ -41,7 +41,17 @@ pub(crate) struct Terms {
     pub(crate) workspace: PathBuf,
     pub(crate) state: PathBuf,
     pub(crate) config: Config,
-    pub(crate) approvals: Approvals,
+    pub(crate) people: People,
+}
+
+/// The people who are asked.
+pub(crate) enum People {
+    /// Nobody: what needs a person is denied.
+    Nobody,
+    /// Nobody, because a person said yes to everything in advance (`--yes`).
+    Beforehand,
+    /// Those at this front door.
+    At(Arc<dyn Attendant>),
 }
 
 impl Terms {
@@ -49,17 +59,17 @@ impl Terms {
     pub(crate) fn of(global: &Global, workspace: PathBuf) -> Result<Self> {
         let state = state(global)?;
         let config = config(global, &workspace, &state)?;
-        Ok(Self { workspace, state, config, approvals: approvals(global) })
+        Ok(Self { workspace, state, config, people: people(global) })
     }
 }
 
-/// Who is asked: nobody if everything is approved, else the person at the terminal, if there is one.
-fn approvals(global: &Global) -> Approvals {
+/// Nobody if everything is approved, else the person at the terminal, if there is one.
+fn people(global: &Global) -> People {
     if global.yes {
-        return Approvals::Beforehand;
+        return People::Beforehand;
     }
     let person = Person::at_terminal(Paint::of(global));
-    person.map_or(Approvals::Nobody, |person| Approvals::From(Arc::new(person)))
+    person.map_or(People::Nobody, |person| People::At(Arc::new(person)))
 }
 
 impl Setup {
@@ -85,7 +95,7 @@ impl Setup {
         terms: Terms,
         who: Option<(SessionId, Asker)>,
     ) -> Result<Self> {
-        let Terms { workspace, state, mut config, approvals } = terms;
+        let Terms { workspace, state, mut config, people } = terms;
         let mut builder =
             Windlass::builder(&workspace).mode(config.mode()?).protect([state.clone()]);
         for ruling in config.rules() {
@@ -110,7 +120,11 @@ impl Setup {
             }
             Journal::Unneeded => {}
         }
-        builder = builder.configure(|engine| engine.approvals(approvals));
+        builder = builder.configure(|engine| match people {
+            People::Nobody => engine,
+            People::Beforehand => engine.approve_beforehand(),
+            People::At(attendant) => engine.shared_attendant(attendant),
+        });
         let megabytes = config.number("undo_megabytes").saturating_mul(1 << 20);
         let days = config.number("undo_days").saturating_mul(24 * 60 * 60);
         builder = builder.undo_limits(megabytes, Duration::from_secs(days));

@@ -177,7 +177,7 @@ fn builder(home: &Home, row: &Row) -> (Builder, Predicate) {
     let mut words = row.options.iter();
     while let Some(option) = words.next() {
         if *option == "--yes" {
-            builder = builder.approver(|_: &_| true);
+            builder = builder.attendant(|_: &_| true);
             continue;
         }
         let value = *words.next().expect("a value");

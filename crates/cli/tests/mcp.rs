@@ -71,3 +71,24 @@ fn discover_and_call_on_the_newer_wire() {
     assert_eq!(result["resultType"], "complete");
     assert!(result["content"][0]["text"].as_str().expect("text").contains("hello"), "{result}");
 }
+
+/// A client that cannot ask its person defers, and the question is answered by another process after the server has ended.
+#[test]
+fn a_question_of_a_client_without_forms_is_answered_later() {
+    let home = Home::new();
+    let arguments = json!({"path": "b", "content": "x"});
+    let call = json!({"name": "write", "arguments": arguments});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let answers = talk(&home, &[], &[initialize(), call]);
+    let denied = &answer(&answers, 1)["result"];
+    assert_eq!(denied["isError"], true);
+    let facts = &denied["_meta"]["windlass/result"];
+    assert_eq!(facts["outcome"], "denied");
+    let id = facts["metadata"]["approval"].as_str().expect("the question is named");
+    let [open] = &home.run(&["policy", "approvals", "--json"]).lines()[..] else { panic!("one") };
+    assert_eq!((&open["id"], &open["state"]), (&json!(id), &json!("open")));
+    assert!(open["expires"].as_str() > open["at"].as_str(), "{open}");
+    let approved = home.run(&["policy", "approve", id]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    assert!(home.workspace().join("b").exists());
+}

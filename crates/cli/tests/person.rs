@@ -225,19 +225,44 @@ fn a_no_makes_no_call_that_the_rules_now_allow() {
     assert!(!is_there(&home, "new"));
 }
 
-/// An answer that is given elsewhere while somebody still sits before the question counts once, too.
+/// An answer from another process wakes the call that waits at the terminal, and that call is the only one.
 #[test]
-fn two_who_answer_make_one_call() {
-    let home = Home::new();
-    let terminal = asked(&home, &["--session", "one"]);
-    let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
-    let id = question["id"].as_str().expect("an id");
-    assert_eq!(home.run(&["policy", "approve", id]).code, 0);
-    let (ran, _) = terminal.answer_and_end("y");
-    assert_eq!(ran.code, 3, "{ran:?}");
-    assert!(ran.stdout.contains("elsewhere"), "{ran:?}");
-    let log = home.run(&["log", "--session", "one", "--json"]).lines();
-    assert_eq!(log.iter().filter(|row| row["kind"] == "started").count(), 1, "{log:?}");
+fn an_answer_from_another_process_wakes_the_call_that_waits() {
+    for (answer, code, made) in [("approve", 0, true), ("deny", 3, false)] {
+        let home = Home::new();
+        let terminal = asked(&home, &["--session", "one"]);
+        let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+        let id = question["id"].as_str().expect("an id");
+        let answered = home.run(&["policy", answer, id]);
+        assert_eq!(answered.code, 0, "{answered:?}");
+        assert!(answered.stderr.contains("has the answer"), "{answered:?}");
+        let (ran, shown) = terminal.end();
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert!(shown.contains("answered elsewhere"), "{shown}");
+        assert_eq!(is_there(&home, "new"), made);
+        let log = home.run(&["log", "--session", "one", "--json"]).lines();
+        let count = |kind: &str| log.iter().filter(|row| row["kind"] == kind).count();
+        assert_eq!((count("started"), count("finished")), (usize::from(made), 1), "{log:?}");
+        assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+    }
+}
+
+/// Other arguments are decided on anew: what is denied stays denied.
+#[test]
+fn a_person_may_change_the_arguments() {
+    for (path, code) in [("other", 0), ("secret/other", 3)] {
+        let home = Home::new();
+        asked(&home, &["--session", "one"]).kill();
+        let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+        let id = question["id"].as_str().expect("an id");
+        let (input, deny) = (write(path), ["--deny", "write secret/**"]);
+        let approve = ["policy", "approve", id, "--input", &input, "--reason", "safer there"];
+        let ran = home.run(&[&approve[..], &deny].concat());
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert_eq!(ran.stdout.contains("safer there"), code == 0, "{ran:?}");
+        assert_eq!((is_there(&home, "new"), is_there(&home, path)), (false, code == 0));
+        assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+    }
 }
 
 /// Runs these commands in processes of their own, all at once; how each ended.

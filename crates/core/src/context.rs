@@ -3,6 +3,7 @@
 mod files;
 mod job_record;
 mod judge;
+mod people;
 mod planted;
 mod printed;
 mod processes;
@@ -19,7 +20,7 @@ use crate::engine::{Lineage, Shared};
 use crate::event::Bus;
 use crate::history::Untracked;
 use crate::jobs::Job;
-use crate::policy::Broker;
+use crate::people::Broker;
 use crate::proposals::Overlay;
 use crate::secrets::Stream;
 use crate::session_tmp::SessionFiles;
@@ -31,6 +32,7 @@ use crate::{
 
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
+pub use self::people::PeopleDoor;
 pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
 pub use self::processes::ProcessDoor;

@@ -44,14 +44,15 @@ pub(crate) use nested::Lineage;
 pub(crate) use record::job_ended;
 
 use crate::event::Bus;
-use crate::policy::Broker;
+use crate::people::Broker;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    Answer, Approval, ApprovalId, BoxFuture, CallId, CallResult, Context, Decided, Effects, Event,
-    History, Hook, Host, IdSource, Job, Journal, JournalError, Output, Outputs, Overrides, Planned,
-    PlannedCall, Policy, PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId, Settled,
-    Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, BoxFuture, CallId,
+    CallResult, Context, Decided, Effects, Event, History, Hook, Host, IdSource, Job, Journal,
+    JournalError, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece,
+    QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Scope, Secrets, Session,
+    SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -80,6 +81,9 @@ impl std::fmt::Debug for Engine {
         f.debug_struct("Engine").field("tools", &self.0.toolbox()).finish_non_exhaustive()
     }
 }
+
+/// The time between two looks at a record that another process may use.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Is told what is not the fault of a call, for a person to know.
 type OnWarning = Box<dyn Fn(&str) + Send + Sync>;
@@ -152,6 +156,8 @@ struct Call {
     source: Option<String>,
     /// The decision about it, once that is known.
     decided: Option<Decided>,
+    /// The approval of a person who replaced the arguments.
+    edited: Option<Box<Approval>>,
     /// This call as those that it makes see it.
     lineage: Arc<Lineage>,
     /// What hooks have said.
@@ -218,9 +224,21 @@ impl Engine {
         session: &Arc<Session>,
         call: ToolCall,
     ) -> (CallId, impl Future<Output = CallResult> + Send + use<>) {
+        self.start_answered(session, call, None)
+    }
+
+    /// The same for a call whose arguments a person has replaced and approved, if that is so.
+    fn start_answered(
+        &self,
+        session: &Arc<Session>,
+        call: ToolCall,
+        edited: Option<Box<Approval>>,
+    ) -> (CallId, impl Future<Output = CallResult> + Send + use<>) {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
         let ticket = self.0.scheduler.reserve_one();
-        let call = self.receive(session, turn, call, Around { place: ticket.place(), cx: None });
+        let mut call =
+            self.receive(session, turn, call, Around { place: ticket.place(), cx: None });
+        call.edited = edited;
         (call.id.clone(), self.begin(call, ticket))
     }
 
@@ -253,12 +271,54 @@ impl Engine {
         cancels.get(call).inspect(|token| token.cancel()).is_some()
     }
 
-    /// Answers a question that came as [`Event::Approval`](crate::Event::Approval); `false` if nobody waits for it.
+    /// Registers a front door where people can be asked about the calls of a session and of those below it, for as long as the
+    /// returned value lives.
+    pub fn attend(&self, session: &SessionId, attendant: impl Attendant) -> Attendance {
+        self.0.broker.attend(Some(session.clone()), Arc::new(attendant))
+    }
+
+    /// The same for the calls of all sessions.
     ///
-    /// A question may outlive the process that asked it: then the answer is written down, and counts once, when the call is made
-    /// again by [`Engine::resume`] or by the model.
-    pub fn answer(&self, id: &ApprovalId, answer: Answer) -> bool {
+    /// ```
+    /// # use std::sync::Arc;
+    /// use windlass_core::{Engine, Listening, testing::EmptyHost};
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// let there = engine.attend_all(Listening::default());
+    /// drop(there); // Nobody is there any more: what needs a person is denied at once.
+    /// ```
+    pub fn attend_all(&self, attendant: impl Attendant) -> Attendance {
+        self.0.broker.attend(None, Arc::new(attendant))
+    }
+
+    /// Answers an approval that came as [`Event::Approval`](crate::Event::Approval). The first answer counts, in whichever process
+    /// it is given, and wakes the call that waits for it.
+    ///
+    /// An approval may outlive the call that asked. Then the answer stays on record, and counts once, when the call is made again by
+    /// [`Engine::resume`] or by the model.
+    pub fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<(), AnswerError> {
         self.0.broker.answer(id, answer)
+    }
+
+    /// Answers questions that came as [`Event::Question`](crate::Event::Question), in the same way.
+    pub fn answer_questions(
+        &self,
+        id: &QuestionId,
+        answer: QuestionAnswer,
+    ) -> Result<(), AnswerError> {
+        self.0.broker.answer_questions(id, answer)
+    }
+
+    /// The questions of tools that are on record, the oldest first.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// assert!(engine.questions()?.is_empty());
+    /// # Ok::<(), windlass_core::ToolError>(())
+    /// ```
+    pub fn questions(&self) -> Result<Vec<QuestionRequest>, ToolError> {
+        self.0.broker.questions().list().map_err(|why| unreadable(&why))
     }
 
     /// The questions that are on record, and the answers that are remembered, the oldest first.
@@ -271,40 +331,58 @@ impl Engine {
     /// # Ok::<(), windlass_core::ToolError>(())
     /// ```
     pub fn approvals(&self) -> Result<Vec<Approval>, ToolError> {
-        self.0.broker.book().list().map_err(|why| unreadable(&why))
+        self.0.broker.approvals().list().map_err(|why| unreadable(&why))
     }
 
     /// Forgets a question or a remembered answer; `false` if there is none of that name.
     pub fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
-        self.0.broker.book().remove(id).map_err(|why| unreadable(&why))
+        self.0.broker.approvals().remove(id.as_str()).map_err(|why| unreadable(&why))
     }
 
-    /// Makes the call that a question was about, once it has been answered: without asking the model again. A "no" comes back as a
+    /// Makes the call that an approval was about, once it has been answered: without asking the model again. A "no" comes back as a
     /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say. It
     /// works where it worked; who is behind it is said by the session ([`Session::on_behalf_of`]).
+    ///
+    /// If the call that asked still waits, in this process or another, it uses the answer itself: that is waited for, and the result
+    /// is `None`.
     pub async fn resume(
         &self,
         session: &Arc<Session>,
         id: &ApprovalId,
-    ) -> Result<CallResult, ToolError> {
-        let all = self.approvals()?;
-        let Some(approval) = all.into_iter().find(|one| one.id == *id) else {
+    ) -> Result<Option<CallResult>, ToolError> {
+        let book = self.0.broker.approvals();
+        let mut was_held = false;
+        while book.is_held(id.as_str()).map_err(|why| unreadable(&why))? {
+            was_held = true;
+            tokio::time::sleep(LOOK).await;
+        }
+        let Some(approval) = self.approvals()?.into_iter().find(|one| one.id == *id) else {
+            if was_held {
+                return Ok(None);
+            }
             return Err(ToolError::failed(format!("there is no question `{id}` on record"))
                 .hint("`windlass policy approvals` lists them"));
         };
-        let Some(input) = approval.input else {
+        // A remembered answer has served the call that waited.
+        if was_held && approval.input.is_none() && approval.scope != Scope::Once {
+            return Ok(None);
+        }
+        let input = approval.edited.clone().or_else(|| approval.input.clone());
+        let Some(input) = input else {
             return Err(ToolError::failed(format!(
                 "the call of `{id}` cannot be made from the record: its arguments are not kept"
             ))
             .hint("the model has to make it again"));
         };
-        if approval.settled == Settled::Pending {
-            // It is asked anew, under another name.
-            self.revoke(id)?;
+        // An open question is asked anew, under another name. An answer with other arguments is not about the call as it was.
+        let is_edited = approval.edited.is_some();
+        if (approval.settled == Settled::Pending || is_edited) && !self.revoke(id)? {
+            return Ok(None);
         }
-        let overrides = Overrides { work_dir: approval.directory, ..Overrides::default() };
-        let call = ToolCall::new(approval.tool, input).with_overrides(overrides);
-        Ok(self.call(session, call).await)
+        let overrides = Overrides { work_dir: approval.directory.clone(), ..Overrides::default() };
+        let call = ToolCall::new(approval.tool.clone(), input).with_overrides(overrides);
+        let edited = is_edited.then(|| Box::new(approval));
+        Ok(Some(self.start_answered(session, call, edited).1.await))
     }
 
     /// Listens to what happens.
@@ -405,6 +483,7 @@ impl Engine {
             started: false,
             source: None,
             decided: None,
+            edited: None,
             said: hooks::Said::default(),
         }
     }
@@ -483,19 +562,7 @@ async fn pass(
         let first = ticket.be_first_of_turn().map(Ok);
         unless_stopped(&cancel, first).await?;
     }
-    let mut ready = prepare(engine, &slot, call)?;
-    if !engine.hooks.is_empty() {
-        ready = unless_stopped(&cancel, hooks::before(engine, call, &slot, ready)).await?;
-    }
-    let verdict = hooks::weigh(call, approve::decide(engine, call, &ready));
-    let verdict = search::weigh(engine, call, verdict).await;
-    call.decided = Some(verdict.decided(None));
-    ticket.declare(ready.effects.clone());
-    let asked = hooks::instead_of_person(engine, call, &verdict);
-    let grant = match unless_stopped(&cancel, asked).await? {
-        Some(grant) => grant,
-        None => approve::settle(engine, call, &ready, &verdict).await?,
-    };
+    let (ready, grant) = approve::permit(engine, call, &slot, ticket).await?;
     let _permit = schedule::wait(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
     let effects = ready.effects.clone();

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use crate::{ApprovalId, QuestionId};
+
 /// Why a call did not produce an output.
 ///
 /// ```
@@ -73,6 +75,33 @@ pub struct Message {
     pub hint: Option<Cow<'static, str>>,
     /// The cause, where code acts on it.
     pub reason: Option<FailureReason>,
+    /// What stays on record and waits for a person, if the call ended because of it.
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// Something on record that a person can still answer after the call has ended.
+///
+/// ```
+/// use windlass_core::{ApprovalId, WaitsFor};
+/// assert_eq!(WaitsFor::Approval(ApprovalId::new("a1")).metadata(), ("approval", "a1"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitsFor {
+    /// The approval of the call.
+    Approval(ApprovalId),
+    /// Questions that the tool asked.
+    Question(QuestionId),
+}
+
+impl WaitsFor {
+    /// The field of the metadata that names it, and its id.
+    pub fn metadata(&self) -> (&'static str, &str) {
+        match self {
+            Self::Approval(id) => ("approval", id.as_str()),
+            Self::Question(id) => ("question", id.as_str()),
+        }
+    }
 }
 
 /// A cause of failure that code acts on: texts are for people and models.
@@ -101,7 +130,7 @@ impl fmt::Display for Message {
 
 impl<T: Into<Cow<'static, str>>> From<T> for Message {
     fn from(text: T) -> Self {
-        Self { text: text.into(), hint: None, reason: None }
+        Self { text: text.into(), hint: None, reason: None, waits_for: None }
     }
 }
 
@@ -189,6 +218,20 @@ impl ToolError {
     /// The cause, where code acts on it.
     pub fn reason(&self) -> Option<FailureReason> {
         self.message().reason
+    }
+
+    /// Names the approval that a person can still answer.
+    #[must_use]
+    pub fn waiting_for_approval(mut self, id: ApprovalId) -> Self {
+        self.message_mut().waits_for = Some(WaitsFor::Approval(id));
+        self
+    }
+
+    /// Names the questions that a person can still answer.
+    #[must_use]
+    pub fn waiting_for_question(mut self, id: QuestionId) -> Self {
+        self.message_mut().waits_for = Some(WaitsFor::Question(id));
+        self
     }
 
     /// The same error in other words.

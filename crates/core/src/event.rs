@@ -11,7 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 
 use crate::sync::Lock;
-use crate::{ApprovalRequest, CallId, CallResult, Decided, Effects, SessionId, TurnId};
+use crate::{
+    ApprovalRequest, CallId, CallResult, Decided, Effects, QuestionRequest, SessionId, TurnId,
+};
 
 /// How many events that may be lost wait for one listener.
 const BACKLOG: usize = 1024;
@@ -67,8 +69,10 @@ pub enum Event {
         /// In words.
         message: Arc<str>,
     },
-    /// A person must decide.
+    /// A person is asked whether a call may run.
     Approval(Arc<ApprovalRequest>),
+    /// A person is asked what a tool wants to know.
+    Question(Arc<QuestionRequest>),
     /// Something that is not the fault of a call, for a person to know: a toolset that did not load.
     Warning {
         /// In words.
@@ -126,6 +130,7 @@ impl Event {
             Self::Started(started) => Some(&started.call),
             Self::Output { call, .. } | Self::Progress { call, .. } => Some(call),
             Self::Approval(request) => Some(&request.call),
+            Self::Question(request) => Some(&request.call),
             Self::Finished(result) => Some(&result.call),
             Self::Warning { .. } => None,
         }
@@ -156,19 +161,16 @@ impl Bus {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// Hands the event to every listener and says how many there were.
-    pub(crate) fn publish(&self, event: &Event) -> usize {
+    /// Hands the event to every listener.
+    pub(crate) fn publish(&self, event: &Event) {
         if !self.is_heard() {
-            return 0;
+            return;
         }
-        let mut told = 0;
         self.listeners.lock().retain(|listener| {
             let Some(inbox) = listener.upgrade() else { return false };
             inbox.put(event.clone());
-            told += 1;
             true
         });
-        told
     }
 }
 
@@ -253,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn a_slow_listener_loses_output_but_never_a_question() {
         let bus = Arc::new(Bus::default());
-        assert_eq!(bus.publish(&Event::Warning { message: "nobody".into() }), 0);
+        assert!(!bus.is_heard());
         let mut slow = bus.subscribe();
         let output = Event::Output { call: CallId::new("c1"), delta: "x".into() };
         for _ in 0..BACKLOG + 10 {
@@ -267,6 +269,6 @@ mod tests {
         }
         assert!(matches!(last, Event::Warning { .. }));
         drop(slow);
-        assert_eq!(bus.publish(&output), 0);
+        assert!(!bus.is_heard());
     }
 }

@@ -87,12 +87,6 @@ pub trait Host: Send + Sync {
     fn network(&self) -> Option<&dyn Network> {
         None
     }
-
-    /// Somebody to ask.
-    fn person(&self) -> Option<&dyn Person> {
-        None
-    }
-
     /// What lasts from call to call: todo lists, memory.
     fn state(&self) -> Option<&dyn State> {
         None
@@ -200,32 +194,6 @@ pub struct HttpResponse {
     pub body: Vec<u8>,
     /// Whether the body was cut.
     pub truncated: bool,
-}
-
-/// Somebody who can be asked.
-///
-/// ```
-/// use serde_json::{Value, json};
-/// use windlass_core::{BoxFuture, Person};
-///
-/// /// Chooses what is offered first.
-/// struct Agreeable;
-///
-/// impl Person for Agreeable {
-///     fn ask(&self, questions: Value) -> BoxFuture<'_, Option<Value>> {
-///         let answers = questions.as_array().map(|all| all.iter().map(|one| json!([one["options"][0]])).collect());
-///         Box::pin(std::future::ready(answers))
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// let questions = json!([{"question": "Which colour?", "options": ["red", "blue"]}]);
-/// assert_eq!(Agreeable.ask(questions).await, Some(json!([["red"]])));
-/// # }
-/// ```
-pub trait Person: Send + Sync {
-    /// Asks, and waits for the answers: one list of chosen labels per question. `None` if nobody answers.
-    fn ask(&self, questions: Value) -> BoxFuture<'_, Option<Value>>;
 }
 
 /// Small values that last: one JSON value per session and key.

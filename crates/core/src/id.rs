@@ -79,7 +79,7 @@ id! {
 }
 
 id! {
-    /// One question to a person, and what became of it.
+    /// One approval: what a person is asked about a call, and the answer.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -88,9 +88,18 @@ id! {
     /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
     /// let id = ApprovalId::new("a7");
     /// assert_eq!(id.to_string(), "a7");
-    /// assert!(!engine.answer(&id, Answer::Allow), "nobody waits for this one");
+    /// assert!(engine.answer(&id, Answer::allow()).is_err(), "nobody waits for this one");
     /// ```
     ApprovalId
+}
+
+id! {
+    /// One set of questions that a tool asks a person, and the answer.
+    ///
+    /// ```
+    /// assert_eq!(windlass_core::QuestionId::new("q7").to_string(), "q7");
+    /// ```
+    QuestionId
 }
 
 impl JobId {

@@ -25,6 +25,7 @@ mod journal;
 mod names;
 mod nearest;
 mod output;
+mod people;
 mod plain;
 mod plan;
 mod policy;
@@ -53,13 +54,15 @@ pub mod wire;
 
 pub use budget::{Budget, Spent};
 pub use commit::Step;
-pub use context::{Context, FilesDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings};
+pub use context::{
+    Context, FilesDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings,
+};
 pub use effects::{
     CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
     SimpleCommand, normalize, program_name,
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
-pub use error::{FailureReason, Message, ToolError};
+pub use error::{FailureReason, Message, ToolError, WaitsFor};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
 pub use history::{
@@ -71,12 +74,13 @@ pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
     Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
     Fingerprint, Found, FoundBody, Host, HttpRequest, HttpResponse, KeptContent, Level, Meter,
-    Network, NetworkAccess, Note, OpenFile, Opened, Opener, PathUse, Person, Process,
-    ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved,
-    Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk,
-    WalkOptions, WalkReport,
+    Network, NetworkAccess, Note, OpenFile, Opened, Opener, PathUse, Process, ProcessChange,
+    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved, Signal, Source,
+    Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
 };
-pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, TurnId, id_number};
+pub use id::{
+    ApprovalId, CallId, IdSource, JobId, QuestionId, SequentialIds, SessionId, TurnId, id_number,
+};
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
     BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, Journal, JournalError,
@@ -85,14 +89,17 @@ pub use journal::{
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
+pub use people::{
+    Answer, AnswerError, Approval, ApprovalRequest, Asker, Attendance, Attendant, Book, FileChange,
+    Held, Inquiry, InquiryState, Listening, MemoryBook, Question, QuestionAnswer, QuestionOption,
+    QuestionRequest, Reply, Scope, Selection, Settled,
+};
 pub use plain::{Plain, plain};
 pub use plan::{Planned, PlannedCall, PlannedTool};
 pub use policy::{
-    Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Approver, Asker, Decided,
-    DecidedBy, Decision, DirectWrites, FileChange, FileRights, Grant, HardDenies, Layer,
-    MemoryBook, Mode, OutsidePaths, PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule,
-    RuleError, Ruling, Scope, SecretName, Settled, Situation, Verdict, holds_credential, settle_in,
-    system_directory,
+    Decided, DecidedBy, Decision, DirectWrites, FileRights, Grant, HardDenies, Layer, Mode,
+    OutsidePaths, PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling,
+    SecretName, Situation, Verdict, holds_credential, system_directory,
 };
 pub use predicate::{Predicate, Role};
 pub use principal::Principal;

@@ -3,9 +3,6 @@
 //! A [`Policy`] looks at what a call wants to do, resolved to real objects, and gives a [`Verdict`]. Only here can a [`Grant`]
 //! be made, and without one no tool runs.
 
-mod approval;
-mod book;
-mod broker;
 mod command;
 mod decided_by;
 mod grant;
@@ -26,10 +23,6 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use approval::{Answer, ApprovalRequest, Approvals, Approver, Asker, FileChange};
-pub use book::{Approval, ApprovalBook, MemoryBook, Scope, Settled, settle_in};
-pub(crate) use book::{Place, subject};
-pub(crate) use broker::Broker;
 pub use decided_by::{Decided, DecidedBy};
 pub use grant::Grant;
 pub use hard_denies::{HardDenies, system_directory};

@@ -30,6 +30,8 @@ use crate::{
 pub struct Session {
     id: SessionId,
     parent: Option<SessionId>,
+    /// The sessions above it, the outermost first.
+    ancestors: Arc<[SessionId]>,
     agent: Option<String>,
     rights: Rights,
     /// The policy of the engine narrowed by the rights, as it was last computed.
@@ -53,6 +55,7 @@ impl Session {
         Self {
             id,
             parent: None,
+            ancestors: [].into(),
             agent: None,
             rights: Rights::all(),
             policy: Lock::default(),
@@ -82,6 +85,7 @@ impl Session {
         overrides.depth = Some(self.overrides.depth.unwrap_or(0) + 1);
         let mut child = Self::new(id);
         child.parent = Some(self.id.clone());
+        child.ancestors = self.ancestors.iter().chain([&self.id]).cloned().collect();
         child.rights = self.rights.narrow(limits.into());
         child.overrides = overrides;
         child.cancel = self.cancel.child_token();
@@ -95,6 +99,7 @@ impl Session {
     pub(crate) fn trial(&self, proposals: Proposals) -> Self {
         let mut trial = Self::new(self.id.clone());
         trial.parent.clone_from(&self.parent);
+        trial.ancestors = self.ancestors.clone();
         trial.rights = self.rights.clone();
         trial.overrides = self.overrides.clone();
         trial.cancel = self.cancel.child_token();
@@ -115,6 +120,7 @@ impl Session {
     pub fn reaching_tmp_of(&self, other: SessionId) -> Self {
         let mut session = Self::new(self.id.clone());
         session.parent.clone_from(&self.parent);
+        session.ancestors = self.ancestors.clone();
         session.agent.clone_from(&self.agent);
         session.rights = self.rights.clone();
         session.overrides = self.overrides.clone();
@@ -168,6 +174,7 @@ impl Session {
     pub fn on_behalf_of(mut self, asker: &Asker) -> Self {
         self.agent.clone_from(&asker.agent);
         self.parent.clone_from(&asker.parent);
+        self.ancestors = asker.parent.iter().cloned().collect();
         self.overrides.depth = Some(asker.depth).filter(|depth| *depth > 0);
         self
     }
@@ -239,6 +246,11 @@ impl Session {
     /// The session that started it, if it is a sub-agent's.
     pub fn parent(&self) -> Option<&SessionId> {
         self.parent.as_ref()
+    }
+
+    /// The sessions above it, the outermost first: their attendants are asked about its calls too.
+    pub(crate) fn ancestors(&self) -> &[SessionId] {
+        &self.ancestors
     }
 
     /// The tools that it may see and call.

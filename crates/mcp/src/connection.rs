@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio::time::{sleep, timeout};
 
+use crate::elicitation::Asked;
 use crate::ended::Ended;
 use crate::in_flight::InFlight;
 use crate::outgoing::Outgoing;
@@ -17,6 +18,8 @@ pub(crate) struct Connection {
     pub(crate) in_flight: InFlight,
     pub(crate) outgoing: Outgoing,
     pub(crate) input_ended: Ended,
+    /// What this server asks the client.
+    pub(crate) asked: Asked,
 }
 
 impl Connection {
@@ -28,6 +31,7 @@ impl Connection {
             in_flight: InFlight::new(most_in_flight),
             outgoing: Outgoing::new(output),
             input_ended: Ended::default(),
+            asked: Asked::default(),
         }
     }
 

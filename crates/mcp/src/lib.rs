@@ -14,6 +14,7 @@
 mod calls;
 mod connection;
 mod content;
+mod elicitation;
 mod ended;
 mod in_flight;
 mod lines;

@@ -10,12 +10,13 @@ use rmcp::model::{
     GetMeta, InitializeRequestParams, JsonObject, PaginatedRequestParams, PingRequest, Request,
     RequestId, RequestMetaObject, RequestOptionalParam, RequestParamsMeta,
 };
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::calls::Call;
+use crate::elicitation::Answered;
 
 /// What a line asks for.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub(crate) enum Message {
     Request(RequestId, ClientRequest),
     /// The answer to this request is not wanted any more.
     Cancelled(RequestId),
+    /// The client's answer to a request of this server.
+    Answered(RequestId, Answered),
     /// Nothing to do: an empty line, a notification that changes nothing, an answer to nothing.
     Nothing,
     Refused(Option<RequestId>, ErrorData),
@@ -42,10 +45,10 @@ struct Envelope<'a> {
     method: Option<Cow<'a, str>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
-    #[serde(default, deserialize_with = "present")]
-    result: Option<IgnoredAny>,
-    #[serde(default, deserialize_with = "present")]
-    error: Option<IgnoredAny>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
 }
 
 /// A field that is there, even if it is `null`.
@@ -88,10 +91,25 @@ impl Envelope<'_> {
             (Some(method), Some(id), 0) => request(id.clone(), &method, self.params)
                 .unwrap_or_else(|error| Message::Refused(Some(id), error)),
             (Some(method), None, 0) => notification(&method, self.params),
-            // We ask the client nothing, so nothing waits for its answers.
-            (None, _, 1) => Message::Nothing,
+            (None, Some(id), 1) => Message::Answered(id, answered(self.result, self.error)),
+            (None, None, 1) => Message::Nothing,
             (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),
         }
+    }
+}
+
+/// The client's answer to a request of this server.
+fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> Answered {
+    #[derive(Deserialize)]
+    struct Fault {
+        message: String,
+    }
+    let unreadable = |error: serde_json::Error| error.to_string();
+    match (result, error) {
+        (Some(result), _) => serde_json::from_str(result.get()).map_err(unreadable),
+        (None, Some(error)) => Err(serde_json::from_str::<Fault>(error.get())
+            .map_or_else(unreadable, |fault| fault.message)),
+        (None, None) => Err("the client answered nothing".to_owned()),
     }
 }
 
@@ -219,6 +237,7 @@ mod tests {
             Message::Request(id, request) => format!("{id}: {}", request.method()),
             Message::Call(id, call, _) => format!("{id}: call {}", call.tool),
             Message::Cancelled(id) => format!("cancelled {id}"),
+            Message::Answered(id, answered) => format!("{id}: answered {answered:?}"),
             Message::Nothing => "nothing".into(),
             Message::Refused(id, error) => {
                 let id = id.map_or("?".into(), |id| id.to_string());
@@ -239,8 +258,10 @@ mod tests {
             (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "nothing"),
             (r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}"#, "nothing"),
             (r#"{"jsonrpc":"2.0","id":1,"method":"notifications/x"}"#, "1: notifications/x"),
-            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "nothing"),
-            (r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, "nothing"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "1: answered Ok(Null)"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, "1: answered Err(\"missing field"),
+            (r#"{"jsonrpc":"2.0","id":1,"error":{"message":"no"}}"#, "1: answered Err(\"no\")"),
+            (r#"{"jsonrpc":"2.0","result":1}"#, "nothing"),
             (
                 r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#,
                 "cancelled 7",

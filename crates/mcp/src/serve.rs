@@ -13,6 +13,7 @@ use windlass_core::{Engine, Session};
 use crate::calls::Calls;
 use crate::connection::Connection;
 use crate::content::Signature;
+use crate::elicitation::Elicitation;
 use crate::lines::Lines;
 use crate::server::Server;
 use crate::stdio;
@@ -119,6 +120,7 @@ pub async fn serve(
         connection: connection.clone(),
         signature: signature.clone(),
     };
+    let _attending = engine.attend(session.id(), Elicitation(connection.clone()));
     let lines = Lines::new(input, options.longest_message);
     let transport = LineTransport::new(lines, connection.clone(), Arc::new(calls));
     let server = Server { engine, session, config, signature };

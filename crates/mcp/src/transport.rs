@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetMeta, JsonRpcMessage, RequestId,
-    RequestMetaObject, ServerJsonRpcMessage,
+    ClientCapabilities, ClientJsonRpcMessage, ClientRequest, ErrorCode, ErrorData, GetMeta,
+    JsonRpcMessage, RequestId, RequestMetaObject, ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
 use tokio::io::AsyncRead;
@@ -96,6 +96,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
             Message::Call(id, call, meta) => self.begin_call(id, call, &meta),
             Message::Request(id, request) => return self.begin_request(id, request),
             Message::Cancelled(id) => self.connection.in_flight.cancel(&id),
+            Message::Answered(id, answered) => self.connection.asked.answer(&id, answered),
             Message::Nothing => {}
             Message::Refused(id, error) => self.refuse(id, error),
         }
@@ -119,8 +120,9 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         request: ClientRequest,
     ) -> Option<ClientJsonRpcMessage> {
         let opening = match &request {
-            ClientRequest::InitializeRequest(_) => {
+            ClientRequest::InitializeRequest(initialize) => {
                 self.initialized = true;
+                self.connection.asked.set_can_elicit(can_elicit(&initialize.params.capabilities));
                 true
             }
             ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => true,
@@ -147,6 +149,12 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
     fn refuse(&mut self, id: Option<RequestId>, error: ErrorData) {
         self.connection.outgoing.put(&ServerJsonRpcMessage::error(error, id));
     }
+}
+
+/// Returns whether a client can show forms. One that names no kind of elicitation means forms.
+fn can_elicit(client: &ClientCapabilities) -> bool {
+    let elicitation = client.elicitation.as_ref();
+    elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 
 fn too_long(longest: usize) -> ErrorData {

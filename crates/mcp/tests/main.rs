@@ -4,6 +4,7 @@
 #![expect(clippy::needless_pass_by_value, reason = "a `json!` is handed over as it is written")]
 
 mod calls;
+mod elicitation;
 mod ending;
 mod faults;
 mod support;

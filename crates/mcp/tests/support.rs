@@ -7,7 +7,9 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
-use windlass_core::{Content, Effects, Engine, Kinds, Outcome, Output, RecordKind, Toolbox};
+use windlass_core::{
+    Content, Effects, Engine, Kinds, Outcome, Output, Question, RecordKind, Toolbox,
+};
 use windlass_mcp::{McpError, Options, serve};
 
 /// The client's end of a connection.
@@ -51,6 +53,19 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
             .answering(|_, _| async { Ok(Output::error("no such thing").with("tried", 3)) }),
         MockTool::named("panic").answering(|_, _| async { panic!("oh no") }),
         MockTool::named("save").with_effects(Kinds::WRITE, |_| Effects::write("out")),
+        MockTool::named("publish")
+            .with_effects(Kinds::WRITE, |_| Effects::write("index.html"))
+            .answering(|_, _| async { Ok(Output::text("published")) }),
+        MockTool::named("choose")
+            .with_effects(Kinds::STATE, |_| Effects::state("question"))
+            .answering(|cx, _| async move {
+                let letters = Question::new("Which letters?", ["x", "y", "z"]);
+                let letters = Question { multi_select: true, ..letters };
+                let colour = Question::new("Which colour?", ["red", "blue"]);
+                let answer = cx.people()?.ask(vec![colour, letters]).await?;
+                let chosen = answer.selections.iter().map(|one| one.selected.join(", "));
+                Ok(Output::text(chosen.collect::<Vec<_>>().join("; ")))
+            }),
         MockTool::named("show").answering(|_, _| async { Ok(everything()) }),
         MockTool::named("wait").answering(move |cx, _| {
             let gate = gate.clone();

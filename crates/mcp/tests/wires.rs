@@ -128,7 +128,10 @@ async fn the_list_is_whole_and_always_the_same() {
     assert_eq!(list, client.ask(&request(2, "tools/list", Value::Null)).await["result"]);
     let tools = list["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["echo", "count", "fail", "panic", "save", "show", "wait", "work"]);
+    assert_eq!(
+        names,
+        ["echo", "count", "fail", "panic", "save", "publish", "choose", "show", "wait", "work"]
+    );
     assert_eq!(
         tools[1]["annotations"],
         json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false})

@@ -11,14 +11,16 @@
 //! STATE/writers/N                 the spool of a writer, locked while it lives
 //! STATE/writers/N.head            how far the spool is filled, and its hash there
 //! STATE/undo/                     what was changed and what was there before, see [`UndoHistory`]
-//! STATE/approvals.json            open questions and remembered answers, see [`ApprovalFile`]
+//! STATE/approvals.json            open approvals and remembered answers, see [`ApprovalFile`]
+//! STATE/questions.json            open questions of tools, see [`QuestionFile`]
+//! STATE/waiting/ID                locked by the process that waits for an answer
 //! STATE/outputs/CALL.txt          the whole output of a call whose text was too long for the model
 //! ANCHOR, ANCHOR.last             outside of the state, see [`Settings::outside_anchor`]: the last record of the journal, and of a writer
 //! ```
 //!
 //! It is not a cache, and it knows nothing about what the bodies of records mean.
 
-mod approvals;
+mod book_file;
 mod chain;
 mod connection;
 mod database;
@@ -46,7 +48,7 @@ mod wal;
 mod witness;
 mod writer;
 
-pub use approvals::ApprovalFile;
+pub use book_file::{ApprovalFile, BookFile, Filed, QuestionFile};
 pub use chain::Kind;
 pub use error::StoreError;
 pub use history::{HistorySettings, HistoryStatus, UndoHistory, Unfinished};

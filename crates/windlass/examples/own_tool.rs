@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{} wants to {}", request.tool, request.effects);
         request.input["path"] != "no.md"
     };
-    let windlass = Windlass::builder(folder.path()).tool(Note).approver(ask).build()?;
+    let windlass = Windlass::builder(folder.path()).tool(Note).attendant(ask).build()?;
     let session = windlass.new_session();
     for path in ["yes.md", "no.md", "yes.md"] {
         let call = ToolCall::new("note", json!({"path": path, "text": "Oil the windlass.\n"}));

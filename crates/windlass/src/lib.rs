@@ -36,8 +36,8 @@ pub use windlass_host::{
     landlock_version,
 };
 pub use windlass_store::{
-    ApprovalFile, DrainAtClose, HistorySettings, ProposalShelf, Settings, Store, StoreError,
-    UndoHistory,
+    ApprovalFile, DrainAtClose, HistorySettings, ProposalShelf, QuestionFile, Settings, Store,
+    StoreError, UndoHistory,
 };
 pub use windlass_tools::{Author, BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
 
@@ -364,9 +364,9 @@ impl Builder {
         self
     }
 
-    /// Who answers when the policy asks. Default: nobody, so that "ask" is a denial.
-    pub fn approver(self, approver: impl Approver) -> Self {
-        self.configure(|engine| engine.approver(approver))
+    /// A front door where a person can be asked, for all sessions: a closure will do. Default: none, so that "ask" is a denial.
+    pub fn attendant(self, attendant: impl Attendant) -> Self {
+        self.configure(|engine| engine.attendant(attendant))
     }
 
     /// Anything else that an engine can be told.
@@ -427,7 +427,9 @@ impl Builder {
         }
         if let Some(store) = &store {
             let book = Arc::new(ApprovalFile::in_state(store.state_dir()));
-            builder = builder.journal(store.clone()).outputs(store.clone()).approval_book(book);
+            let questions = Arc::new(QuestionFile::in_state(store.state_dir()));
+            builder = builder.journal(store.clone()).outputs(store.clone());
+            builder = builder.approval_book(book).question_book(questions);
         }
         let engine = self
             .configure

@@ -261,7 +261,7 @@ impl Windlass {
             .ids(Arc::new(RandomIds::default()))
             .toolbox(tools)
             .history(self.reversible.history.clone())
-            .approver(|_: &_| true)
+            .attendant(|_: &_| true)
             .policy(policy);
         if let Some(store) = self.store() {
             builder = builder.journal(store.clone()).outputs(store.clone());

@@ -49,7 +49,7 @@ pub(super) fn show(global: &Global, result: &CallResult) -> Result<ExitCode> {
 }
 
 /// JSON, `@FILE`, or `-`.
-fn input(text: &str) -> Result<serde_json::Value> {
+pub(super) fn input(text: &str) -> Result<serde_json::Value> {
     let read;
     let text = match (text, text.strip_prefix('@')) {
         ("-", _) => {

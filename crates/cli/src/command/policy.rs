@@ -12,8 +12,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use windlass::Windlass;
-use windlass_core::{Answer, Decision, Scope, Session, ToolCall, ToolError};
+use windlass_core::{Answer, Decision, Session, ToolCall, ToolError};
 
+use super::call;
 use crate::options::{Global, PolicyCommand, PolicyWhat};
 
 pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
@@ -21,20 +22,14 @@ pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
         PolicyWhat::Explain { tool, input } => explain::run(global, tool, &input),
         PolicyWhat::Show => show::run(global),
         PolicyWhat::Approvals => approvals::run(global),
-        PolicyWhat::Approve { id, scope } => {
-            let answer = match scope {
-                Scope::Once => Answer::Allow,
-                scope => Answer::AllowFor(scope),
-            };
+        PolicyWhat::Approve { id, scope, reason, input } => {
+            let mut answer = Answer::allow_for(scope);
+            answer.reason = reason;
+            answer.input = input.map(|input| call::input(&input)).transpose()?;
             answer::run(global, &id, &answer)
         }
         PolicyWhat::Deny { id, why, scope } => {
-            let why = why.unwrap_or_else(|| "the person said no".to_owned());
-            let answer = match scope {
-                Scope::Once => Answer::Deny(why),
-                scope => Answer::DenyFor(scope, why),
-            };
-            answer::run(global, &id, &answer)
+            answer::run(global, &id, &Answer::deny_for(scope, why.unwrap_or_default()))
         }
         PolicyWhat::Revoke { ids, all } => revoke::run(global, &ids, all),
         PolicyWhat::Test { files } => test::run(global, &files),

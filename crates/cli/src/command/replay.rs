@@ -16,14 +16,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context as _, Result, bail};
 use windlass::{History as _, Isolation, Query, UndoHistory, Windlass};
 use windlass_core::{
-    ApprovalRequest, Approvals, Asker, Effect, Effects, Level, Outcome, Session, SessionId,
-    ToolCall,
+    ApprovalRequest, Asker, Effect, Effects, Level, Outcome, Session, SessionId, ToolCall,
 };
 
 use super::recorded::{self, Recorded, Was};
 use super::{block_on, until_interrupted};
 use crate::options::{Global, Replay};
-use crate::setup::{self, Journal, Setup, Terms};
+use crate::setup::{self, Journal, People, Setup, Terms};
 use crate::terminal;
 use compare::{Difference, Replayed};
 use copy::Folder;
@@ -76,8 +75,8 @@ fn terms(
     config.set("sandbox", global.sandbox.unwrap_or(Level::Workspace).to_string());
     config.set("net", "none");
     let answer = move |_: &ApprovalRequest| yes.load(Ordering::Relaxed);
-    let approvals = Approvals::From(Arc::new(answer));
-    Ok(Terms { workspace: copy.to_owned(), state: folder.state(), config, approvals })
+    let people = People::At(Arc::new(answer));
+    Ok(Terms { workspace: copy.to_owned(), state: folder.state(), config, people })
 }
 
 /// A session that is run again.

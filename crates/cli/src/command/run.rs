@@ -158,6 +158,9 @@ fn print_event(event: &Event) -> Result<()> {
             "event": "approval", "call": call, "id": request.id, "tool": request.tool, "input": request.input,
             "effects": request.effects.iter().map(ToString::to_string).collect::<Vec<_>>(), "rule": request.by.to_string(),
         }),
+        Event::Question(request) => json!({
+            "event": "question", "call": call, "id": request.id, "tool": request.tool, "questions": request.questions,
+        }),
         Event::Warning { message } => json!({"event": "warning", "message": &**message}),
         Event::Finished(result) => json!({
             "event": "finished", "call": call, "tool": result.tool, "outcome": result.outcome.as_str(),

@@ -13,8 +13,8 @@ use super::judge::{Judgement, Unseen, judge, obeyed_paths};
 use super::planted::Removed;
 use crate::engine::{about_running, asker, situation, surroundings};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
+use crate::people::{Permission, Place, subject};
 use crate::plain::Plain;
-use crate::policy::{Place, subject};
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
@@ -423,7 +423,7 @@ impl Context {
             effects: verdict.effects(),
         };
         let stopped = inner.session.cancel_token();
-        let (granted, said) = tokio::select! {
+        let (granted, mut said) = tokio::select! {
             biased;
             asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,
             () = stopped.cancelled() => return Err(unanswered()),
@@ -434,7 +434,7 @@ impl Context {
         let workspace = inner.session_files.get().workspace();
         let surroundings = surroundings(&*inner.host, &inner.session);
         let request = ApprovalRequest {
-            id: inner.broker.next_id(),
+            id: inner.broker.next_approval(),
             call: inner.call.clone(),
             session: inner.session.id().clone(),
             tool: inner.tool.clone(),
@@ -458,15 +458,21 @@ impl Context {
             // What a program did is not known before it has run, so no earlier answer is about it.
             is_whole: false,
             can_be_remembered: false,
+            has_run: true,
         };
-        let announce = |request: &ApprovalRequest| {
-            inner.events.publish(&Event::Approval(request.clone().into()))
+        let announce = |request: &Arc<ApprovalRequest>| {
+            inner.events.publish(&Event::Approval(request.clone()));
         };
         let _asking = inner.lineage.clock.asking();
         tokio::select! {
             biased;
             () = stopped.cancelled() => Err(unanswered()),
-            answer = inner.broker.ask(verdict, request, announce) => answer.map(|_| said),
+            answer = inner.broker.ask(verdict, request, &inner.session, announce) => {
+                if let Permission::Granted(_, Some(reason)) = answer? {
+                    said.push(reason);
+                }
+                Ok(said)
+            }
         }
     }
 

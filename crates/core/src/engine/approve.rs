@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Call, Ready, Shared, record, trial};
-use crate::policy::{Place, subject};
+use super::schedule::Ticket;
+use super::{Call, Ready, Shared, hooks, parse, prepare, record, search, trial, unless_stopped};
+use crate::people::{Broker, Permission, Place, subject};
 use crate::protected::unnamed_git_places;
+use crate::toolbox::Slot;
 use crate::{
     ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Session, Situation,
     ToolError, Verdict,
@@ -45,15 +47,66 @@ pub(crate) fn surroundings(host: &dyn Host, session: &Session) -> String {
     session.rights().confine(processes.confinement()).to_string()
 }
 
+/// Plans a call and turns the decision about it into the right to run. A person who approves it with other arguments has these planned
+/// and decided on from the beginning: the answer covers what would ask, never what is denied.
+pub(super) async fn permit<'t>(
+    engine: &Arc<Shared>,
+    call: &mut Call,
+    slot: &'t Slot,
+    ticket: &Ticket,
+) -> Result<(Ready<'t>, Grant), ToolError> {
+    let cancel = call.cancel.clone();
+    loop {
+        let mut ready = prepare(engine, slot, call)?;
+        if !engine.hooks.is_empty() {
+            ready = unless_stopped(&cancel, hooks::before(engine, call, slot, ready)).await?;
+        }
+        let verdict = hooks::weigh(call, decide(engine, call, &ready));
+        let verdict = search::weigh(engine, call, verdict).await;
+        call.decided = Some(verdict.decided(None));
+        ticket.declare(ready.effects.clone());
+        if let Some(grant) = grant_edited(call, &verdict) {
+            return Ok((ready, grant));
+        }
+        let asked = hooks::instead_of_person(engine, call, &verdict);
+        if let Some(grant) = unless_stopped(&cancel, asked).await? {
+            return Ok((ready, grant));
+        }
+        match settle(engine, call, &ready, &verdict).await? {
+            Permission::Granted(grant, said) => {
+                call.said.extend(said);
+                return Ok((ready, grant));
+            }
+            Permission::Edited(approval) => {
+                call.input = approval.edited.clone().unwrap_or_default();
+                call.edited = Some(approval);
+                parse::weigh(call)?;
+            }
+        }
+    }
+}
+
+/// The right to run with the arguments that a person put in place of the model's. A hook that changed them once more makes it another
+/// call, which is asked about anew.
+fn grant_edited(call: &mut Call, verdict: &Verdict) -> Option<Grant> {
+    let approval = call.edited.take()?;
+    if verdict.decision() != Decision::Ask || approval.edited.as_ref() != Some(&call.input) {
+        return None;
+    }
+    let note = "[a person changed the arguments of this call before allowing it]".to_owned();
+    call.said.extend([note].into_iter().chain(approval.said()));
+    Some(Broker::grant_edited(verdict, &approval))
+}
+
 /// Turns the verdict into the right to run, or into a denial that says what would allow it.
-pub(super) async fn settle(
+async fn settle(
     engine: &Arc<Shared>,
     call: &Call,
     ready: &Ready<'_>,
     verdict: &Verdict,
-) -> Result<Grant, ToolError> {
+) -> Result<Permission, ToolError> {
     if let Some(grant) = verdict.grant() {
-        return Ok(grant);
+        return Ok(Permission::Granted(grant, None));
     }
     if verdict.decision() == Decision::Deny {
         let error = ToolError::denied(verdict.refusal());
@@ -66,16 +119,16 @@ pub(super) async fn settle(
     if let Some(answered) = engine.broker.answered(verdict, &request) {
         return answered;
     }
-    if engine.broker.is_attended() {
+    if engine.broker.is_attended(&call.session) {
         request.changes = trial::changes(engine, call, ready, verdict).await?;
     }
     let announce =
-        |request: &ApprovalRequest| engine.events.publish(&Event::Approval(request.clone().into()));
+        |request: &Arc<ApprovalRequest>| engine.events.publish(&Event::Approval(request.clone()));
     let _asking = call.lineage.clock.asking();
     tokio::select! {
         biased;
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped before anybody answered")),
-        answer = engine.broker.ask(verdict, request, announce) => answer,
+        answer = engine.broker.ask(verdict, request, &call.session, announce) => answer,
     }
 }
 
@@ -84,7 +137,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
     let directory = call.overrides.work_dir.as_deref().unwrap_or(workspace);
     let input = record::clean_input(engine, call);
     ApprovalRequest {
-        id: engine.broker.next_id(),
+        id: engine.broker.next_approval(),
         call: call.id.clone(),
         session: call.session.id().clone(),
         tool: call.name.clone(),
@@ -107,5 +160,6 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),
         can_be_remembered: !verdict.is_asked_always(),
+        has_run: false,
     }
 }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::{Engine, OnWarning, Shared, cache, lookup, schedule};
-use crate::policy::Broker;
+use crate::people::{Broker, Settings as PeopleSettings};
 use crate::sync::Lock;
 use crate::{
-    ApprovalBook, Approvals, Approver, History, Hook, Host, IdSource, Journal, MemoryHistory,
-    MemoryOutputs, Outputs, Policy, Secrets, SequentialIds, Toolbox, Toolset,
+    Approval, Attendant, Book, History, Hook, Host, IdSource, Journal, MemoryHistory,
+    MemoryOutputs, Outputs, Policy, QuestionRequest, Secrets, SequentialIds, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -31,8 +31,7 @@ pub struct EngineBuilder {
     toolbox: Toolbox,
     toolsets: Vec<Arc<dyn Toolset>>,
     policy: Policy,
-    approvals: Approvals,
-    book: Option<Arc<dyn ApprovalBook>>,
+    people: PeopleSettings,
     hooks: Vec<Arc<dyn Hook>>,
     history: Arc<dyn History>,
     cache: (usize, Duration),
@@ -59,8 +58,7 @@ impl EngineBuilder {
             toolbox: Toolbox::new(),
             toolsets: Vec::new(),
             policy: Policy::default(),
-            approvals: Approvals::Nobody,
-            book: None,
+            people: PeopleSettings::default(),
             hooks: Vec::new(),
             history: Arc::new(MemoryHistory::default()),
             cache: (100, Duration::from_mins(5)),
@@ -92,20 +90,40 @@ impl EngineBuilder {
         self
     }
 
-    /// Who answers when the policy asks. Default: nobody, so that "ask" is a denial.
-    pub fn approvals(mut self, approvals: Approvals) -> Self {
-        self.approvals = approvals;
+    /// An attendant of all sessions: a closure will do. Without any, what needs a person is denied at once. An attendant of one
+    /// session is registered by [`Engine::attend`].
+    pub fn attendant(self, attendant: impl Attendant) -> Self {
+        self.shared_attendant(Arc::new(attendant))
+    }
+
+    /// The same for one that is shared.
+    pub fn shared_attendant(mut self, attendant: Arc<dyn Attendant>) -> Self {
+        self.people.attendants.push(attendant);
         self
     }
 
-    /// Somebody who answers when the policy asks: a closure will do.
-    pub fn approver(self, approver: impl Approver) -> Self {
-        self.approvals(Approvals::From(Arc::new(approver)))
+    /// Says yes to everything that would be asked, because a person agreed in advance. What is denied stays denied.
+    pub fn approve_beforehand(mut self) -> Self {
+        self.people.is_beforehand = true;
+        self
     }
 
-    /// Where questions and remembered answers are written down. Default: in memory, as long as the engine lives.
-    pub fn approval_book(mut self, book: Arc<dyn ApprovalBook>) -> Self {
-        self.book = Some(book);
+    /// The book of approvals: questions that are open, and answers that are remembered. Default: in memory, as long as the engine
+    /// lives.
+    pub fn approval_book(mut self, book: Arc<dyn Book<Approval>>) -> Self {
+        self.people.approvals = Some(book);
+        self
+    }
+
+    /// The book of questions that tools ask. Default: in memory, as long as the engine lives.
+    pub fn question_book(mut self, book: Arc<dyn Book<QuestionRequest>>) -> Self {
+        self.people.questions = Some(book);
+        self
+    }
+
+    /// The time in which a person has to answer, also after the call has ended. Default: 7 days.
+    pub fn questions_expire_after(mut self, time: Duration) -> Self {
+        self.people.expire_after = time;
         self
     }
 
@@ -180,11 +198,11 @@ impl EngineBuilder {
     /// The engine.
     pub fn build(self) -> Engine {
         Engine(Arc::new(Shared {
+            broker: Arc::new(Broker::new(self.people, self.host.clone(), self.ids.clone())),
             host: self.host,
             toolbox: Lock::new(Arc::new(self.toolbox)),
             toolsets: self.toolsets.into_iter().map(lookup::Lazy::new).collect(),
             policy: Lock::new(Arc::new(self.policy)),
-            broker: Arc::new(Broker::new(self.approvals, self.book, self.ids.clone())),
             ids: self.ids,
             hooks: self.hooks,
             history: self.history,

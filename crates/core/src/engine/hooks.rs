@@ -26,6 +26,13 @@ pub(super) struct Said {
     asked_by: Option<DecidedBy>,
 }
 
+impl Said {
+    /// Adds what a model should know.
+    pub(super) fn extend(&mut self, context: impl IntoIterator<Item = String>) {
+        self.context.extend(context);
+    }
+}
+
 /// Asks the hooks before the decision, until all have seen the arguments that it will be about.
 pub(super) async fn before<'t>(
     engine: &Shared,

@@ -185,14 +185,17 @@ impl Ticket {
         self.place
     }
 
-    /// Says what the call wants to do.
+    /// Says what the call wants to do. A person who replaces its arguments makes it say so again.
     pub(super) fn declare(&self, effects: Arc<Effects>) {
         let mut places = self.queue.places.lock();
-        if effects.only_reads() {
-            places.not_readers -= 1;
-        }
-        if let Some(place) = places.taken.get_mut(&self.place) {
-            place.effects = Some(effects);
+        let only_reads = effects.only_reads();
+        let before =
+            places.taken.get_mut(&self.place).and_then(|place| place.effects.replace(effects));
+        let only_read = before.is_some_and(|effects| effects.only_reads());
+        match (only_read, only_reads) {
+            (false, true) => places.not_readers -= 1,
+            (true, false) => places.not_readers += 1,
+            _ => {}
         }
         drop(places);
         self.queue.moved.notify_waiters();

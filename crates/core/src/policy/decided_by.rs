@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Decision, Layer, Mode, Ruling, Scope, decision_word};
-use crate::{ApprovalId, Principal};
+use super::{Decision, Layer, Mode, Ruling, decision_word};
+use crate::{ApprovalId, Principal, Scope};
 
 /// The rule, mode, hook or person that decided about a call.
 ///

@@ -73,6 +73,11 @@ impl Verdict {
         Grant::new(self.effects.clone(), self.decided(settled_by))
     }
 
+    /// The right to run that a person's answer gives.
+    pub(crate) fn grant_by_person(&self, by: DecidedBy) -> Grant {
+        self.grant_settled(Some(by))
+    }
+
     /// The right to try it out where nothing can change.
     pub(crate) fn trial(&self) -> Grant {
         self.grant_settled(Some(DecidedBy::Trial))

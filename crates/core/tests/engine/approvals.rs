@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, ApprovalId, ApprovalRequest, Approvals, Approver, BoxFuture, Effects, Event, Kinds,
-    Mode, Outcome, Policy, ToolCall,
+    Answer, AnswerError, ApprovalId, ApprovalRequest, Attendant, BoxFuture, Effects, EngineBuilder,
+    Event, Kinds, Listening, Mode, Outcome, Policy, Reply, ToolCall,
 };
 
 use crate::support::{Setup, assert_text, call, echo, path_of, says, writes};
@@ -16,14 +16,14 @@ use crate::support::{Setup, assert_text, call, echo, path_of, says, writes};
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// A tool `deploy` that writes, in the mode `ask`.
-fn asking(approvals: Approvals) -> Setup {
+fn asking(people: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Setup {
     Setup::with([writes(says("deploy", "deployed"))], |builder| {
-        builder.policy(Policy::new(Mode::Ask)).approvals(approvals)
+        people(builder.policy(Policy::new(Mode::Ask)))
     })
 }
 
 fn listeners() -> Setup {
-    asking(Approvals::Listeners { timeout: PATIENCE })
+    asking(|builder| builder.attendant(Listening { patience: Some(PATIENCE) }))
 }
 
 async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
@@ -42,7 +42,7 @@ const REMEDY: &str = "to allow it: --allow 'write /w/out'";
 async fn a_closure_answers_from_what_the_call_would_do() {
     let tool = echo("write").with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
     let setup = Setup::with([tool], |builder| {
-        builder.policy(Policy::new(Mode::Ask)).approver(|request: &ApprovalRequest| {
+        builder.policy(Policy::new(Mode::Ask)).attendant(|request: &ApprovalRequest| {
             assert_eq!((request.tool.as_str(), &*request.by.to_string()), ("write", "mode ask"));
             request.effects.to_string() == "write /w/tmp/a"
         })
@@ -62,7 +62,7 @@ async fn a_closure_answers_from_what_the_call_would_do() {
 
 #[tokio::test]
 async fn with_nobody_to_ask_the_denial_says_what_would_allow_it() {
-    let setup = asking(Approvals::Nobody);
+    let setup = asking(|builder| builder);
     let result = setup.call("deploy", json!({})).await;
     let text = format!("{REFUSED}: nobody is there to ask\n{REMEDY}");
     assert_text(&result, Outcome::Denied, &text);
@@ -70,7 +70,7 @@ async fn with_nobody_to_ask_the_denial_says_what_would_allow_it() {
 
 #[tokio::test]
 async fn what_the_denial_says_would_allow_it_does() {
-    let setup = asking(Approvals::Nobody);
+    let setup = asking(|builder| builder);
     let refused = setup.call("deploy", json!({})).await.output.to_text();
     let (_, rule) = refused.split_once("--allow '").expect("a remedy");
     let rule = rule.trim_end_matches('\'').parse().expect("a rule");
@@ -96,29 +96,27 @@ async fn rules_and_modes_deny_without_asking() {
         ),
     ] {
         let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
-            builder.policy(policy).approver(asks_nobody)
+            builder.policy(policy).attendant(asks_nobody)
         });
         assert_text(&setup.call("deploy", json!({})).await, Outcome::Denied, text);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_listener_the_answer_is_no_at_once() {
-    let Setup { engine, session, events, .. } = listeners();
-    drop(events);
+async fn whoever_listens_to_events_is_no_attendant() {
+    let setup = asking(|builder| builder);
     let begun = tokio::time::Instant::now();
-    let result = engine.call(&session, call("deploy")).await;
+    let text = format!("{REFUSED}: nobody is there to ask\n{REMEDY}");
+    assert_text(&setup.call("deploy", json!({})).await, Outcome::Denied, &text);
     assert_eq!(begun.elapsed(), Duration::ZERO);
-    let text = format!("{REFUSED}: nobody is listening\n{REMEDY}");
-    assert_text(&result, Outcome::Denied, &text);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_listener_answers_through_the_engine() {
     let mut setup = listeners();
     for (answer, outcome, text) in [
-        (Answer::Allow, Outcome::Ok, "deployed".to_owned()),
-        (Answer::Deny("later".into()), Outcome::Denied, format!("{REFUSED}: later\n{REMEDY}")),
+        (Answer::allow(), Outcome::Ok, "deployed".to_owned()),
+        (Answer::deny("later"), Outcome::Denied, format!("{REFUSED}: later\n{REMEDY}")),
     ] {
         let running = setup.spawn(ToolCall::new("deploy", json!({"to": "test"})));
         let request = asked(&mut setup).await;
@@ -126,11 +124,13 @@ async fn a_listener_answers_through_the_engine() {
         assert_eq!(request.input, json!({"to": "test"}));
         assert_eq!(request.effects.to_string(), "write /w/out");
         assert_eq!(&request.session, setup.session.id());
-        assert!(setup.engine.answer(&request.id, answer.clone()));
-        assert!(!setup.engine.answer(&request.id, answer), "a question is answered once");
+        assert_eq!(setup.engine.answer(&request.id, answer.clone()), Ok(()));
+        let again = setup.engine.answer(&request.id, answer);
+        assert_eq!(again, Err(AnswerError::Answered), "a question is answered once");
         assert_text(&running.await.unwrap(), outcome, &text);
     }
-    assert!(!setup.engine.answer(&ApprovalId::new("a99"), Answer::Allow), "nobody asked that");
+    let unknown = setup.engine.answer(&ApprovalId::new("a99"), Answer::allow());
+    assert_eq!(unknown, Err(AnswerError::Unknown), "nobody asked that");
 }
 
 #[tokio::test(start_paused = true)]
@@ -142,7 +142,11 @@ async fn no_answer_in_time_is_a_denial() {
     let text = format!("{REFUSED}: no answer within 300 s\n{REMEDY}");
     assert_text(&running.await.unwrap(), Outcome::Denied, &text);
     assert_eq!(begun.elapsed(), PATIENCE);
-    assert!(!setup.engine.answer(&request.id, Answer::Allow), "too late");
+    assert_eq!(
+        setup.engine.answer(&request.id, Answer::allow()),
+        Err(AnswerError::Unknown),
+        "too late"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,8 +157,8 @@ async fn two_questions_at_once_do_not_get_each_others_answers() {
     let one = asked(&mut setup).await;
     let other = asked(&mut setup).await;
     assert_ne!((&one.id, &one.call), (&other.id, &other.call));
-    setup.engine.answer(&other.id, Answer::Deny("no".into()));
-    setup.engine.answer(&one.id, Answer::Allow);
+    setup.engine.answer(&other.id, Answer::deny("no")).unwrap();
+    setup.engine.answer(&one.id, Answer::allow()).unwrap();
     for result in [first.await.unwrap(), second.await.unwrap()] {
         let allowed = result.call == one.call;
         assert_eq!(result.outcome, if allowed { Outcome::Ok } else { Outcome::Denied });
@@ -169,7 +173,11 @@ async fn a_question_ends_with_the_call_that_asked() {
     assert!(setup.engine.cancel(&request.call));
     let text = "the call was stopped before anybody answered";
     assert_text(&running.await.unwrap(), Outcome::Cancelled, text);
-    assert!(!setup.engine.answer(&request.id, Answer::Allow), "nobody waits any more");
+    assert_eq!(
+        setup.engine.answer(&request.id, Answer::allow()),
+        Err(AnswerError::Unknown),
+        "nobody waits any more"
+    );
     assert_eq!(setup.recorded(), ["cancelled deploy"]);
 }
 
@@ -180,7 +188,7 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
     let mut setup = Setup::with([writes(says("deploy", "deployed")), read, quick], |builder| {
         builder
             .policy(Policy::new(Mode::Ask).allow("tool quick".parse().unwrap()))
-            .approvals(Approvals::Listeners { timeout: PATIENCE })
+            .attendant(Listening { patience: Some(PATIENCE) })
     });
     let begun = tokio::time::Instant::now();
     let (engine, session) = (setup.engine.clone(), setup.session.clone());
@@ -193,7 +201,7 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
     // Also not through the read of that turn, which is allowed but must wait for the deployment.
     assert_text(&setup.call("quick", json!({})).await, Outcome::Ok, "written");
     assert_eq!(begun.elapsed(), Duration::ZERO, "the other turn waited for the person");
-    setup.engine.answer(&request.id, Answer::Allow);
+    setup.engine.answer(&request.id, Answer::allow()).unwrap();
     let texts: Vec<String> =
         waiting.await.unwrap().iter().map(|result| result.output.to_text()).collect();
     assert_eq!(texts, ["deployed", "seen"]);
@@ -202,15 +210,15 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
 /// Somebody who takes all the time in the world.
 struct Absent;
 
-impl Approver for Absent {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+impl Attendant for Absent {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(std::future::pending())
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_approver_that_never_answers_can_be_left() {
-    let mut setup = asking(Approvals::From(Arc::new(Absent)));
+    let mut setup = asking(|builder| builder.attendant(Absent));
     let running = setup.spawn(call("deploy"));
     let request = asked(&mut setup).await;
     setup.engine.cancel(&request.call);
@@ -223,7 +231,7 @@ async fn an_approver_that_panics_is_a_fault_of_that_call_alone() {
     let setup = Setup::with(tools, |builder| {
         builder
             .policy(Policy::new(Mode::Ask))
-            .approver(|_: &ApprovalRequest| -> bool { panic!("no idea") })
+            .attendant(|_: &ApprovalRequest| -> bool { panic!("no idea") })
     });
     let results = setup.engine.turn(&setup.session, vec![call("deploy"), call("look")]).await;
     assert_eq!(results[0].code, Some("panicked"));

@@ -113,7 +113,7 @@ async fn asked(policy: Policy, changes: fn(&Path) -> Vec<ProcessChange>) -> Vec<
     };
     let heard = questions.clone();
     let setup = Setup::on(Arc::new(host), [tool], |builder| {
-        builder.policy(policy).approver(move |request: &ApprovalRequest| {
+        builder.policy(policy).attendant(move |request: &ApprovalRequest| {
             heard.lock().unwrap().push(request.clone());
             false
         })

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod arguments;
+mod attendants;
 mod bounds;
 mod cache;
 mod changes;

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, ApprovalRequest, Approver, BoxFuture, Budget, Effects, Event, Kinds, Mode, Outcome,
-    Output, Overrides, Policy, Predicate, Session, SessionId, ToolCall, ToolError,
+    Answer, ApprovalRequest, Attendant, BoxFuture, Budget, Effects, Event, Kinds, Mode, Outcome,
+    Output, Overrides, Policy, Predicate, Reply, Session, SessionId, ToolCall, ToolError,
 };
 
 use crate::support::{Setup, writes};
@@ -183,11 +183,11 @@ async fn an_outer_call_that_is_stopped_stops_the_calls_of_a_session_below() {
 /// A person who takes an hour to say yes.
 struct Slow;
 
-impl Approver for Slow {
-    fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+impl Attendant for Slow {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(async {
             tokio::time::sleep(Duration::from_hours(1)).await;
-            Answer::Allow
+            Reply::Answered(Answer::allow())
         })
     }
 }
@@ -195,7 +195,7 @@ impl Approver for Slow {
 #[tokio::test(start_paused = true)]
 async fn the_outer_clock_stands_still_while_a_person_is_asked() {
     let setup = Setup::with([outer(), writes(MockTool::named("ping"))], |builder| {
-        builder.policy(Policy::new(Mode::Ask)).approver(Slow).timeout(Duration::from_secs(5))
+        builder.policy(Policy::new(Mode::Ask)).attendant(Slow).timeout(Duration::from_secs(5))
     });
     let result = setup.call("outer", inner(2)).await;
     assert_eq!(result.output.to_text(), "ok ok", "{:?}", result.code);

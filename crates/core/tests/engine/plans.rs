@@ -80,7 +80,7 @@ fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Log) {
 
 fn asking(answer: bool) -> impl FnOnce(EngineBuilder) -> EngineBuilder {
     let approver = move |_: &ApprovalRequest| answer;
-    move |builder| builder.policy(Policy::new(Mode::Ask)).approver(approver)
+    move |builder| builder.policy(Policy::new(Mode::Ask)).attendant(approver)
 }
 
 /// One call that writes: how often it is planned, and what runs.
@@ -156,7 +156,7 @@ async fn explain_plans_once_and_runs_nothing() {
 #[tokio::test]
 async fn a_plan_that_fails_ends_the_call_before_anybody_is_asked() {
     let nobody = |_: &ApprovalRequest| -> bool { panic!("nobody is asked") };
-    let (setup, log) = setup(|builder| builder.policy(Policy::new(Mode::Ask)).approver(nobody));
+    let (setup, log) = setup(|builder| builder.policy(Policy::new(Mode::Ask)).attendant(nobody));
     let result = setup.call("count", json!({"what": "fail"})).await;
     assert_text(&result, Outcome::Error, "no plan 1");
     assert_eq!(log.lines(), ["plan 1"]);
@@ -252,7 +252,7 @@ async fn a_tool_can_need_a_person_by_its_arguments_whatever_the_mode() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let setup = Setup::with([pay()], |builder| {
-        builder.policy(Policy::new(Mode::Yolo)).approver(move |request: &ApprovalRequest| {
+        builder.policy(Policy::new(Mode::Yolo)).attendant(move |request: &ApprovalRequest| {
             assert_eq!((&request.by, request.can_be_remembered), (&DecidedBy::NeedsPerson, false));
             count.fetch_add(1, Ordering::SeqCst) == 0
         })

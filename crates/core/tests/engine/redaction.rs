@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Approvals, CallId, Content, Effect, Effects, Event, Kinds, MemoryOutputs, Mode, Outcome,
+    CallId, Content, Effect, Effects, Event, Kinds, Listening, MemoryOutputs, Mode, Outcome,
     Output, Outputs, Policy, Secrets, ToolCall, ToolError,
 };
 
@@ -96,7 +96,7 @@ async fn a_person_is_asked_without_being_shown_the_secret() {
         builder
             .secrets(secrets())
             .policy(Policy::new(Mode::Ask))
-            .approvals(Approvals::Listeners { timeout: Duration::from_secs(1) })
+            .attendant(Listening { patience: Some(Duration::from_secs(1)) })
     });
     let running = setup.spawn(ToolCall::new("login", json!({"password": SECRET})));
     let request = setup
@@ -244,7 +244,7 @@ async fn no_form_of_a_secret_leaves_on_any_way() {
                 builder
                     .secrets(secrets())
                     .policy(Policy::new(Mode::Ask))
-                    .approver(|request: &windlass_core::ApprovalRequest| {
+                    .attendant(|request: &windlass_core::ApprovalRequest| {
                         let asked = format!("{request:?}");
                         assert!(
                             !forms().iter().any(|form| asked.contains(core_of(form))),

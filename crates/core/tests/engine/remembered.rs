@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, Approval, ApprovalBook, ApprovalRequest, Approvals, Effects, Event, Kinds, MemoryBook,
-    Mode, Outcome, Output, Overrides, Policy, Predicate, Scope, Session, SessionId, Settled,
-    ToolCall,
+    Answer, Approval, ApprovalRequest, Book, Effects, EngineBuilder, Event, Kinds, Listening,
+    MemoryBook, Mode, Outcome, Output, Overrides, Policy, Predicate, Scope, Session, SessionId,
+    Settled, ToolCall,
 };
 
 use crate::support::{Setup, path_of, says, writes};
@@ -19,18 +19,24 @@ fn deploy(to: &str) -> ToolCall {
     ToolCall::new("deploy", json!({"to": to}))
 }
 
-fn asking(approvals: Approvals, book: &Arc<MemoryBook>) -> Setup {
+type Approvals = MemoryBook<Approval>;
+
+fn attended(builder: EngineBuilder) -> EngineBuilder {
+    builder.attendant(Listening { patience: Some(PATIENCE) })
+}
+
+fn asking(people: fn(EngineBuilder) -> EngineBuilder, book: &Arc<Approvals>) -> Setup {
     let book = book.clone();
     let write = says("write", "written")
         .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)));
     let tools = [writes(says("deploy", "deployed")), write];
     Setup::with(tools, move |builder| {
-        builder.policy(Policy::new(Mode::Ask)).approvals(approvals).approval_book(book)
+        people(builder.policy(Policy::new(Mode::Ask)).approval_book(book))
     })
 }
 
-fn listeners(book: &Arc<MemoryBook>) -> Setup {
-    asking(Approvals::Listeners { timeout: PATIENCE }, book)
+fn listeners(book: &Arc<Approvals>) -> Setup {
+    asking(attended, book)
 }
 
 async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
@@ -43,8 +49,8 @@ async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
 }
 
 /// Nobody may be asked any more.
-fn unattended(book: &Arc<MemoryBook>) -> Setup {
-    asking(Approvals::Nobody, book)
+fn unattended(book: &Arc<Approvals>) -> Setup {
+    asking(|builder| builder, book)
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +65,7 @@ async fn an_answer_counts_for_its_scope_and_for_this_very_call() {
         let mut setup = listeners(&book);
         let running = setup.spawn(deploy("a"));
         let request = asked(&mut setup).await;
-        assert!(setup.engine.answer(&request.id, Answer::AllowFor(scope)));
+        setup.engine.answer(&request.id, Answer::allow_for(scope)).unwrap();
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
         let later = unattended(&book).in_session(Session::new(setup.session.id().clone()));
         let call = |session: &Arc<Session>, call| {
@@ -79,7 +85,7 @@ async fn a_no_can_be_remembered_and_taken_back() {
     let mut setup = listeners(&book);
     let running = setup.spawn(deploy("a"));
     let request = asked(&mut setup).await;
-    setup.engine.answer(&request.id, Answer::DenyFor(Scope::Always, "not on a Friday".into()));
+    setup.engine.answer(&request.id, Answer::deny_for(Scope::Always, "not on a Friday")).unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
     let again = setup.engine.call(&setup.session, deploy("a")).await;
     assert_eq!((again.outcome, again.code), (Outcome::Denied, Some("denied")));
@@ -92,7 +98,7 @@ async fn a_no_can_be_remembered_and_taken_back() {
     assert!(setup.engine.revoke(&request.id).unwrap());
     let running = setup.spawn(deploy("a"));
     let second = asked(&mut setup).await;
-    setup.engine.answer(&second.id, Answer::Allow);
+    setup.engine.answer(&second.id, Answer::allow()).unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
     assert!(setup.engine.approvals().unwrap().is_empty());
 }
@@ -106,7 +112,7 @@ async fn the_same_question_is_asked_once() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let others = setup.told();
     assert!(!others.iter().any(|event| matches!(event, Event::Approval(_))), "{others:?}");
-    setup.engine.answer(&request.id, Answer::Allow);
+    setup.engine.answer(&request.id, Answer::allow()).unwrap();
     for call in calls {
         assert_eq!(call.await.unwrap().outcome, Outcome::Ok);
     }
@@ -121,23 +127,22 @@ async fn who_shares_a_question_asks_when_the_other_goes_away() {
     setup.engine.cancel(&request.call);
     let next = asked(&mut setup).await;
     assert_ne!(request.call, next.call);
-    setup.engine.answer(&next.id, Answer::Allow);
+    setup.engine.answer(&next.id, Answer::allow()).unwrap();
     let mut outcomes = [first.await.unwrap().outcome, second.await.unwrap().outcome];
     outcomes.sort_by_key(|outcome| *outcome == Outcome::Ok);
     assert_eq!(outcomes, [Outcome::Cancelled, Outcome::Ok]);
 }
 
 /// What a book holds at the moment when the program is killed.
-fn killed(book: &MemoryBook) -> Arc<MemoryBook> {
-    let copy = MemoryBook::default();
+fn killed(book: &Approvals) -> Arc<Approvals> {
+    let copy = Approvals::default();
     book.list().unwrap().iter().for_each(|one| copy.put(one).unwrap());
     Arc::new(copy)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_question_outlives_the_program() {
-    for (answer, outcome) in
-        [(Answer::Allow, Outcome::Ok), (Answer::Deny("no".into()), Outcome::Denied)]
+    for (answer, outcome) in [(Answer::allow(), Outcome::Ok), (Answer::deny("no"), Outcome::Denied)]
     {
         let book = Arc::default();
         let mut setup = listeners(&book);
@@ -149,9 +154,10 @@ async fn a_question_outlives_the_program() {
         let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
         let pending = next.engine.approvals().unwrap();
         assert_eq!(pending.iter().map(|one| &one.settled).collect::<Vec<_>>(), [&Settled::Pending]);
-        assert!(next.engine.answer(&request.id, answer));
+        next.engine.answer(&request.id, answer).unwrap();
         let last = unattended(&left).in_session(Session::new(setup.session.id().clone()));
-        let result = last.engine.resume(&last.session, &request.id).await.unwrap();
+        let result =
+            last.engine.resume(&last.session, &request.id).await.unwrap().expect("a result");
         assert_eq!(result.outcome, outcome, "{}", result.output.to_text());
         let error = last.engine.resume(&last.session, &request.id).await.unwrap_err();
         assert!(error.to_string().contains("there is no question"), "it is used up: {error}");
@@ -171,8 +177,8 @@ async fn an_answer_is_not_for_another_call() {
         Approval { input: Some(json!({"to": "production"})), ..left.list().unwrap().remove(0) };
     left.put(&changed).unwrap();
     let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
-    assert!(next.engine.answer(&request.id, Answer::Allow));
-    let result = next.engine.resume(&next.session, &request.id).await.unwrap();
+    next.engine.answer(&request.id, Answer::allow()).unwrap();
+    let result = next.engine.resume(&next.session, &request.id).await.unwrap().expect("a result");
     assert_eq!(
         result.outcome,
         Outcome::Denied,
@@ -188,7 +194,7 @@ async fn what_holds_the_leash_is_asked_about_each_time() {
         let running = setup.spawn(ToolCall::new("write", json!({"path": ".git/hooks/pre-commit"})));
         let request = asked(&mut setup).await;
         assert!(!request.can_be_remembered);
-        setup.engine.answer(&request.id, Answer::AllowFor(Scope::Always));
+        setup.engine.answer(&request.id, Answer::allow_for(Scope::Always)).unwrap();
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
     }
     assert!(setup.engine.approvals().unwrap().is_empty());
@@ -199,7 +205,7 @@ async fn a_sub_agent_is_named() {
     let told = Arc::new(std::sync::Mutex::new(String::new()));
     let hears = told.clone();
     let setup = Setup::with([writes(MockTool::named("deploy"))], move |builder| {
-        builder.policy(Policy::new(Mode::Ask)).approver(move |request: &ApprovalRequest| {
+        builder.policy(Policy::new(Mode::Ask)).attendant(move |request: &ApprovalRequest| {
             *hears.lock().unwrap() = format!("{} ({})", request.asker, request.risk);
             true
         })
@@ -219,8 +225,8 @@ async fn a_sub_agent_is_named() {
 
 #[tokio::test]
 async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
-    let book: Arc<MemoryBook> = Arc::default();
-    let setup = asking(Approvals::Beforehand, &book);
+    let book: Arc<Approvals> = Arc::default();
+    let setup = asking(EngineBuilder::approve_beforehand, &book);
     assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Ok);
     assert_eq!(setup.decided(0), "approved beforehand");
     assert!(book.list().unwrap().is_empty(), "nothing was asked");
@@ -228,14 +234,14 @@ async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
     let mut asked_before = listeners(&book).in_session(Session::new(setup.session.id().clone()));
     let running = asked_before.spawn(deploy("a"));
     let request = asked(&mut asked_before).await;
-    asked_before.engine.answer(&request.id, Answer::DenyFor(Scope::Always, "no".into()));
+    asked_before.engine.answer(&request.id, Answer::deny_for(Scope::Always, "no")).unwrap();
     running.await.unwrap();
     assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Denied);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_resumed_is_whose_it_was_and_where_it_was() {
-    let book: Arc<MemoryBook> = Arc::default();
+    let book: Arc<Approvals> = Arc::default();
     let tools = || {
         let whoami = MockTool::named("whoami")
             .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)))
@@ -249,26 +255,27 @@ async fn a_call_that_is_resumed_is_whose_it_was_and_where_it_was() {
             });
         [whoami]
     };
-    let asking = |approvals, book: Arc<MemoryBook>| {
+    let asking = |people: fn(EngineBuilder) -> EngineBuilder, book: Arc<Approvals>| {
         Setup::with(tools(), move |builder| {
-            builder.policy(Policy::new(Mode::Ask)).approvals(approvals).approval_book(book)
+            people(builder.policy(Policy::new(Mode::Ask)).approval_book(book))
         })
     };
-    let setup = asking(Approvals::Listeners { timeout: PATIENCE }, book.clone());
+    let setup = asking(attended, book.clone());
     let overrides = Overrides { work_dir: Some("sub".into()), ..Overrides::default() };
     let main = Session::new(SessionId::new("main"));
     let child = main.child(SessionId::new("child"), Predicate::All, &overrides);
     let mut setup = setup.in_session(child.with_agent("reviewer"));
     let running = setup.spawn(ToolCall::new("whoami", json!({"path": "a"})));
     let id = asked(&mut setup).await.id.clone();
+    let book = killed(&book);
     running.abort();
     drop(setup);
 
-    let later = asking(Approvals::Nobody, book.clone());
+    let later = asking(|builder| builder, book.clone());
     let approval = later.engine.approvals().unwrap().remove(0);
     assert_eq!(approval.id, id);
     let session = Session::new(approval.session.clone()).on_behalf_of(&approval.asker);
-    assert!(later.engine.answer(&id, Answer::Allow));
-    let result = later.engine.resume(&Arc::new(session), &id).await.unwrap();
+    later.engine.answer(&id, Answer::allow()).unwrap();
+    let result = later.engine.resume(&Arc::new(session), &id).await.unwrap().expect("a result");
     assert_eq!(result.output.to_text(), "reviewer 1 below main in sub");
 }

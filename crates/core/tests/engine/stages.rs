@@ -60,7 +60,7 @@ fn watched(log: &Log) -> Setup {
         });
     let host = Arc::new(MapHost::with(["a"]).hiding("hidden"));
     let mut setup = Setup::on(host, [tool], |builder| {
-        builder.policy(Policy::new(Mode::Ask)).hook(watcher.clone()).journal(watcher).approver(
+        builder.policy(Policy::new(Mode::Ask)).hook(watcher.clone()).journal(watcher).attendant(
             move |request: &ApprovalRequest| {
                 approve.add(format!("approval of {}", request.effects));
                 request.input["path"] != "no"

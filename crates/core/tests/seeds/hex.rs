@@ -17,7 +17,7 @@ use crate::support::{Setup, path_of, toolbox};
 
 fn engine(tools: Toolbox, approve: fn(&ApprovalRequest) -> bool) -> (Engine, Arc<Session>) {
     let engine =
-        Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).approver(approve).build();
+        Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).attendant(approve).build();
     let session = engine.new_session();
     (engine, session)
 }
@@ -182,7 +182,7 @@ async fn hex_readme_custom_tool_asks_by_path() {
             |_, input| async move { Ok(Output::text("done").with("path", path_of(&input))) },
         );
     let setup = Setup::with([tool], |builder| {
-        builder.approver(|request: &ApprovalRequest| panic!("asked about {}", request.effects))
+        builder.attendant(|request: &ApprovalRequest| panic!("asked about {}", request.effects))
     });
     let result = setup.call("my_tool", json!({"path": "notes.md"})).await;
     assert_eq!(result.output.metadata["path"], "notes.md");

@@ -88,7 +88,7 @@ impl Asking {
         let engine = Engine::builder(self.host.clone())
             .toolbox(tools)
             .policy(Policy::new(Mode::Ask))
-            .approver(yes)
+            .attendant(yes)
             .build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let session = Arc::new(session);

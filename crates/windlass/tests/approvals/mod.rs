@@ -14,7 +14,7 @@ fn asking(files: &[(&str, &str)]) -> (Place, Asked) {
     let asked = Asked::default();
     let hears = asked.clone();
     let place = Place::built(files, |builder| {
-        builder.mode(Mode::Ask).approver(move |request: &ApprovalRequest| {
+        builder.mode(Mode::Ask).attendant(move |request: &ApprovalRequest| {
             hears.lock().unwrap().push(request.changes.to_vec());
             true
         })
@@ -74,7 +74,7 @@ async fn nobody_is_asked_about_what_would_fail() {
 #[tokio::test]
 async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
     let place = Place::built(&[("a.txt", "one\n")], |builder| {
-        builder.mode(Mode::Ask).approver(|_: &ApprovalRequest| false)
+        builder.mode(Mode::Ask).attendant(|_: &ApprovalRequest| false)
     });
     let before = place.tree();
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "three"});

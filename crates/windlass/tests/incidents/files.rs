@@ -186,7 +186,7 @@ async fn i_22_a_settings_file_that_was_absent_cannot_be_created_in_the_sandbox()
         }
         let free = Place::built(&[], |builder| {
             // Without a sandbox a person who was asked is all there is.
-            builder.processes(at_level(Level::Off)).approver(|_: &_| true)
+            builder.processes(at_level(Level::Off)).attendant(|_: &_| true)
         });
         free.call("bash", shell(command)).await;
         assert!(free.path(path).symlink_metadata().is_ok(), "{command} shows nothing");

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use windlass::testing::MockTool;
 use windlass::{
-    Answer, ApprovalRequest, Approver, BoxFuture, CommandDefinition, CommandFile, Confinement,
+    Answer, ApprovalRequest, Attendant, BoxFuture, CommandDefinition, CommandFile, Confinement,
     Decision, Effect, Effects, Kinds, Mode, NetworkAccess, Outcome, Overrides, Predicate,
-    ProcessSettings, Rule, Scope, SessionId, ToolCall, check_hosts, quote,
+    ProcessSettings, Reply, Rule, Scope, SessionId, ToolCall, check_hosts, quote,
 };
 
 use super::outsider::Outsider;
@@ -165,15 +165,15 @@ async fn i_51_the_proxy_connects_to_the_name_that_was_judged() {
 async fn i_52_a_yes_for_a_host_is_not_one_for_whatever_is_sent_there() {
     #[derive(Clone, Default)]
     struct Always(Arc<Mutex<usize>>);
-    impl Approver for Always {
-        fn ask<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+    impl Attendant for Always {
+        fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
             *self.0.lock().unwrap() += 1;
-            Box::pin(std::future::ready(Answer::AllowFor(Scope::Always)))
+            Box::pin(std::future::ready(Reply::Answered(Answer::allow_for(Scope::Always))))
         }
     }
     let person = Always::default();
     let hears = person.clone();
-    let place = Place::built(&[], |builder| builder.mode(Mode::Ask).approver(hears).tool(fetch()));
+    let place = Place::built(&[], |builder| builder.mode(Mode::Ask).attendant(hears).tool(fetch()));
     let origin = "https://files.example";
     for (body, asked) in [("a", 1), ("a", 1), ("the secret", 2), ("another", 3)] {
         place.ok("fetch", json!({"origin": origin, "body": body})).await;

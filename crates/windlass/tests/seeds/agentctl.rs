@@ -31,7 +31,7 @@ async fn agentctl_a_change_is_confirmed_or_not_made() {
     let heard = asked.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
-        .approver(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::ApprovalRequest| {
             let mut asked = heard.lock().unwrap();
             asked.push(request.input["new_string"].clone());
             asked.len() > 1
@@ -54,7 +54,7 @@ async fn agentctl_a_diff_is_shown_before_it_is_confirmed() {
     let shown = Arc::new(Mutex::new(Vec::new()));
     let heard = shown.clone();
     let place = Place::built(&[("a.txt", "one\n"), ("b.txt", "b\n")], |builder| {
-        builder.mode(Mode::Ask).approver(move |request: &windlass::ApprovalRequest| {
+        builder.mode(Mode::Ask).attendant(move |request: &windlass::ApprovalRequest| {
             let text = |bytes: &Option<Vec<u8>>| {
                 bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
             };
@@ -223,7 +223,7 @@ async fn agentctl_3a_13_what_is_shown_is_what_changes() {
     let asked = heard.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
-        .approver(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::ApprovalRequest| {
             let content = request.input["content"].as_str().unwrap_or_default();
             let effects = request.effects.to_string();
             *asked.lock().expect("nobody panicked") = format!("{effects}\n{content}");
@@ -247,7 +247,7 @@ async fn agentctl_3a_14_one_call_is_one_question() {
     let heard = questions.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
-        .approver(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::ApprovalRequest| {
             heard.lock().expect("nobody panicked").push(request.call.clone());
             true
         })
@@ -349,7 +349,7 @@ async fn agentctl_git_asks_only_about_what_changes_something() {
     let heard = asked.clone();
     let windlass = Windlass::builder(place.workspace())
         .mode(Mode::Ask)
-        .approver(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::ApprovalRequest| {
             heard.lock().expect("nobody panicked").push(request.input["command"].clone());
             false
         })

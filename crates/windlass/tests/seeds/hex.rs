@@ -21,7 +21,7 @@ fn workspace(content: &str) -> TempDir {
 
 fn windlass(workspace: &Path) -> Windlass {
     Windlass::builder(workspace)
-        .approver(|request: &ApprovalRequest| panic!("asked about {}", request.effects))
+        .attendant(|request: &ApprovalRequest| panic!("asked about {}", request.effects))
         .build()
         .expect("a workspace")
 }
@@ -92,7 +92,7 @@ async fn hex_example_read_tool_requires_approval() {
 async fn hex_example_read_tool_with_executor() {
     let folder = workspace("Hello from Executor!");
     let windlass = Windlass::builder(folder.path())
-        .approver(|_: &ApprovalRequest| true)
+        .attendant(|_: &ApprovalRequest| true)
         .build()
         .expect("a workspace");
     let input = json!({"path": folder.path().join("example.txt"), "numbers": false});
@@ -110,7 +110,7 @@ async fn hex_example_complete_workflow_on_real_files() {
     let home = folder.path().canonicalize().expect("the real place");
     let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let windlass = Windlass::builder(folder.path())
-        .approver(move |request: &ApprovalRequest| {
+        .attendant(move |request: &ApprovalRequest| {
             request.effects.iter().all(|effect| match effect {
                 Effect::Read(at) | Effect::Write(at) => at.path.starts_with(&home),
                 _ => false,

@@ -80,7 +80,7 @@ async fn g26_what_changes_while_a_person_thinks_is_not_overwritten() {
     let asked = path.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
-        .approver(move |_: &ApprovalRequest| std::fs::write(&*asked, "by hand\n").is_ok())
+        .attendant(move |_: &ApprovalRequest| std::fs::write(&*asked, "by hand\n").is_ok())
         .build()
         .expect("a workspace");
     let session = windlass.new_session();

@@ -9,13 +9,12 @@ mod hygge;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
 use windlass::{
-    Answer, ApprovalRequest, Approvals, Approver, BoxFuture, Builder, CallResult, Durability,
-    Event, Mode, Session, SessionId, ToolCall, Windlass,
+    Answer, ApprovalRequest, Attendant, BoxFuture, Builder, CallResult, Durability, Event,
+    Listening, Mode, Reply, Session, SessionId, ToolCall, Windlass,
 };
 
 /// Workspaces and a state directory beside them, for one engine after another.
@@ -59,8 +58,8 @@ impl Ground {
     }
 
     /// An engine in `work` that asks this one.
-    fn open(&self, approver: impl Approver) -> Windlass {
-        self.builder("work").approver(approver).build().unwrap()
+    fn open(&self, attendant: impl Attendant) -> Windlass {
+        self.builder("work").attendant(attendant).build().unwrap()
     }
 
     /// One with nobody to ask.
@@ -90,10 +89,10 @@ impl Says {
     }
 }
 
-impl Approver for Says {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
+impl Attendant for Says {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         self.heard.lock().unwrap().push(request.clone());
-        Box::pin(std::future::ready(self.answer.clone()))
+        Box::pin(std::future::ready(Reply::Answered(self.answer.clone())))
     }
 }
 
@@ -107,9 +106,7 @@ async fn call(windlass: &Windlass, session: &Arc<Session>, tool: &str, input: Va
 
 /// Leaves questions open as a kill leaves them: on record, with nobody who waits. Each of the calls asks.
 async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
-    let listeners = Approvals::Listeners { timeout: Duration::from_mins(1) };
-    let windlass =
-        ground.builder("work").configure(|engine| engine.approvals(listeners)).build().unwrap();
+    let windlass = ground.open(Listening::default());
     let mut events = windlass.subscribe();
     let (session, count) = (session(id), calls.len());
     let turn = tokio::spawn({

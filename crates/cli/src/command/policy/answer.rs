@@ -4,12 +4,14 @@
 //! used up by that. If the call is no longer what was asked about (another place behind a path, another sandbox), it is not used.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
-use windlass::{Approval, ApprovalBook as _, ApprovalFile, Settled, Windlass};
+use windlass::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Windlass};
 use windlass_core::{
     Answer, ApprovalId, Decision, Outcome, Overrides, Scope, Session, ToolCall, quote,
 };
+use windlass_store::utc;
 
 use super::{approvals, decide};
 use crate::command::{block_on, call, until_interrupted};
@@ -25,25 +27,35 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         let who = (question.session.clone(), question.asker.clone());
         let setup = Setup::on(global, Journal::Brief, terms, Some(who))?;
         let Setup { windlass, session } = &setup;
-        if !windlass.answer(&question.id, answer.clone()) {
-            bail!("`{id}` was answered or taken back just now by somebody else");
+        let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
+        windlass
+            .answer(&question.id, answer.clone())
+            .map_err(|error| anyhow!("`{id}`: {error}"))?;
+        let is_no = !answer.is_yes();
+        if !is_awaited {
+            let Some(input) = answer.input.as_ref().or(question.input.as_ref()) else {
+                terminal::note(
+                    global,
+                    "the answer is kept; the call holds a secret, so that the model has to make it again",
+                );
+                return Ok(ExitCode::SUCCESS);
+            };
+            if is_no && runs_unasked(windlass, session, &question, input.clone()).await {
+                terminal::note(
+                    global,
+                    "the answer is kept; the call is not made, since the rules allow it now without asking",
+                );
+                return Ok(ExitCode::SUCCESS);
+            }
         }
-        let Some(input) = question.input.clone() else {
+        let resumed = until_interrupted(session, windlass.resume(session, &question.id)).await??;
+        let Some(result) = resumed else {
             terminal::note(
                 global,
-                "the answer is kept; the call holds a secret, so that the model has to make it again",
+                &format!("the call that waits in session {} has the answer", question.session),
             );
             return Ok(ExitCode::SUCCESS);
         };
-        let is_no = matches!(answer, Answer::Deny(_) | Answer::DenyFor(..));
-        if is_no && runs_unasked(windlass, session, &question, input).await {
-            terminal::note(
-                global,
-                "the answer is kept; the call is not made, since the rules allow it now without asking",
-            );
-            return Ok(ExitCode::SUCCESS);
-        }
-        let result = until_interrupted(session, windlass.resume(session, &question.id)).await??;
         take_back_unused(global, &book, &question)?;
         let shown = call::show(global, &result)?;
         Ok(if is_no && result.outcome == Outcome::Denied { ExitCode::SUCCESS } else { shown })
@@ -56,10 +68,15 @@ fn open_question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Appro
     let Some(found) = found else {
         bail!("there is no question `{id}`: `windlass policy approvals` lists what is open")
     };
-    match found.settled {
-        Settled::Pending => Ok(found),
-        settled => bail!(
-            "`{id}` is answered already ({settled}): `windlass policy revoke {id}` takes that back"
+    match found.state(SystemTime::now()) {
+        InquiryState::Open => Ok(found),
+        InquiryState::Answered => bail!(
+            "`{id}` is answered already ({}): `windlass policy revoke {id}` takes that back",
+            found.settled
+        ),
+        InquiryState::Expired => bail!(
+            "`{id}` expired at {}: the model has to make the call again",
+            utc(found.expires())
         ),
     }
 }
@@ -90,5 +107,5 @@ fn take_back_unused(global: &Global, book: &ApprovalFile, question: &Approval) -
 }
 
 fn remove(book: &ApprovalFile, id: &ApprovalId) -> Result<bool> {
-    book.remove(id).map_err(|why| anyhow!(why))
+    book.remove(id.as_str()).map_err(|why| anyhow!(why))
 }

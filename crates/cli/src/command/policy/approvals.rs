@@ -1,10 +1,11 @@
 //! `windlass policy approvals`: the questions that are open and the answers that are remembered.
 
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
-use windlass::{Approval, ApprovalBook as _, ApprovalFile, Settled};
+use windlass::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Settled};
 use windlass_core::quote;
 use windlass_store::utc;
 
@@ -39,8 +40,11 @@ pub(super) fn all(global: &Global, book: &ApprovalFile) -> Result<Vec<Approval>>
     book.list().map_err(|why| anyhow!(why))
 }
 
-/// How far it has come, in a word.
+/// Its state, in a word.
 fn state(approval: &Approval) -> &'static str {
+    if approval.state(SystemTime::now()) == InquiryState::Expired {
+        return "expired";
+    }
     match approval.settled {
         Settled::Pending => "open",
         Settled::Allowed => "allowed",
@@ -57,6 +61,7 @@ fn as_json(approval: &Approval) -> Value {
         "id": approval.id, "state": state(approval), "why": why, "scope": approval.scope,
         "tool": approval.tool, "input": approval.input, "effects": approval.effects, "rule": approval.rule,
         "session": approval.session, "workspace": quote::path(&approval.workspace), "at": utc(approval.at),
+        "expires": utc(approval.expires()), "who": approval.who, "reason": approval.reason,
     })
 }
 

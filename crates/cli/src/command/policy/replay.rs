@@ -4,20 +4,20 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use windlass_core::{Approvals, Decision, SessionId, ToolCall, quote};
+use windlass_core::{Decision, SessionId, ToolCall, quote};
 
 use super::decide;
 use crate::command::recorded::{self, Recorded, Was};
 use crate::command::{block_on, log};
 use crate::options::Global;
-use crate::setup::{self, Journal, Setup, Terms};
+use crate::setup::{self, Journal, People, Setup, Terms};
 use crate::terminal::{self, Paint};
 
 pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
     let store = setup::store(global)?;
     let workspace = recorded::workspace(global, &store, id)?;
     let calls = recorded::calls(&store, id)?;
-    let terms = Terms { approvals: Approvals::Nobody, ..Terms::of(global, workspace)? };
+    let terms = Terms { people: People::Nobody, ..Terms::of(global, workspace)? };
     let (mut differ, mut undecided) = (0_usize, 0_usize);
     block_on(async {
         let Setup { windlass, session } = Setup::on(global, Journal::Unneeded, terms, None)?;

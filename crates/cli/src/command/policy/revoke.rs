@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
-use windlass::ApprovalBook as _;
+use windlass::Book as _;
 use windlass_core::{ApprovalId, quote};
 
 use super::approvals;
@@ -19,7 +19,7 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
     };
     let (mut removed, mut unknown) = (0_usize, false);
     for id in &ids {
-        if book.remove(id).map_err(|why| anyhow!(why))? {
+        if book.remove(id.as_str()).map_err(|why| anyhow!(why))? {
             removed += 1;
         } else if !all {
             unknown = true;

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::{Approvals, Decision, Layer, ToolCall, quote};
+use windlass_core::{Decision, Layer, ToolCall, quote};
 
 use super::decide;
 use crate::command::{block_on, log};
 use crate::config::Config;
 use crate::options::Global;
-use crate::setup::{self, Journal, Setup, Terms};
+use crate::setup::{self, Journal, People, Setup, Terms};
 use crate::terminal;
 
 /// A call, and what a file says would be decided about it.
@@ -61,7 +61,7 @@ fn try_file(global: &Global, file: &Path) -> Result<Vec<(usize, Example, Tried)>
     let examples = examples(&config, file)?;
     setup::add_flags(&mut config, global)?;
     let (workspace, state) = (setup::workspace(global)?, setup::state(global)?);
-    let terms = Terms { workspace, state, config, approvals: Approvals::Nobody };
+    let terms = Terms { workspace, state, config, people: People::Nobody };
     block_on(async {
         let Setup { windlass, session } = Setup::on(global, Journal::Unneeded, terms, None)?;
         let mut tried = Vec::new();

@@ -11,7 +11,7 @@ use crate::support::text;
 async fn agentctl_confirm_function_is_asked_about_what_changes_something() {
     let ground = Ground::new();
     ground.put("work/a", "x\n");
-    let person = Says::new(Answer::Deny("user declined this action".into()));
+    let person = Says::new(Answer::deny("user declined this action"));
     let windlass = ground.open(person.clone());
     let session = session("s");
     for (tool, input) in [
@@ -89,8 +89,8 @@ async fn agentctl_3a_5_rules_are_about_places_and_programs() {
 #[tokio::test]
 async fn agentctl_3a_6_a_sub_agent_cannot_launder_a_call() {
     let ground = Ground::new();
-    let person = Says::new(Answer::Deny("no".into()));
-    let builder = ground.builder("work").approver(person.clone());
+    let person = Says::new(Answer::deny("no"));
+    let builder = ground.builder("work").attendant(person.clone());
     let windlass = builder.deny("exec rm".parse().unwrap()).build().unwrap();
     let depths = Overrides::default();
     let child = session("s").child(SessionId::new("c"), Predicate::All, &depths);

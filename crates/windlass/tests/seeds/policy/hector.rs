@@ -26,7 +26,7 @@ async fn resume(
     session: &Arc<Session>,
     id: &ApprovalId,
 ) -> windlass::CallResult {
-    windlass.resume(session, id).await.unwrap()
+    windlass.resume(session, id).await.unwrap().expect("nobody else makes the call")
 }
 
 #[tokio::test]
@@ -37,8 +37,8 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
     let [question] = &open(&windlass)[..] else { panic!("one question is open") };
     assert_eq!((question.tool.as_str(), question.session.as_str()), ("write", "s"));
     assert!(!ground.path("work/a").exists());
-    assert!(windlass.answer(&question.id, Answer::Allow));
-    assert!(!windlass.answer(&question.id, Answer::Allow), "there is one answer");
+    windlass.answer(&question.id, Answer::allow()).unwrap();
+    assert!(windlass.answer(&question.id, Answer::allow()).is_err(), "there is one answer");
     drop(windlass);
     // Another restart between the answer and the call changes nothing.
     let windlass = ground.unattended();
@@ -59,7 +59,7 @@ async fn hector_hitl_a_denial_is_no_error_and_runs_nothing() {
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
     let id = open(&windlass)[0].id.clone();
-    assert!(windlass.answer(&id, Answer::Deny("not this one".into())));
+    windlass.answer(&id, Answer::deny("not this one")).unwrap();
     let result = resume(&windlass, &session("s"), &id).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("not this one"), "{}", text(&result));
@@ -76,7 +76,7 @@ async fn hector_hitl_the_answer_is_there_when_the_model_comes_back() {
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
     let id = open(&windlass)[0].id.clone();
-    windlass.answer(&id, Answer::Allow);
+    windlass.answer(&id, Answer::allow()).unwrap();
     assert_eq!(
         windlass.call(&session("t"), write("a")).await.outcome,
         Outcome::Denied,
@@ -102,7 +102,7 @@ async fn hector_3b_6_an_approval_is_for_one_call() {
     assert_eq!(questions.len(), 3);
     let is_b = |one: &&Approval| one.input.as_ref().is_some_and(|input| input["path"] == "b");
     let chosen = questions.iter().find(is_b).unwrap();
-    windlass.answer(&chosen.id, Answer::Allow);
+    windlass.answer(&chosen.id, Answer::allow()).unwrap();
     resume(&windlass, &session("s"), &chosen.id).await;
     let there = ["a", "b", "c"].map(|name| ground.path("work").join(name).exists());
     assert_eq!(there, [false, true, false]);
@@ -119,7 +119,7 @@ async fn hector_3b_6_an_approval_is_for_the_place_that_was_shown() {
     leave_open(&ground, "s", vec![write("link/a")]).await;
     let windlass = ground.unattended();
     let id = open(&windlass)[0].id.clone();
-    windlass.answer(&id, Answer::Allow);
+    windlass.answer(&id, Answer::allow()).unwrap();
     std::fs::remove_file(ground.path("work/link")).unwrap();
     std::os::unix::fs::symlink("e", ground.path("work/link")).unwrap();
     assert_eq!(resume(&windlass, &session("s"), &id).await.outcome, Outcome::Denied);
@@ -133,7 +133,7 @@ async fn hector_3b_7_an_answer_names_its_question() {
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
     for id in ["approve", "write", "", "s"] {
-        assert!(!windlass.answer(&ApprovalId::new(id), Answer::Allow), "{id}");
+        assert!(windlass.answer(&ApprovalId::new(id), Answer::allow()).is_err(), "{id}");
     }
     assert_eq!(open(&windlass).len(), 1);
 }
@@ -143,7 +143,7 @@ async fn hector_3b_7_an_answer_names_its_question() {
 async fn hector_3b_8_a_turn_has_all_its_results_whatever_is_denied() {
     let ground = Ground::new();
     ground.put("work/a", "here\n");
-    let windlass = ground.open(Says::new(Answer::Deny("no".into())));
+    let windlass = ground.open(Says::new(Answer::deny("no")));
     let read = || ToolCall::new("read", json!({"path": "a"}));
     let results = windlass.turn(&session("s"), vec![read(), write("b"), read()]).await;
     let outcomes: Vec<Outcome> = results.iter().map(|result| result.outcome).collect();
@@ -155,7 +155,7 @@ async fn hector_3b_8_a_turn_has_all_its_results_whatever_is_denied() {
 #[tokio::test]
 async fn hector_3b_9_an_approved_call_that_fails_has_failed() {
     let ground = Ground::new();
-    let windlass = ground.open(Says::new(Answer::Allow));
+    let windlass = ground.open(Says::new(Answer::allow()));
     let result =
         call(&windlass, &session("s"), "bash", json!({"command": "echo out; exit 3"})).await;
     assert_eq!((result.outcome, result.output.is_error), (Outcome::Error, true));
@@ -167,11 +167,10 @@ async fn hector_3b_9_an_approved_call_that_fails_has_failed() {
 #[tokio::test]
 async fn hector_3b_27_a_childs_question_reaches_the_listener() {
     let ground = Ground::new();
-    let listeners = windlass::Approvals::Listeners { timeout: std::time::Duration::from_mins(1) };
-    let windlass =
-        ground.builder("work").configure(|engine| engine.approvals(listeners)).build().unwrap();
-    let mut events = windlass.subscribe();
-    let child = session("s").child(SessionId::new("c"), Predicate::All, &Overrides::default());
+    let windlass = ground.unattended();
+    let (mut events, parent) = (windlass.subscribe(), session("s"));
+    let _there = windlass.attend(parent.id(), windlass::Listening::default());
+    let child = parent.child(SessionId::new("c"), Predicate::All, &Overrides::default());
     let (_, running) = windlass.start(&Arc::new(child), write("a"));
     let running = tokio::spawn(running);
     let request = loop {
@@ -180,7 +179,7 @@ async fn hector_3b_27_a_childs_question_reaches_the_listener() {
         }
     };
     assert_eq!(request.asker.parent, Some(SessionId::new("s")));
-    assert!(windlass.answer(&request.id, Answer::Allow));
+    windlass.answer(&request.id, Answer::allow()).unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
 }
 
@@ -195,7 +194,7 @@ async fn hector_hitl_a_secret_is_not_kept_with_a_question() {
     std::fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
     let windlass = ground.unattended();
     let id = open(&windlass)[0].id.clone();
-    windlass.answer(&id, Answer::Allow);
+    windlass.answer(&id, Answer::allow()).unwrap();
     let error = windlass.resume(&session("s"), &id).await.unwrap_err();
     assert!(error.to_string().contains("the model has to make it again"), "{error}");
     assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Ok);

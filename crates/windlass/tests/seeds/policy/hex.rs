@@ -13,7 +13,7 @@ fn write(path: &str) -> Value {
 #[tokio::test]
 async fn hex_approval_function_decides() {
     for (answer, outcome) in
-        [(Answer::Allow, Outcome::Ok), (Answer::Deny("not now".into()), Outcome::Denied)]
+        [(Answer::allow(), Outcome::Ok), (Answer::deny("not now"), Outcome::Denied)]
     {
         let ground = Ground::new();
         let person = Says::new(answer);
@@ -113,7 +113,7 @@ async fn hex_h12_nobody_to_ask_is_a_no() {
 #[tokio::test]
 async fn hex_h13_always_is_for_this_very_call() {
     let ground = Ground::new();
-    let person = Says::new(Answer::AllowFor(Scope::Always));
+    let person = Says::new(Answer::allow_for(Scope::Always));
     let windlass = ground.open(person.clone());
     let touch = |name: &str| json!({"command": format!("touch {name}")});
     assert_eq!(call(&windlass, &session("s"), "bash", touch("a")).await.outcome, Outcome::Ok);
@@ -134,7 +134,7 @@ async fn hex_h13_always_is_for_this_very_call() {
 async fn hex_h14_the_question_tells_everything() {
     let ground = Ground::new();
     ground.put("work/a", "one\ntwo\n");
-    let person = Says::new(Answer::Deny(String::new()));
+    let person = Says::new(Answer::deny(String::new()));
     let windlass = ground.open(person.clone());
     let session = session("s");
     let command = format!("echo {} && rm -r all", "x".repeat(500));
@@ -174,7 +174,7 @@ async fn hex_h15_places_are_compared_by_what_they_are() {
 async fn hex_h21_a_sub_agent_asks_the_same_person_and_has_no_more_rights() {
     let ground = Ground::new();
     ground.put("work/a", "x\n");
-    let person = Says::new(Answer::Allow);
+    let person = Says::new(Answer::allow());
     let windlass = ground.open(person.clone());
     let child = |id: &str, predicate: Predicate| {
         session("s")

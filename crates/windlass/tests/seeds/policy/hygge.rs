@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass::{
-    Answer, Approvals, CommandLine, Decision, Effect, Effects, Mode, Outcome, Overrides, Policy,
+    Answer, CommandLine, Decision, Effect, Effects, Listening, Mode, Outcome, Overrides, Policy,
     Predicate, Scope, SessionId,
 };
 
@@ -59,10 +59,10 @@ async fn hygge_scopes_reach_as_far_as_they_say() {
         for allowed in [true, false] {
             let ground = Ground::new();
             let answer = match (allowed, scope) {
-                (true, Scope::Once) => Answer::Allow,
-                (true, scope) => Answer::AllowFor(scope),
-                (false, Scope::Once) => Answer::Deny("no".into()),
-                (false, scope) => Answer::DenyFor(scope, "no".into()),
+                (true, Scope::Once) => Answer::allow(),
+                (true, scope) => Answer::allow_for(scope),
+                (false, Scope::Once) => Answer::deny("no"),
+                (false, scope) => Answer::deny_for(scope, "no"),
             };
             let input = json!({"command": "touch made"});
             let first = ground.open(Says::new(answer));
@@ -72,8 +72,8 @@ async fn hygge_scopes_reach_as_far_as_they_say() {
                 [("work", "s"), ("work", "t"), ("other", "t")].into_iter().zip(counts)
             {
                 let other =
-                    Says::new(if allowed { Answer::Deny("asked".into()) } else { Answer::Allow });
-                let windlass = ground.builder(workspace).approver(other.clone()).build().unwrap();
+                    Says::new(if allowed { Answer::deny("asked") } else { Answer::allow() });
+                let windlass = ground.builder(workspace).attendant(other.clone()).build().unwrap();
                 call(&windlass, &session(id), "bash", input.clone()).await;
                 assert_eq!(
                     other.count(),
@@ -89,7 +89,7 @@ async fn hygge_scopes_reach_as_far_as_they_say() {
 #[tokio::test]
 async fn hygge_approvals_are_kept_outside_the_repository() {
     let ground = Ground::new();
-    let windlass = ground.open(Says::new(Answer::AllowFor(Scope::Always)));
+    let windlass = ground.open(Says::new(Answer::allow_for(Scope::Always)));
     call(&windlass, &session("s"), "write", write("a")).await;
     let kept = ground.path("state/approvals.json");
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
@@ -108,7 +108,7 @@ async fn hygge_approvals_are_kept_outside_the_repository() {
 #[tokio::test]
 async fn hygge_g2_a_repository_brings_no_approvals() {
     let ground = Ground::new();
-    let person = Says::new(Answer::AllowFor(Scope::Always));
+    let person = Says::new(Answer::allow_for(Scope::Always));
     call(&ground.open(person), &session("s"), "write", write("a")).await;
     let record = fs::read(ground.path("state/approvals.json")).unwrap();
     fs::remove_dir_all(ground.path("state")).unwrap();
@@ -124,7 +124,7 @@ async fn hygge_g2_a_repository_brings_no_approvals() {
 async fn hygge_g3_an_approved_command_lets_nothing_else_through() {
     let ground = Ground::new();
     ground.put("work/internal/main.go", "x\n");
-    let person = Says::new(Answer::AllowFor(Scope::Session));
+    let person = Says::new(Answer::allow_for(Scope::Session));
     let windlass = ground.open(person.clone());
     let session = session("s");
     let run = |command: &str| json!({"command": command});
@@ -150,7 +150,7 @@ async fn hygge_g3_an_approved_command_lets_nothing_else_through() {
 #[tokio::test]
 async fn hygge_g4_what_is_approved_is_no_pattern() {
     let ground = Ground::new();
-    let person = Says::new(Answer::AllowFor(Scope::Always));
+    let person = Says::new(Answer::allow_for(Scope::Always));
     let windlass = ground.open(person.clone());
     for name in ["a*", "[id]", "{x", "b?"] {
         assert_eq!(call(&windlass, &session("s"), "write", write(name)).await.outcome, Outcome::Ok);
@@ -176,7 +176,7 @@ async fn hygge_g4_what_is_approved_is_no_pattern() {
 #[tokio::test]
 async fn hygge_g4_a_broken_entry_is_passed_over() {
     let ground = Ground::new();
-    let windlass = ground.open(Says::new(Answer::AllowFor(Scope::Always)));
+    let windlass = ground.open(Says::new(Answer::allow_for(Scope::Always)));
     call(&windlass, &session("s"), "write", write("a")).await;
     drop(windlass);
     let file = ground.path("state/approvals.json");
@@ -220,7 +220,7 @@ async fn hygge_g5_a_link_is_judged_by_where_it_leads() {
 #[tokio::test]
 async fn hygge_g8_a_sessions_approval_stays_in_it() {
     let ground = Ground::new();
-    let person = Says::new(Answer::AllowFor(Scope::Session));
+    let person = Says::new(Answer::allow_for(Scope::Session));
     let windlass = ground.open(person.clone());
     let parent = session("s");
     let child = parent.child(SessionId::new("child"), Predicate::All, &Overrides::default()).into();
@@ -238,15 +238,11 @@ async fn hygge_g8_a_sessions_approval_stays_in_it() {
 #[tokio::test]
 async fn hygge_g10_a_question_always_comes_to_an_end() {
     let ground = Ground::new();
-    let listeners = |timeout| Approvals::Listeners { timeout };
-    let open = |approvals| {
-        ground.builder("work").configure(|engine| engine.approvals(approvals)).build().unwrap()
-    };
-    let unheard = open(listeners(Duration::from_hours(1)));
-    let result = call(&unheard, &session("s"), "write", write("a")).await;
-    assert!(text(&result).contains("nobody is listening"), "{}", text(&result));
-    let slow = open(listeners(Duration::from_millis(50)));
-    let _hears = slow.subscribe();
+    let unattended = ground.unattended();
+    let _hears = unattended.subscribe();
+    let result = call(&unattended, &session("s"), "write", write("a")).await;
+    assert!(text(&result).contains("nobody is there to ask"), "{}", text(&result));
+    let slow = ground.open(Listening { patience: Some(Duration::from_millis(50)) });
     let result = call(&slow, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no answer within"), "{}", text(&result));
     assert_eq!(result.outcome, Outcome::Denied);

@@ -1,15 +1,14 @@
-//! Asking a person: what they are shown, what they can say, and who asks them.
+//! What a person is shown before a call that needs one runs.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DecidedBy, RiskLevel, Scope};
-use crate::{ApprovalId, BoxFuture, CallId, ContentHash, Effects, SessionId};
+use crate::{ApprovalId, CallId, ContentHash, DecidedBy, Effects, RiskLevel, SessionId};
 
 /// What a person is asked.
 ///
@@ -27,7 +26,7 @@ use crate::{ApprovalId, BoxFuture, CallId, ContentHash, Effects, SessionId};
 /// let only_writes = |request: &ApprovalRequest| {
 ///     matches!(request.by, DecidedBy::Mode { .. }) && Kinds::WRITE.contains(request.effects.kinds())
 /// };
-/// let engine = builder.approver(only_writes).build();
+/// let engine = builder.attendant(only_writes).build();
 /// let result = engine.call(&engine.new_session(), ToolCall::new("publish", json!({}))).await;
 /// assert_eq!(result.outcome, Outcome::Ok);
 /// # Ok(())
@@ -70,6 +69,8 @@ pub struct ApprovalRequest {
     pub(crate) is_whole: bool,
     /// Whether an answer may be remembered: what holds the leash is asked about each time.
     pub can_be_remembered: bool,
+    /// Whether the call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.
+    pub has_run: bool,
 }
 
 /// Who wants something: which agent, in which session, below which other.
@@ -121,92 +122,4 @@ pub struct FileChange {
     pub before: Option<Vec<u8>>,
     /// What would be in it; `None` if it would be no file.
     pub after: Option<Vec<u8>>,
-}
-
-/// What a person said.
-///
-/// ```
-/// use windlass_core::Answer;
-/// assert_ne!(Answer::Allow, Answer::Deny("not now".into()));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// Go ahead.
-    Allow,
-    /// Go ahead, also when this very call comes again.
-    AllowFor(Scope),
-    /// No, and why.
-    Deny(String),
-    /// No, and why, also when this very call comes again.
-    DenyFor(Scope, String),
-}
-
-/// Somebody, or something, that answers for a person. A closure from request to `bool` is one.
-///
-/// ```
-/// use windlass_core::{ApprovalRequest, Approver};
-/// fn takes(_: impl Approver) {}
-/// takes(|request: &ApprovalRequest| request.tool == "read");
-/// ```
-pub trait Approver: Send + Sync + 'static {
-    /// Answers, in its own time.
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer>;
-}
-
-impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Approver for F {
-    fn ask<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Answer> {
-        let answer =
-            if self(request) { Answer::Allow } else { Answer::Deny("the person said no".into()) };
-        Box::pin(std::future::ready(answer))
-    }
-}
-
-/// Who answers when a verdict asks.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use serde_json::json;
-/// use std::time::Duration;
-/// use windlass_core::{Answer, Approvals, Event, Outcome, ToolCall};
-/// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
-/// # let mut tools = Toolbox::new();
-/// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
-/// # let builder = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools);
-/// let engine = builder.approvals(Approvals::Listeners { timeout: Duration::from_secs(60) }).build();
-/// let mut events = engine.subscribe();
-/// let (_, running) = engine.start(&engine.new_session(), ToolCall::new("publish", json!({})));
-/// let Event::Approval(request) = events.next().await else { panic!("that comes first") };
-/// assert!(engine.answer(&request.id, Answer::Deny("not today".into())));
-/// assert_eq!(running.await.outcome, Outcome::Denied);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Default)]
-pub enum Approvals {
-    /// Nobody: "ask" is a denial at once.
-    #[default]
-    Nobody,
-    /// Nobody, because a person said yes to everything beforehand. What is denied stays denied.
-    Beforehand,
-    /// This one.
-    From(Arc<dyn Approver>),
-    /// Whoever listens to the events and calls [`Engine::answer`](crate::Engine::answer) in time.
-    Listeners {
-        /// No answer after this is a denial.
-        timeout: Duration,
-    },
-}
-
-impl fmt::Debug for Approvals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Nobody => "Nobody",
-            Self::Beforehand => "Beforehand",
-            Self::From(_) => "From(…)",
-            Self::Listeners { .. } => "Listeners",
-        })
-    }
 }

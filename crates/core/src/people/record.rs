@@ -1,4 +1,4 @@
-//! What people have decided, and what they still have to decide: written down, so that both outlive the program.
+//! The record of an approval: the question, and the answer once there is one. Both outlive the program.
 //!
 //! An approval binds to its *subject*: the tool, its arguments, the real places, where it works and how programs are confined, in one
 //! hash. A call that differs in any of it asks again. Places in the workspace count by where they are in it, so that what is always
@@ -6,13 +6,16 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::sync::Lock;
-use crate::{ApprovalId, Asker, ContentHash, Effects, PathPattern, SessionId};
+use super::{Answer, Asker, Book, Inquiry, InquiryState};
+use crate::{ApprovalId, ContentHash, Effects, PathPattern, Principal, SessionId};
+
+/// The time in which a question has to be answered, unless the engine is told otherwise.
+pub(crate) const EXPIRES_AFTER: Duration = Duration::from_hours(7 * 24);
 
 /// For how long an answer counts.
 ///
@@ -92,19 +95,20 @@ impl fmt::Display for Settled {
 /// One question, and what became of it.
 ///
 /// ```
-/// use windlass_core::{Approval, MemoryBook, Settled};
-/// # use windlass_core::{ApprovalBook, ApprovalId, ContentHash, Scope, SessionId};
+/// use windlass_core::{Approval, Book, MemoryBook, Settled};
+/// # use windlass_core::{ApprovalId, ContentHash, Scope, SessionId};
 /// # let approval = Approval {
 /// #     id: ApprovalId::new("a1"), subject: ContentHash::of(b"make"), settled: Settled::Pending, scope: Scope::Once,
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
-/// #     asker: Default::default(), directory: None,
+/// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
+/// #     has_run: false, can_be_remembered: true,
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
 /// assert_eq!(book.list()?[0].settled, Settled::Pending);
-/// assert!(book.remove(&approval.id)?, "it can be used once");
-/// assert!(!book.remove(&approval.id)?);
+/// assert!(book.remove(approval.id.as_str())?, "it can be used once");
+/// assert!(!book.remove(approval.id.as_str())?);
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -137,121 +141,122 @@ pub struct Approval {
     /// Where relative paths of the call start, if not at the workspace.
     #[serde(default)]
     pub directory: Option<PathBuf>,
+    /// The time from which it can no longer be answered, or a single answer no longer be used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<SystemTime>,
+    /// The identity that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<Principal>,
+    /// The reason of the answer, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The arguments that the answer puts in place of those of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited: Option<Value>,
+    /// Whether the call has run, so that the answer is about what it changed.
+    #[serde(default)]
+    pub has_run: bool,
+    /// Whether an answer may count for more than this call.
+    #[serde(default = "yes")]
+    pub can_be_remembered: bool,
+}
+
+/// Records of earlier versions do not say that they can be remembered.
+fn yes() -> bool {
+    true
 }
 
 impl Approval {
+    /// What the person who allowed it wants the model to know, marked so that it cannot pass for anything else.
+    pub(crate) fn said(&self) -> Option<String> {
+        let reason = self.reason.as_ref()?;
+        let who = self.who.clone().unwrap_or_default();
+        Some(format!("[{who}, who allowed this call, says: {reason}]"))
+    }
+
     /// Whether it is an answer to this question, asked by this session in this workspace.
-    fn answers(&self, subject: &ContentHash, session: &SessionId, workspace: &Path) -> bool {
-        self.subject == *subject
-            && self.settled != Settled::Pending
+    fn answers(&self, asked: &Asked<'_>) -> bool {
+        let Asked { subject, session, workspace, now } = asked;
+        self.subject == **subject
+            && self.edited.is_none()
+            && self.state(*now) == InquiryState::Answered
             && match self.scope {
                 Scope::Once | Scope::Session => {
-                    self.session == *session && self.workspace == workspace
+                    self.session == **session && self.workspace == *workspace
                 }
-                Scope::Project => self.workspace == workspace,
+                Scope::Project => self.workspace == *workspace,
                 Scope::Always => true,
             }
     }
 }
 
-/// Where approvals are kept. An error is why, in words.
-///
-/// ```
-/// use windlass_core::{ApprovalBook, MemoryBook};
-/// fn open_questions(book: &dyn ApprovalBook) -> Result<usize, String> {
-///     Ok(book.list()?.iter().filter(|one| one.settled == windlass_core::Settled::Pending).count())
-/// }
-/// assert_eq!(open_questions(&MemoryBook::default())?, 0);
-/// # Ok::<(), String>(())
-/// ```
-pub trait ApprovalBook: Send + Sync {
-    /// All of them, the oldest first.
-    fn list(&self) -> Result<Vec<Approval>, String>;
+impl Inquiry for Approval {
+    type Answer = Answer;
 
-    /// Adds one, or replaces the one of its name.
-    fn put(&self, approval: &Approval) -> Result<(), String>;
-
-    /// Removes one; `true` for exactly one of those who try.
-    fn remove(&self, id: &ApprovalId) -> Result<bool, String>;
-
-    /// Writes an answer to an open question; `true` for exactly one of those who try, in whichever process.
-    fn settle(&self, id: &ApprovalId, settled: Settled, scope: Scope) -> Result<bool, String>;
-
-    /// Removes a question and returns it as it was then, answered or not; to exactly one of those who try.
-    fn take(&self, id: &ApprovalId) -> Result<Option<Approval>, String>;
-}
-
-/// Writes an answer into a list of approvals, if the question is in it and still open.
-///
-/// ```
-/// use windlass_core::{ApprovalId, Scope, Settled, settle_in};
-/// let id = ApprovalId::new("a1");
-/// assert!(!settle_in([], &id, Settled::Allowed, Scope::Once), "there is no such question");
-/// ```
-pub fn settle_in<'a>(
-    all: impl IntoIterator<Item = &'a mut Approval>,
-    id: &ApprovalId,
-    settled: Settled,
-    scope: Scope,
-) -> bool {
-    let is_open = |one: &&mut Approval| one.id == *id && one.settled == Settled::Pending;
-    let Some(open) = all.into_iter().find(is_open) else { return false };
-    (open.settled, open.scope) = (settled, scope);
-    true
-}
-
-/// Keeps approvals as long as the process lives.
-///
-/// ```
-/// use windlass_core::{ApprovalBook, MemoryBook};
-/// assert!(MemoryBook::default().list()?.is_empty());
-/// # Ok::<(), String>(())
-/// ```
-#[derive(Debug, Default)]
-pub struct MemoryBook(Lock<Vec<Approval>>);
-
-impl ApprovalBook for MemoryBook {
-    fn list(&self) -> Result<Vec<Approval>, String> {
-        Ok(self.0.lock().clone())
+    fn id(&self) -> &str {
+        self.id.as_str()
     }
 
-    fn put(&self, approval: &Approval) -> Result<(), String> {
-        let mut all = self.0.lock();
-        all.retain(|one| one.id != approval.id);
-        all.push(approval.clone());
+    fn asked(&self) -> SystemTime {
+        self.at
+    }
+
+    fn expires(&self) -> SystemTime {
+        self.expires.unwrap_or(self.at + EXPIRES_AFTER)
+    }
+
+    /// An answer that counts once expires with its question. One that is remembered counts until it is taken back.
+    fn state(&self, now: SystemTime) -> InquiryState {
+        match (&self.settled, self.scope) {
+            (Settled::Allowed | Settled::Denied(_), scope) if scope != Scope::Once => {
+                InquiryState::Answered
+            }
+            _ if now > self.expires() => InquiryState::Expired,
+            (Settled::Pending, _) => InquiryState::Open,
+            (Settled::Allowed | Settled::Denied(_), _) => InquiryState::Answered,
+        }
+    }
+
+    fn write(&mut self, answer: Answer) -> Result<(), String> {
+        if answer.input.is_some() && self.has_run {
+            return Err("the call has run already, so that its input cannot be changed".to_owned());
+        }
+        self.settled = if answer.is_yes() {
+            Settled::Allowed
+        } else {
+            Settled::Denied(answer.why_not().to_owned())
+        };
+        let is_edited = answer.input.is_some();
+        // What was approved with other arguments was approved for this call alone.
+        self.scope = if is_edited || !self.can_be_remembered { Scope::Once } else { answer.scope };
+        (self.reason, self.edited, self.who) = (answer.reason, answer.input, Some(answer.who));
         Ok(())
     }
 
-    fn remove(&self, id: &ApprovalId) -> Result<bool, String> {
-        let mut all = self.0.lock();
-        let before = all.len();
-        all.retain(|one| one.id != *id);
-        Ok(all.len() < before)
-    }
-
-    fn settle(&self, id: &ApprovalId, settled: Settled, scope: Scope) -> Result<bool, String> {
-        Ok(settle_in(self.0.lock().iter_mut(), id, settled, scope))
-    }
-
-    fn take(&self, id: &ApprovalId) -> Result<Option<Approval>, String> {
-        let mut all = self.0.lock();
-        let at = all.iter().position(|one| one.id == *id);
-        Ok(at.map(|at| all.remove(at)))
+    /// A remembered answer needs the subject, not the arguments.
+    fn after_use(self) -> Option<Self> {
+        (self.scope != Scope::Once).then_some(Self { input: None, ..self })
     }
 }
 
-/// The answer that was given before, if there is one. A no counts before a yes; what counts once is used up by this.
+/// What was asked, where, and when.
+pub(super) struct Asked<'a> {
+    pub(super) subject: &'a ContentHash,
+    pub(super) session: &'a SessionId,
+    pub(super) workspace: &'a Path,
+    pub(super) now: SystemTime,
+}
+
+/// Finds the answer that was given before, if there is one. A no counts before a yes; an answer that counts once is used up by this.
 pub(super) fn answered(
-    book: &dyn ApprovalBook,
-    subject: &ContentHash,
-    session: &SessionId,
-    workspace: &Path,
+    book: &dyn Book<Approval>,
+    asked: &Asked<'_>,
 ) -> Result<Option<Approval>, String> {
     let mut found: Vec<Approval> = book.list()?;
-    found.retain(|one| one.answers(subject, session, workspace));
+    found.retain(|one| one.answers(asked));
     found.sort_by_key(|one| one.settled == Settled::Allowed);
     for one in found {
-        if one.scope != Scope::Once || book.remove(&one.id)? {
+        if one.scope != Scope::Once || book.remove(one.id.as_str())? {
             return Ok(Some(one));
         }
     }
@@ -312,6 +317,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::MemoryBook;
 
     fn approval(id: &str, settled: Settled, scope: Scope) -> Approval {
         Approval {
@@ -328,7 +334,22 @@ mod tests {
             at: SystemTime::UNIX_EPOCH,
             asker: Asker::default(),
             directory: None,
+            expires: None,
+            who: None,
+            reason: None,
+            edited: None,
+            has_run: false,
+            can_be_remembered: true,
         }
+    }
+
+    fn asked<'a>(
+        subject: &'a ContentHash,
+        session: &'a SessionId,
+        workspace: &'a str,
+    ) -> Asked<'a> {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(60);
+        Asked { subject, session, workspace: Path::new(workspace), now }
     }
 
     #[test]
@@ -348,8 +369,8 @@ mod tests {
             let book = MemoryBook::default();
             book.put(&approval("a", Settled::Allowed, scope)).unwrap();
             let ask = |subject: &[u8]| {
-                let (session, workspace) = (SessionId::new(asks.0), Path::new(asks.1));
-                answered(&book, &ContentHash::of(subject), &session, workspace).unwrap().is_some()
+                let (subject, session) = (ContentHash::of(subject), SessionId::new(asks.0));
+                answered(&book, &asked(&subject, &session, asks.1)).unwrap().is_some()
             };
             assert!(!ask(b"y"), "another subject");
             assert_eq!(ask(b"x"), is_answered, "{scope} {asks:?}");
@@ -361,9 +382,8 @@ mod tests {
     fn a_no_counts_before_a_yes_and_a_question_is_no_answer() {
         let book = MemoryBook::default();
         let ask = || {
-            let found =
-                answered(&book, &ContentHash::of(b"x"), &SessionId::new("s"), Path::new("/w"));
-            found.unwrap().map(|one| one.settled)
+            let (subject, session) = (ContentHash::of(b"x"), SessionId::new("s"));
+            answered(&book, &asked(&subject, &session, "/w")).unwrap().map(|one| one.settled)
         };
         book.put(&approval("a", Settled::Pending, Scope::Once)).unwrap();
         assert_eq!(ask(), None);

@@ -1,0 +1,106 @@
+//! The door to people: what a tool wants to know from them.
+
+use std::sync::Arc;
+
+use super::Context;
+use crate::engine::asker;
+use crate::{Event, Question, QuestionAnswer, QuestionOption, QuestionRequest, Secrets, ToolError};
+
+/// The state that a tool declares to ask people questions.
+pub(super) const QUESTION: &str = "question";
+
+/// The people at the front doors of a session.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use serde_json::json;
+/// use windlass_core::{Effects, Kinds, Output, Question, QuestionAnswer, Selection, testing::MockTool};
+/// # use windlass_core::{ApprovalRequest, Answer, Attendant, BoxFuture, Engine, QuestionRequest, Reply, ToolCall, Toolbox};
+/// # use windlass_core::testing::EmptyHost;
+/// # struct First;
+/// # impl Attendant for First {
+/// #     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+/// #         Box::pin(std::future::ready(Reply::Deferred))
+/// #     }
+/// #     fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+/// #         let chosen = request.questions.iter().map(|one| Selection::of(&one.options[0].label));
+/// #         Box::pin(std::future::ready(Reply::Answered(QuestionAnswer::new(chosen))))
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+/// let choose = MockTool::named("choose")
+///     .with_effects(Kinds::STATE, |_| Effects::state("question"))
+///     .answering(|cx, _| async move {
+///         let answer = cx.people()?.ask(vec![Question::new("Which colour?", ["red", "blue"])]).await?;
+///         Ok(Output::text(answer.selections[0].selected.join(", ")))
+///     });
+/// # let mut tools = Toolbox::new();
+/// # tools.add(choose)?;
+/// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).attendant(First).build();
+/// let result = engine.call(&engine.new_session(), ToolCall::new("choose", json!({}))).await;
+/// assert_eq!(result.output.to_text(), "red");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct PeopleDoor<'a>(&'a Context);
+
+impl Context {
+    /// The people who can be asked questions. A tool declares the state `question` for it.
+    pub fn people(&self) -> Result<PeopleDoor<'_>, ToolError> {
+        if self.0.grant.may_use_state(QUESTION) {
+            return Ok(PeopleDoor(self));
+        }
+        Err(ToolError::undeclared_effect(
+            "the tool wanted to ask a person without declaring state `question`",
+        ))
+    }
+}
+
+impl PeopleDoor<'_> {
+    /// Asks questions at every front door of the session, and waits for the first answer: one selection for each question. The clock
+    /// of the call stands still meanwhile. It fails at once if nobody is there.
+    pub async fn ask(&self, questions: Vec<Question>) -> Result<QuestionAnswer, ToolError> {
+        let inner = &(self.0).0;
+        let clean = |question| cleaned(question, &inner.secrets);
+        let at = inner.host.clock().now();
+        let request = QuestionRequest {
+            id: inner.broker.next_question(),
+            call: inner.call.clone(),
+            session: inner.session.id().clone(),
+            tool: inner.tool.clone(),
+            questions: questions.into_iter().map(clean).collect(),
+            asker: asker(&inner.session, &inner.overrides),
+            at,
+            expires: at + inner.broker.expire_after(),
+            answer: None,
+        };
+        let announce = |request: &Arc<QuestionRequest>| {
+            inner.events.publish(&Event::Question(request.clone()));
+        };
+        let _asking = inner.lineage.clock.asking();
+        tokio::select! {
+            biased;
+            () = inner.cancel.cancelled() => {
+                Err(ToolError::cancelled("the call was stopped before anybody answered"))
+            }
+            answer = inner.broker.ask_questions(request, &inner.session, announce) => answer,
+        }
+    }
+}
+
+/// A question without the secrets in it: it is shown and kept.
+fn cleaned(question: Question, secrets: &Secrets) -> Question {
+    let clean = |text: &str| secrets.redact(text).into_owned();
+    let option = |option: &QuestionOption| QuestionOption {
+        label: clean(&option.label),
+        description: option.description.as_deref().map(clean),
+    };
+    Question {
+        question: clean(&question.question),
+        header: question.header.as_deref().map(clean),
+        options: question.options.iter().map(option).collect(),
+        multi_select: question.multi_select,
+    }
+}

@@ -1,0 +1,439 @@
+//! Routes approvals and questions to the attendants of a session, and turns their answers into grants.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use super::attendant::{Attendants, Registered};
+use super::desk::{AskingOne, Desk, Waited};
+use super::record::{Asked, EXPIRES_AFTER, answered};
+use super::{
+    Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, QuestionAnswer,
+    QuestionRequest, Reply, Scope, Settled,
+};
+use crate::sync::Lock;
+use crate::{
+    ApprovalId, Clock, ContentHash, DecidedBy, Grant, Host, IdSource, QuestionId, Session,
+    SessionId, ToolError, Verdict, id,
+};
+
+pub(crate) struct Broker {
+    approvals: Desk<Approval>,
+    questions: Desk<QuestionRequest>,
+    attendants: Arc<Attendants>,
+    settings: Settings,
+    host: Arc<dyn Host>,
+    ids: Arc<dyn IdSource>,
+    /// The approvals that calls of this process wait for.
+    shared: Lock<HashMap<ApprovalId, Shared>>,
+}
+
+/// What can be chosen about asking people.
+pub(crate) struct Settings {
+    pub(crate) approvals: Option<Arc<dyn Book<Approval>>>,
+    pub(crate) questions: Option<Arc<dyn Book<QuestionRequest>>>,
+    /// Attendants of all sessions.
+    pub(crate) attendants: Vec<Arc<dyn Attendant>>,
+    /// A person agreed to everything in advance.
+    pub(crate) is_beforehand: bool,
+    /// The time in which a question has to be answered.
+    pub(crate) expire_after: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            approvals: None,
+            questions: None,
+            attendants: Vec::new(),
+            is_beforehand: false,
+            expire_after: EXPIRES_AFTER,
+        }
+    }
+}
+
+/// An approval that other calls of the same session, which ask the very same, may share.
+struct Shared {
+    subject: ContentHash,
+    session: SessionId,
+    waited: watch::Sender<Option<Waited<Approval>>>,
+}
+
+/// A call's part in an approval.
+enum Part<'a> {
+    /// It asks.
+    Asks(Asks<'a>),
+    /// Another call has asked the same.
+    Shares(watch::Receiver<Option<Waited<Approval>>>),
+}
+
+/// The call that asks. When it goes away, the next one that shares the approval asks.
+struct Asks<'a> {
+    broker: &'a Broker,
+    id: ApprovalId,
+}
+
+/// What a person's yes is worth.
+#[derive(Debug)]
+pub(crate) enum Permission {
+    /// The right to run, and what the person wants the model to know.
+    Granted(Grant, Option<String>),
+    /// The call may run with other arguments, after a decision about them.
+    Edited(Box<Approval>),
+}
+
+impl Broker {
+    pub(crate) fn new(mut settings: Settings, host: Arc<dyn Host>, ids: Arc<dyn IdSource>) -> Self {
+        let attendants = Arc::<Attendants>::default();
+        for attendant in settings.attendants.drain(..) {
+            attendants.add(None, attendant);
+        }
+        Self {
+            approvals: Desk::new(settings.approvals.take()),
+            questions: Desk::new(settings.questions.take()),
+            attendants,
+            settings,
+            host,
+            ids,
+            shared: Lock::default(),
+        }
+    }
+
+    pub(crate) fn next_approval(&self) -> ApprovalId {
+        ApprovalId::new(id::mint('a', &*self.ids))
+    }
+
+    pub(crate) fn next_question(&self) -> QuestionId {
+        QuestionId::new(id::mint('q', &*self.ids))
+    }
+
+    pub(crate) fn expire_after(&self) -> Duration {
+        self.settings.expire_after
+    }
+
+    pub(crate) fn approvals(&self) -> &dyn Book<Approval> {
+        self.approvals.book()
+    }
+
+    pub(crate) fn questions(&self) -> &dyn Book<QuestionRequest> {
+        self.questions.book()
+    }
+
+    /// Registers an attendant for a session, or for all.
+    pub(crate) fn attend(
+        &self,
+        session: Option<SessionId>,
+        attendant: Arc<dyn Attendant>,
+    ) -> Attendance {
+        Attendance::new(&self.attendants, self.attendants.add(session, attendant))
+    }
+
+    /// Returns whether a person can be asked about the calls of a session.
+    pub(crate) fn is_attended(&self, session: &Session) -> bool {
+        !self.settings.is_beforehand && !self.attendants.of(session).is_empty()
+    }
+
+    /// Uses an answer that was given before. One that counts once is used up.
+    pub(crate) fn answered(
+        &self,
+        verdict: &Verdict,
+        request: &ApprovalRequest,
+    ) -> Option<Result<Permission, ToolError>> {
+        let ApprovalRequest { subject, session, workspace, .. } = request;
+        let asked = Asked { subject, session, workspace, now: self.clock().now() };
+        let before = answered(self.approvals(), &asked).ok()??;
+        if before.scope != Scope::Once && !request.can_be_remembered {
+            return None;
+        }
+        let id = &before.id;
+        if let Settled::Denied(why) = &before.settled {
+            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+            return Some(Err(denied(verdict, &format!("a person said no before, in {id}{why}"))));
+        }
+        Some(Ok(granted(verdict, &before, Some(before.scope))))
+    }
+
+    /// The right to run that an approval with other arguments gives, once these are decided on.
+    pub(crate) fn grant_edited(verdict: &Verdict, approval: &Approval) -> Grant {
+        verdict.grant_by_person(decided_by(approval, None))
+    }
+
+    /// Asks the attendants of a session. `announce` tells of the question once it is on record.
+    pub(crate) async fn ask(
+        &self,
+        verdict: &Verdict,
+        request: ApprovalRequest,
+        session: &Session,
+        announce: impl Fn(&Arc<ApprovalRequest>) + Sync,
+    ) -> Result<Permission, ToolError> {
+        if self.settings.is_beforehand {
+            let grant = verdict.grant_by_person(DecidedBy::Beforehand);
+            return Ok(Permission::Granted(grant, None));
+        }
+        if !self.is_attended(session) {
+            return Err(denied(verdict, "nobody is there to ask"));
+        }
+        let request = Arc::new(request);
+        let waited = loop {
+            match self.part(&request) {
+                Part::Asks(asks) => {
+                    let waited = self.wait_for_approval(&request, session, &announce).await;
+                    asks.tell(&waited);
+                    break waited;
+                }
+                Part::Shares(mut receiver) => {
+                    // If the call that asked goes away without an answer, the next one asks.
+                    if let Ok(waited) = receiver.wait_for(Option::is_some).await
+                        && let Some(waited) = waited.clone()
+                    {
+                        break waited;
+                    }
+                }
+            }
+        };
+        self.conclude(verdict, waited)
+    }
+
+    /// Asks a set of questions, and returns the answer.
+    pub(crate) async fn ask_questions(
+        &self,
+        request: QuestionRequest,
+        session: &Session,
+        announce: impl Fn(&Arc<QuestionRequest>) + Sync,
+    ) -> Result<QuestionAnswer, ToolError> {
+        if let Some(answer) = self.answered_before(&request) {
+            return Ok(answer);
+        }
+        if self.attendants.of(session).is_empty() {
+            return Err(ToolError::failed("nobody is there to answer the question"));
+        }
+        let request = Arc::new(request);
+        let asked = request.clone();
+        let ask = move |one: Arc<Registered>| -> AskingOne<QuestionAnswer> {
+            let request = asked.clone();
+            Box::pin(async move { one.answer(&request).await })
+        };
+        let begin = self.begin(session, || announce(&request), ask);
+        let arrivals = self.attendants.arrivals();
+        let waited = self.questions.ask((*request).clone(), begin, arrivals, self.clock()).await;
+        match waited {
+            Waited::Answered(QuestionRequest { answer: Some(answer), .. }) => Ok(answer),
+            Waited::Answered(_) | Waited::Withdrawn => {
+                Err(ToolError::failed("the question was taken back"))
+            }
+            Waited::Unavailable(why) => {
+                Err(ToolError::failed(format!("nobody answered the question: {}", why.join("; "))))
+            }
+            Waited::Expired => Err(ToolError::failed(format!(
+                "nobody answered the question within {}",
+                in_words(self.settings.expire_after)
+            ))),
+            Waited::Deferred(record) => Err(ToolError::denied(format!(
+                "the question waits for a person's answer as {}; ask it again once it is answered",
+                record.id
+            ))
+            .waiting_for_question(record.id)),
+        }
+    }
+
+    /// An answer that came after the call that asked had ended. It is used up.
+    fn answered_before(&self, request: &QuestionRequest) -> Option<QuestionAnswer> {
+        let (book, subject, now) = (self.questions(), request.subject(), self.clock().now());
+        let answered = |one: &QuestionRequest| {
+            use super::{Inquiry as _, InquiryState};
+            one.state(now) == InquiryState::Answered && one.subject() == subject
+        };
+        let found = book.list().ok()?.into_iter().find(answered)?;
+        book.take(found.id.as_str()).ok()??.answer
+    }
+
+    /// Writes an answer to an approval, and wakes the call that waits for it, in whichever process.
+    pub(crate) fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<(), AnswerError> {
+        self.approvals.answer(id.as_str(), answer, self.clock())
+    }
+
+    /// Writes an answer to a set of questions, and wakes the call that waits for it, in whichever process.
+    pub(crate) fn answer_questions(
+        &self,
+        id: &QuestionId,
+        answer: QuestionAnswer,
+    ) -> Result<(), AnswerError> {
+        self.questions.answer(id.as_str(), answer, self.clock())
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.host.clock()
+    }
+
+    async fn wait_for_approval(
+        &self,
+        request: &Arc<ApprovalRequest>,
+        session: &Session,
+        announce: &(impl Fn(&Arc<ApprovalRequest>) + Sync),
+    ) -> Waited<Approval> {
+        let asked = request.clone();
+        let ask = move |one: Arc<Registered>| -> AskingOne<Answer> {
+            let request = asked.clone();
+            Box::pin(async move {
+                match one.approve(&request).await {
+                    // What a command changed is dropped when its call ends.
+                    Reply::Deferred if request.has_run => {
+                        Reply::Unavailable("what it changed cannot wait for an answer".to_owned())
+                    }
+                    reply => reply,
+                }
+            })
+        };
+        let begin = self.begin(session, || announce(request), ask);
+        let record = on_record(request, self.settings.expire_after);
+        self.approvals.ask(record, begin, self.attendants.arrivals(), self.clock()).await
+    }
+
+    /// Asks each attendant of a session once, whenever it comes. What is asked is announced before.
+    fn begin<A>(
+        &self,
+        session: &Session,
+        announce: impl FnOnce(),
+        mut ask: impl FnMut(Arc<Registered>) -> AskingOne<A>,
+    ) -> impl FnMut() -> Vec<AskingOne<A>> {
+        let mut announce = Some(announce);
+        let mut asked: Vec<Arc<Registered>> = Vec::new();
+        move || {
+            if let Some(announce) = announce.take() {
+                announce();
+            }
+            let mut there = self.attendants.of(session);
+            there.retain(|one| !asked.iter().any(|before| Arc::ptr_eq(before, one)));
+            asked.extend(there.iter().cloned());
+            there.into_iter().map(&mut ask).collect()
+        }
+    }
+
+    fn part(&self, request: &ApprovalRequest) -> Part<'_> {
+        let mut shared = self.shared.lock();
+        let same = |one: &&Shared| one.subject == request.subject && one.session == request.session;
+        if let Some(one) = shared.values().find(same) {
+            return Part::Shares(one.waited.subscribe());
+        }
+        let (subject, session) = (request.subject, request.session.clone());
+        let one = Shared { subject, session, waited: watch::Sender::new(None) };
+        shared.insert(request.id.clone(), one);
+        Part::Asks(Asks { broker: self, id: request.id.clone() })
+    }
+
+    fn conclude(
+        &self,
+        verdict: &Verdict,
+        waited: Waited<Approval>,
+    ) -> Result<Permission, ToolError> {
+        let approval = match waited {
+            Waited::Answered(approval) => approval,
+            Waited::Deferred(approval) => return Err(self.deferred(verdict, approval.id)),
+            Waited::Unavailable(why) => return Err(denied(verdict, &why.join("; "))),
+            Waited::Withdrawn => {
+                return Err(denied(verdict, "the question was answered or taken back elsewhere"));
+            }
+            Waited::Expired => {
+                let limit = in_words(self.settings.expire_after);
+                return Err(denied(verdict, &format!("nobody answered within {limit}")));
+            }
+        };
+        match approval.settled {
+            Settled::Denied(why) => Err(denied(verdict, &why)),
+            Settled::Allowed if approval.edited.is_some() => {
+                Ok(Permission::Edited(Box::new(approval)))
+            }
+            Settled::Allowed => Ok(granted(verdict, &approval, None)),
+            Settled::Pending => Err(denied(verdict, "nobody answered")),
+        }
+    }
+
+    fn deferred(&self, verdict: &Verdict, id: ApprovalId) -> ToolError {
+        let limit = in_words(self.settings.expire_after);
+        let remedy = verdict.remedy().map(|remedy| format!("\n{remedy}")).unwrap_or_default();
+        let hint = format!(
+            "a person can answer within {limit}: `windlass policy approve {id}` makes the call, `windlass policy deny {id}` ends it; \
+             do not make it again before{remedy}"
+        );
+        ToolError::denied(format!("{}: it waits for a person's answer as {id}", verdict.refusal()))
+            .hint(hint)
+            .waiting_for_approval(id)
+    }
+}
+
+impl std::fmt::Debug for Broker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker").finish_non_exhaustive()
+    }
+}
+
+impl Asks<'_> {
+    /// Tells those who share the approval.
+    fn tell(&self, waited: &Waited<Approval>) {
+        if let Some(shared) = self.broker.shared.lock().get(&self.id) {
+            shared.waited.send_replace(Some(waited.clone()));
+        }
+    }
+}
+
+impl Drop for Asks<'_> {
+    fn drop(&mut self) {
+        self.broker.shared.lock().remove(&self.id);
+    }
+}
+
+fn granted(verdict: &Verdict, approval: &Approval, scope: Option<Scope>) -> Permission {
+    let grant = verdict.grant_by_person(decided_by(approval, scope));
+    Permission::Granted(grant, approval.said())
+}
+
+fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
+    DecidedBy::Approval { id: approval.id.clone(), scope, who: approval.who.clone() }
+}
+
+fn denied(verdict: &Verdict, why: &str) -> ToolError {
+    let error = ToolError::denied(format!("{}: {why}", verdict.refusal()));
+    match verdict.remedy() {
+        Some(remedy) => error.hint(remedy),
+        None => error,
+    }
+}
+
+/// An approval as it is written down.
+fn on_record(request: &ApprovalRequest, expire_after: Duration) -> Approval {
+    Approval {
+        id: request.id.clone(),
+        subject: request.subject,
+        settled: Settled::Pending,
+        scope: Scope::Once,
+        session: request.session.clone(),
+        workspace: request.workspace.clone(),
+        tool: request.tool.clone(),
+        input: request.is_whole.then(|| request.input.clone()),
+        effects: request.effects.to_string(),
+        rule: request.by.to_string(),
+        at: request.at,
+        asker: request.asker.clone(),
+        directory: request.directory.clone(),
+        expires: Some(request.at + expire_after),
+        who: None,
+        reason: None,
+        edited: None,
+        has_run: request.has_run,
+        can_be_remembered: request.can_be_remembered,
+    }
+}
+
+/// A time in the largest unit that fits.
+fn in_words(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let (count, unit) = match seconds {
+        0..120 => (seconds, "second"),
+        120..7_200 => (seconds / 60, "minute"),
+        7_200..172_800 => (seconds / 3_600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
+}

@@ -1,0 +1,430 @@
+//! Who is asked, whose answer counts, and what becomes of a question that nobody can answer now.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    Answer, AnswerError, Approval, ApprovalRequest, Attendant, Book, BoxFuture, Effects, Event,
+    Inquiry, InquiryState, Kinds, Listening, MemoryBook, Mode, Outcome, Output, Overrides, Policy,
+    Predicate, Principal, Question, QuestionAnswer, QuestionRequest, Reply, Scope, Selection,
+    Session, SessionId, ToolCall,
+};
+
+use crate::support::{MapHost, Setup, path_of, says, writes};
+
+const WEEK: Duration = Duration::from_hours(7 * 24);
+
+/// The books that the processes of one machine share.
+#[derive(Clone)]
+struct Machine {
+    host: Arc<MapHost>,
+    approvals: Arc<MemoryBook<Approval>>,
+    questions: Arc<MemoryBook<QuestionRequest>>,
+}
+
+impl Machine {
+    fn new() -> Self {
+        let host = Arc::new(MapHost::with([]));
+        Self { host, approvals: Arc::default(), questions: Arc::default() }
+    }
+
+    /// A process of it, whose session is `s`, where writing asks and `secret` may not be written.
+    fn process(&self) -> Setup {
+        let schema = json!({
+            "type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"],
+            "additionalProperties": false,
+        });
+        let write = MockTool::named("write")
+            .with_schema(schema)
+            .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)))
+            .answering(|_, input| async move { Ok(Output::text(path_of(&input))) });
+        let choose = MockTool::named("choose")
+            .with_effects(Kinds::STATE, |_| Effects::state("question"))
+            .answering(|cx, _| async move {
+                let answer = cx.people()?.ask(vec![Question::new("Which?", ["a", "b"])]).await?;
+                Ok(Output::text(format!("{:?}", answer.selections[0].selected)))
+            });
+        let policy = Policy::new(Mode::Ask).deny("write secret".parse().unwrap());
+        let (approvals, questions) = (self.approvals.clone(), self.questions.clone());
+        Setup::on(self.host.clone(), [write, choose], move |builder| {
+            builder.policy(policy).approval_book(approvals).question_book(questions)
+        })
+        .in_session(Session::new(SessionId::new("s")))
+    }
+
+    /// What a kill leaves: the records, and nobody who waits for them.
+    fn killed(&self) -> Self {
+        let left = Self { host: self.host.clone(), ..Self::new() };
+        self.approvals.list().unwrap().iter().for_each(|one| left.approvals.put(one).unwrap());
+        self.questions.list().unwrap().iter().for_each(|one| left.questions.put(one).unwrap());
+        left
+    }
+}
+
+fn write(path: &str) -> ToolCall {
+    ToolCall::new("write", json!({"path": path}))
+}
+
+fn choose() -> ToolCall {
+    ToolCall::new("choose", json!({}))
+}
+
+async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
+    setup
+        .next(|event| match event {
+            Event::Approval(request) => Some(request),
+            _ => None,
+        })
+        .await
+}
+
+async fn questioned(setup: &mut Setup) -> Arc<QuestionRequest> {
+    setup
+        .next(|event| match event {
+            Event::Question(request) => Some(request),
+            _ => None,
+        })
+        .await
+}
+
+/// Answers after a time, and counts how often it was asked and given up.
+#[derive(Clone)]
+struct After {
+    delay: Duration,
+    reply: Reply<Answer>,
+    asked: Arc<AtomicUsize>,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl After {
+    fn new(seconds: u64, reply: Reply<Answer>) -> Self {
+        let delay = Duration::from_secs(seconds);
+        Self { delay, reply, asked: Arc::default(), dropped: Arc::default() }
+    }
+}
+
+struct CountDrop(Arc<AtomicUsize>);
+
+impl Drop for CountDrop {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Attendant for After {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async {
+            let count = CountDrop(self.dropped.clone());
+            tokio::time::sleep(self.delay).await;
+            std::mem::forget(count);
+            self.reply.clone()
+        })
+    }
+
+    fn answer<'a>(&'a self, _: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+        Box::pin(async {
+            tokio::time::sleep(self.delay).await;
+            match &self.reply {
+                Reply::Answered(_) => Reply::Answered(QuestionAnswer::new([Selection::of("b")])),
+                Reply::Deferred => Reply::Deferred,
+                Reply::Unavailable(why) => Reply::Unavailable(why.clone()),
+            }
+        })
+    }
+}
+
+fn yes() -> Reply<Answer> {
+    Reply::Answered(Answer::allow())
+}
+
+fn no() -> Reply<Answer> {
+    Reply::Answered(Answer::deny("not now"))
+}
+
+fn gone() -> Reply<Answer> {
+    Reply::Unavailable("the window is closed".into())
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_answer_counts_and_an_answer_beats_a_deferral() {
+    for (replies, outcome, seconds) in [
+        (vec![(5, yes()), (9, no())], Outcome::Ok, 5),
+        (vec![(9, yes()), (5, no())], Outcome::Denied, 5),
+        (vec![(1, Reply::Deferred), (5, yes())], Outcome::Ok, 5),
+        (vec![(1, gone()), (5, yes())], Outcome::Ok, 5),
+        (vec![(1, gone()), (5, Reply::Deferred)], Outcome::Denied, 5),
+        (vec![(3, gone()), (1, gone())], Outcome::Denied, 3),
+    ] {
+        let setup = Machine::new().process();
+        let attendants: Vec<After> =
+            replies.iter().map(|(delay, reply)| After::new(*delay, reply.clone())).collect();
+        let _there: Vec<_> = attendants
+            .iter()
+            .map(|one| setup.engine.attend(setup.session.id(), one.clone()))
+            .collect();
+        let begun = Instant::now();
+        let result = setup.engine.call(&setup.session, write("a")).await;
+        assert_eq!(result.outcome, outcome, "{replies:?}");
+        assert_eq!(begun.elapsed().as_secs(), seconds, "{replies:?}");
+        for (one, (delay, _)) in attendants.iter().zip(&replies) {
+            assert_eq!(one.asked.load(Ordering::SeqCst), 1);
+            let is_late = *delay > seconds;
+            assert_eq!(one.dropped.load(Ordering::SeqCst), usize::from(is_late), "{replies:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attendant_hears_of_its_session_and_of_those_below_it() {
+    let setup = Machine::new().process();
+    let attendant = After::new(0, yes());
+    let there = setup.engine.attend(setup.session.id(), attendant.clone());
+    let child = setup.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
+    let grandchild = child.child(SessionId::new("g"), Predicate::All, &Overrides::default());
+    let other = Session::new(SessionId::new("o"));
+    for (session, outcome) in [
+        (setup.session.clone(), Outcome::Ok),
+        (Arc::new(child), Outcome::Ok),
+        (Arc::new(grandchild), Outcome::Ok),
+        (Arc::new(other), Outcome::Denied),
+    ] {
+        let begun = Instant::now();
+        let result = setup.engine.call(&session, write("a")).await;
+        assert_eq!(result.outcome, outcome, "{}", session.id());
+        assert_eq!(begun.elapsed(), Duration::ZERO, "nobody is waited for");
+    }
+    drop(there);
+    let result = setup.engine.call(&setup.session, write("a")).await;
+    assert_eq!(result.outcome, Outcome::Denied, "nobody is there any more");
+}
+
+#[tokio::test(start_paused = true)]
+async fn people_may_come_and_go_while_a_question_is_open() {
+    let mut setup = Machine::new().process();
+    let first = setup.engine.attend(setup.session.id(), Listening::default());
+    let running = setup.spawn(write("a"));
+    asked(&mut setup).await;
+    let _second = setup.engine.attend(setup.session.id(), After::new(5, yes()));
+    drop(first);
+    assert_eq!(running.await.unwrap().outcome, Outcome::Ok, "the one who came later is asked");
+
+    let setup = Machine::new().process();
+    let only = setup.engine.attend(setup.session.id(), Listening::default());
+    let running = setup.spawn(write("a"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(only);
+    let result = running.await.unwrap();
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(result.output.to_text().contains("has left"), "{}", result.output.to_text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_another_process_wakes_the_call_that_waits() {
+    let machine = Machine::new();
+    let (mut here, there) = (machine.process(), machine.process());
+    let _there = here.engine.attend(here.session.id(), Listening::default());
+    let running = here.spawn(write("a"));
+    let request = asked(&mut here).await;
+    there.engine.answer(&request.id, Answer::allow().because("but only this one")).unwrap();
+    let resumed = there.engine.resume(&there.session, &request.id).await.unwrap();
+    assert!(resumed.is_none(), "the call that waits runs, not another one");
+    let result = running.await.unwrap();
+    assert_eq!(result.outcome, Outcome::Ok);
+    assert!(result.output.to_text().contains("says: but only this one"));
+    assert!(machine.approvals.list().unwrap().is_empty());
+
+    let running = here.spawn(choose());
+    let request = questioned(&mut here).await;
+    let unfit = QuestionAnswer::new([Selection::of("c")]);
+    let unfit = there.engine.answer_questions(&request.id, unfit).unwrap_err();
+    assert!(matches!(unfit, AnswerError::Unfit(_)), "{unfit}");
+    let answer = || QuestionAnswer::new([Selection::of("b")]);
+    there.engine.answer_questions(&request.id, answer()).unwrap();
+    assert_eq!(running.await.unwrap().output.to_text(), "[\"b\"]");
+    assert_eq!(there.engine.answer_questions(&request.id, answer()), Err(AnswerError::Unknown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_answers_at_once_exactly_one_counts() {
+    let machine = Machine::new();
+    let mut here = machine.process();
+    let _there = here.engine.attend(here.session.id(), Listening::default());
+    for _ in 0..20 {
+        let running = here.spawn(write("a"));
+        let id = asked(&mut here).await.id.clone();
+        let processes: Vec<Setup> = (0..4).map(|_| machine.process()).collect();
+        let counted: usize = std::thread::scope(|scope| {
+            let answer = |number: usize| {
+                let answer = if number % 2 == 0 { Answer::allow() } else { Answer::deny("no") };
+                usize::from(processes[number].engine.answer(&id, answer).is_ok())
+            };
+            let threads: Vec<_> =
+                (0..4).map(|number| scope.spawn(move || answer(number))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!(counted, 1);
+        running.await.unwrap();
+
+        let running = here.spawn(choose());
+        let id = questioned(&mut here).await.id.clone();
+        let answer = || QuestionAnswer::new([Selection::of("a")]);
+        let answers = processes.iter().map(|one| one.engine.answer_questions(&id, answer()));
+        assert_eq!(answers.filter(Result::is_ok).count(), 1);
+        assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
+    }
+    assert!(machine.approvals.list().unwrap().is_empty());
+    assert!(machine.questions.list().unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deferred_question_outlives_its_call() {
+    let machine = Machine::new();
+    let setup = machine.process();
+    let there = setup.engine.attend(setup.session.id(), After::new(0, Reply::Deferred));
+    let result = setup.engine.call(&setup.session, write("a")).await;
+    assert_eq!((result.outcome, result.code), (Outcome::Denied, Some("denied")));
+    let text = result.output.to_text();
+    let [question] = &machine.approvals.list().unwrap()[..] else { panic!("it is on record") };
+    assert_eq!(result.output.metadata["approval"], json!(question.id));
+    assert!(text.contains(question.id.as_str()) && text.contains("within 7 days"), "{text}");
+    drop((there, setup));
+
+    let later = machine.process();
+    let who = Principal::Person { name: Some("Ada".into()) };
+    later.engine.answer(&question.id, Answer::allow().by(who.clone())).unwrap();
+    let result = later.engine.resume(&later.session, &question.id).await.unwrap().expect("made");
+    assert_eq!(result.output.to_text(), "a");
+    let decided = &later.bodies()[0]["decided"]["settled_by"];
+    assert_eq!(decided["who"], json!(who), "who answered is on record: {decided}");
+    assert!(machine.approvals.list().unwrap().is_empty(), "an answer counts once");
+
+    let _there = later.engine.attend(later.session.id(), After::new(0, Reply::Deferred));
+    let result = later.engine.call(&later.session, choose()).await;
+    let [question] = &machine.questions.list().unwrap()[..] else { panic!("it is on record") };
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert_eq!(result.output.metadata["question"], json!(question.id));
+    let answer = QuestionAnswer::new([Selection::of("a")]);
+    machine.process().engine.answer_questions(&question.id, answer).unwrap();
+    let again = later.engine.call(&later.session, choose()).await;
+    assert_eq!(again.output.to_text(), "[\"a\"]", "the same question is answered");
+    assert!(machine.questions.list().unwrap().is_empty(), "once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_counts_after_a_kill_and_not_after_the_question_expired() {
+    for (days, expired) in [(6, false), (8, true)] {
+        let machine = Machine::new();
+        let mut setup = machine.process();
+        let _there = setup.engine.attend(setup.session.id(), Listening::default());
+        let (calls, questions) = (setup.spawn(write("a")), setup.spawn(choose()));
+        let (approval, question) =
+            (asked(&mut setup).await.id.clone(), questioned(&mut setup).await.id.clone());
+        let left = machine.killed();
+        drop((calls, questions));
+        machine.host.wait(Duration::from_hours(24 * days));
+
+        let later = left.process();
+        let answer = QuestionAnswer::new([Selection::of("a")]);
+        let answered = later.engine.answer(&approval, Answer::allow());
+        let questioned = later.engine.answer_questions(&question, answer);
+        if expired {
+            assert_eq!(answered, Err(AnswerError::Expired));
+            assert_eq!(questioned, Err(AnswerError::Expired));
+            let record = later.engine.approvals().unwrap().remove(0);
+            assert!(record.expires() > record.asked(), "it says when");
+        } else {
+            assert_eq!((answered, questioned), (Ok(()), Ok(())));
+        }
+        let outcome = later.engine.call(&later.session, write("a")).await.outcome;
+        assert_eq!(outcome, if expired { Outcome::Denied } else { Outcome::Ok });
+        let outcome = later.engine.call(&later.session, choose()).await.outcome;
+        assert_eq!(outcome, if expired { Outcome::Error } else { Outcome::Ok });
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_yes_that_is_not_used_expires_too() {
+    let machine = Machine::new();
+    let setup = machine.process();
+    let there = setup.engine.attend(setup.session.id(), After::new(0, Reply::Deferred));
+    setup.engine.call(&setup.session, write("a")).await;
+    drop(there);
+    let id = machine.approvals.list().unwrap()[0].id.clone();
+    setup.engine.answer(&id, Answer::allow()).unwrap();
+    machine.host.wait(WEEK + Duration::from_secs(1));
+    let now = windlass_core::Host::clock(&*machine.host).now();
+    assert_eq!(machine.approvals.list().unwrap()[0].state(now), InquiryState::Expired);
+    let result = setup.engine.call(&setup.session, write("a")).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_longer_than_a_question_lasts() {
+    let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
+        let builder = builder.questions_expire_after(Duration::from_hours(3));
+        builder.policy(Policy::new(Mode::Ask)).attendant(Listening::default())
+    });
+    let begun = Instant::now();
+    let result = setup.call("deploy", json!({})).await;
+    assert_eq!((result.outcome, begun.elapsed().as_secs()), (Outcome::Denied, 3 * 3600));
+    let text = result.output.to_text();
+    assert!(text.contains("nobody answered within 3 hours"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_arguments_are_decided_on_anew() {
+    let edited = |path: &str| Answer::allow_edited(json!({"path": path}));
+    for (input, outcome, text) in [
+        (edited("b"), Outcome::Ok, "b"),
+        (edited("secret"), Outcome::Denied, "decided by deny write secret"),
+        (Answer::allow_edited(json!({"way": "b"})), Outcome::Fault, "way"),
+    ] {
+        // While the call waits, and after it has ended.
+        for is_deferred in [false, true] {
+            let machine = Machine::new();
+            let mut setup = machine.process();
+            let reply = if is_deferred { Reply::Deferred } else { gone() };
+            let delay = if is_deferred { 0 } else { 3600 };
+            let _there = setup.engine.attend(setup.session.id(), After::new(delay, reply));
+            let running = setup.spawn(write("a"));
+            let id = asked(&mut setup).await.id.clone();
+            let result = if is_deferred {
+                running.await.unwrap();
+                setup.engine.answer(&id, input.clone()).unwrap();
+                setup.engine.resume(&setup.session, &id).await.unwrap().expect("made")
+            } else {
+                setup.engine.answer(&id, input.clone()).unwrap();
+                running.await.unwrap()
+            };
+            let told = result.output.to_text();
+            assert_eq!(result.outcome, outcome, "{is_deferred}: {told}");
+            assert!(told.contains(text), "{is_deferred}: {told}");
+            if outcome == Outcome::Ok {
+                assert!(told.contains("a person changed the arguments"), "{told}");
+                let started = setup.bodies();
+                let started = started.iter().rev().find(|body| body.get("effects").is_some());
+                assert_eq!(started.expect("a beginning")["input"], json!({"path": "b"}));
+            }
+            assert!(machine.approvals.list().unwrap().is_empty());
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edited_call_is_not_remembered_for_the_call_as_it_was() {
+    let machine = Machine::new();
+    let mut setup = machine.process();
+    let _there = setup.engine.attend(setup.session.id(), Listening::default());
+    let running = setup.spawn(write("a"));
+    let id = asked(&mut setup).await.id.clone();
+    let mut answer = Answer::allow_edited(json!({"path": "b"}));
+    answer.scope = Scope::Always;
+    setup.engine.answer(&id, answer).unwrap();
+    running.await.unwrap();
+    assert!(machine.approvals.list().unwrap().is_empty());
+}

@@ -1,0 +1,108 @@
+//! Asking the person behind a client.
+
+use serde_json::{Value, json};
+use windlass_mcp::Options;
+
+use crate::support::{Client, call, initialize};
+
+/// A client whose capabilities are these.
+async fn client(capabilities: Value) -> Client {
+    let mut client = Client::new(Options::default());
+    let mut hello = initialize("2025-11-25");
+    hello["params"]["capabilities"] = capabilities;
+    client.ask(&hello).await;
+    client
+}
+
+fn outcome(answer: &Value) -> &Value {
+    &answer["result"]["_meta"]["windlass/result"]["outcome"]
+}
+
+#[tokio::test]
+async fn the_person_is_asked_and_the_answer_counts() {
+    for (answer, expected, text) in [
+        (json!({"action": "accept", "content": {"decision": "allow once"}}), "ok", "published"),
+        (
+            json!({"action": "accept", "content": {"decision": "allow once", "reason": "go on"}}),
+            "ok",
+            "says: go on",
+        ),
+        (
+            json!({"action": "accept", "content": {"decision": "deny", "reason": "too early"}}),
+            "denied",
+            "too early",
+        ),
+        (json!({"action": "decline"}), "denied", "the person said no"),
+        (json!({"action": "cancel"}), "denied", "closed the question"),
+        (json!({"action": "accept", "content": {}}), "denied", "no decision"),
+        (json!({"action": "perhaps"}), "denied", "not understood"),
+        (json!(7), "denied", "not understood"),
+    ] {
+        let mut client = client(json!({"elicitation": {}})).await;
+        let asked = client.ask(&call(1, "publish", json!({"title": "news"}))).await;
+        assert_eq!(asked["method"], "elicitation/create", "{asked}");
+        let message = asked["params"]["message"].as_str().unwrap();
+        assert!(message.contains("write /w/index.html") && message.contains("news"), "{message}");
+        let schema = &asked["params"]["requestedSchema"];
+        assert_eq!(schema["properties"]["decision"]["enum"][0], "allow once");
+        let said = json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer});
+        let result = client.ask(&said).await;
+        assert_eq!((&result["id"], outcome(&result)), (&json!(1), &json!(expected)), "{answer}");
+        assert!(result.to_string().contains(text), "{answer}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_the_client_is_no_yes() {
+    let mut client = client(json!({"elicitation": {"form": {}}})).await;
+    let asked = client.ask(&call(1, "publish", json!({}))).await;
+    let error = json!({"code": -32603, "message": "no window"});
+    let result = client.ask(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})).await;
+    assert_eq!(outcome(&result), "denied");
+    assert!(result.to_string().contains("no window"), "{result}");
+}
+
+#[tokio::test]
+async fn a_client_that_cannot_ask_defers() {
+    for capabilities in [json!({}), json!({"elicitation": {"url": {}}})] {
+        let mut client = client(capabilities).await;
+        let result = client.ask(&call(1, "publish", json!({}))).await;
+        assert_eq!(outcome(&result), "denied");
+        let metadata = &result["result"]["_meta"]["windlass/result"]["metadata"];
+        let id = metadata["approval"].as_str().expect("the question is named");
+        assert!(result.to_string().contains(&format!("windlass policy approve {id}")), "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_question_is_taken_back_with_its_call() {
+    let mut client = client(json!({"elicitation": {}})).await;
+    let asked = client.ask(&call(1, "publish", json!({}))).await;
+    let cancelled = client.ask(&crate::support::cancel(1)).await;
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+    // An answer that comes too late, and one to nothing, are dropped.
+    for id in [asked["id"].clone(), json!("other")] {
+        let content = json!({"decision": "allow once"});
+        let late = json!({"action": "accept", "content": content});
+        client.say(&json!({"jsonrpc": "2.0", "id": id, "result": late})).await;
+    }
+    let pong = client.ask(&crate::support::request(2, "ping", json!({}))).await;
+    assert_eq!(pong["id"], 2);
+}
+
+#[tokio::test]
+async fn questions_of_tools_are_asked_too() {
+    let mut client = client(json!({"elicitation": {}})).await;
+    let asked = client.ask(&call(1, "choose", json!({}))).await;
+    let properties = &asked["params"]["requestedSchema"]["properties"];
+    assert_eq!(properties["answer_1"]["enum"], json!(["red", "blue"]));
+    assert_eq!(properties["answer_2_option_2"]["type"], "boolean");
+    let content = json!({"answer_1": "blue", "answer_2_option_1": true, "answer_2_option_2": true});
+    let answer = json!({"action": "accept", "content": content});
+    let result = client.ask(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer})).await;
+    assert_eq!(result["result"]["content"][0]["text"], "blue; x, y", "{result}");
+    let asked = client.ask(&call(2, "choose", json!({}))).await;
+    let declined = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"action": "decline"}});
+    assert_eq!(outcome(&client.ask(&declined).await), "error");
+}

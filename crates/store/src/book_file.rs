@@ -1,0 +1,493 @@
+//! Records of what people are asked, in one file of a state directory for each kind: approvals, and questions of tools.
+//!
+//! The file is the person's own (0600), outside every workspace, replaced as a whole and never seen half-written; whoever changes it
+//! holds a lock that dies with them. A file that cannot be understood allows nothing: it is an error, and its content stays. Nor does a
+//! single entry that cannot be understood: it is passed over, and stays where it is for a person to look at.
+//!
+//! A process that waits for an answer holds a lock on a file of its own, which the kernel drops when the process ends: so another
+//! process that answers knows whether the call that asked still waits.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::io::{self, ErrorKind, Write as _};
+use std::marker::PhantomData;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use windlass_core::{AnswerError, Approval, Book, Held, Inquiry, QuestionRequest};
+
+/// A kind of record that is kept in a file.
+pub trait Filed: Inquiry + Serialize + DeserializeOwned + PartialEq {
+    /// The name of the file, without its ending.
+    const FILE: &'static str;
+}
+
+impl Filed for Approval {
+    const FILE: &'static str = "approvals";
+}
+
+impl Filed for QuestionRequest {
+    const FILE: &'static str = "questions";
+}
+
+/// The approvals of one state directory.
+///
+/// ```
+/// use windlass_core::Book;
+/// use windlass_store::ApprovalFile;
+/// # let dir = tempfile::tempdir()?;
+/// # let state = dir.path();
+/// let book = ApprovalFile::in_state(state);
+/// assert!(book.list()?.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type ApprovalFile = BookFile<Approval>;
+
+/// The questions of tools of one state directory.
+///
+/// ```
+/// use windlass_core::Book;
+/// use windlass_store::QuestionFile;
+/// # let dir = tempfile::tempdir()?;
+/// # let state = dir.path();
+/// assert!(QuestionFile::in_state(state).list()?.is_empty());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type QuestionFile = BookFile<QuestionRequest>;
+
+/// The records of one kind in a state directory.
+///
+/// ```
+/// use windlass_core::{Approval, Book};
+/// use windlass_store::BookFile;
+/// # let dir = tempfile::tempdir()?;
+/// # let state = dir.path();
+/// let book = BookFile::<Approval>::in_state(state);
+/// let before = book.version();
+/// let held = book.hold("a1")?;
+/// assert!(book.is_held("a1")?);
+/// drop(held);
+/// assert!(!book.is_held("a1")? && book.version() == before);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct BookFile<R> {
+    dir: PathBuf,
+    records: PhantomData<fn() -> R>,
+}
+
+impl<R: Filed> BookFile<R> {
+    /// The records of a state directory. Nothing is made before something is kept.
+    pub fn in_state(state_dir: &Path) -> Self {
+        Self { dir: state_dir.to_owned(), records: PhantomData }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.join(R::FILE).with_extension("json")
+    }
+
+    /// The entries that are passed over because they cannot be understood: why, one line each.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let state = dir.path();
+    /// std::fs::write(state.join("approvals.json"), "[{\"id\": \"a1\"}]")?;
+    /// let book = windlass_store::ApprovalFile::in_state(state);
+    /// assert!(book.skipped()?[0].contains("entry 1"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn skipped(&self) -> Result<Vec<String>, String> {
+        let path = self.path();
+        let why = |(at, entry): (usize, &Entry<R>)| {
+            let Entry::Broken(_, why) = entry else { return None };
+            let path = path.display();
+            Some(format!("entry {} of {path} is passed over, it allows nothing: {why}", at + 1))
+        };
+        Ok(self.entries()?.iter().enumerate().filter_map(why).collect())
+    }
+
+    /// What is in the file, understood or not.
+    fn entries(&self) -> Result<Vec<Entry<R>>, String> {
+        let path = self.path();
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
+        };
+        let values: Vec<Value> = serde_json::from_slice(&bytes).map_err(|error| {
+            format!("{} is damaged ({error}); move it away to begin anew", path.display())
+        })?;
+        Ok(values.into_iter().map(Entry::of).collect())
+    }
+
+    /// Returns whether there is such an entry. A look takes no lock and makes no file.
+    fn has(&self, id: &str) -> Result<bool, String> {
+        Ok(self.entries()?.iter().any(|one| one.is(id)))
+    }
+
+    /// Changes the list, alone.
+    fn change<T>(&self, change: impl FnOnce(&mut Vec<Entry<R>>) -> T) -> Result<T, String> {
+        let told = |what: &str, error: io::Error| {
+            format!("cannot {what} {}: {error}", self.path().display())
+        };
+        make_dir(&self.dir).map_err(|error| told("make the directory of", error))?;
+        let lock = own_file(&self.dir.join(R::FILE).with_extension("lock"), false)
+            .and_then(|lock| lock.lock().map(|()| lock))
+            .map_err(|error| told("lock", error))?;
+        let before = self.entries()?;
+        let mut all = before.clone();
+        let result = change(&mut all);
+        if all != before {
+            self.replace(&all).map_err(|error| told("write", error))?;
+        }
+        drop(lock);
+        Ok(result)
+    }
+
+    fn replace(&self, all: &[Entry<R>]) -> io::Result<()> {
+        let new = self.dir.join(R::FILE).with_extension("json.new");
+        let mut file = own_file(&new, true)?;
+        file.write_all(&serde_json::to_vec_pretty(all)?)?;
+        file.sync_all()?;
+        fs::rename(&new, self.path())
+    }
+
+    /// The file whose lock says that a process waits for a record.
+    fn waiting(&self, id: &str) -> Result<PathBuf, String> {
+        if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(format!("`{id}` is no id of a question"));
+        }
+        Ok(self.dir.join("waiting").join(id))
+    }
+}
+
+/// One entry of the file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+enum Entry<R> {
+    Whole(Box<R>),
+    /// Not a record that this version knows; and why.
+    Broken(Value, #[serde(skip)] String),
+}
+
+impl<R: Filed> Entry<R> {
+    fn of(value: Value) -> Self {
+        match serde_json::from_value(value.clone()) {
+            Ok(record) => Self::Whole(Box::new(record)),
+            Err(error) => Self::Broken(value, error.to_string()),
+        }
+    }
+
+    fn whole(&self) -> Option<&R> {
+        match self {
+            Self::Whole(record) => Some(record),
+            Self::Broken(..) => None,
+        }
+    }
+
+    fn whole_mut(&mut self) -> Option<&mut R> {
+        match self {
+            Self::Whole(record) => Some(record),
+            Self::Broken(..) => None,
+        }
+    }
+
+    fn is(&self, id: &str) -> bool {
+        self.whole().is_some_and(|record| record.id() == id)
+    }
+}
+
+fn own_file(path: &Path, truncate: bool) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(truncate).mode(0o600).open(path)
+}
+
+fn make_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// A file that is locked for as long as its process waits. It is removed when the waiting ends.
+struct Waiting {
+    path: PathBuf,
+    _locked: File,
+}
+
+impl Waiting {
+    fn begin(path: &Path) -> io::Result<Self> {
+        loop {
+            let file = own_file(path, false)?;
+            file.lock()?;
+            // Another process may have taken it for a leftover before it was locked.
+            let is_there = fs::metadata(path)
+                .is_ok_and(|there| file.metadata().is_ok_and(|mine| mine.ino() == there.ino()));
+            if is_there {
+                return Ok(Self { path: path.to_owned(), _locked: file });
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+/// Removes the files of processes that were killed while they waited.
+fn remove_leftovers(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if File::open(&path).is_ok_and(|file| file.try_lock().is_ok()) {
+            drop(fs::remove_file(&path));
+        }
+    }
+}
+
+impl<R: Filed> Book<R> for BookFile<R> {
+    fn list(&self) -> Result<Vec<R>, String> {
+        let whole = |entry| match entry {
+            Entry::Whole(record) => Some(*record),
+            Entry::Broken(..) => None,
+        };
+        Ok(self.entries()?.into_iter().filter_map(whole).collect())
+    }
+
+    fn put(&self, record: &R) -> Result<(), String> {
+        let now = record.asked();
+        let stays = |one: &Entry<R>| {
+            one.whole().is_none_or(|one| one.id() != record.id() && !one.is_outdated(now))
+        };
+        self.change(|all| {
+            all.retain(stays);
+            all.push(Entry::Whole(Box::new(record.clone())));
+        })
+    }
+
+    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<(), AnswerError> {
+        if !self.has(id).map_err(AnswerError::Record)? {
+            return Err(AnswerError::Unknown);
+        }
+        let settle = |all: &mut Vec<Entry<R>>| {
+            let found = all.iter_mut().filter_map(Entry::whole_mut).find(|one| one.id() == id);
+            found.ok_or(AnswerError::Unknown)?.settle(answer, now)
+        };
+        self.change(settle).map_err(AnswerError::Record)?
+    }
+
+    fn take(&self, id: &str) -> Result<Option<R>, String> {
+        if !self.has(id)? {
+            return Ok(None);
+        }
+        self.change(|all| {
+            let at = all.iter().position(|one| one.is(id))?;
+            match all.remove(at) {
+                Entry::Whole(record) => Some(*record),
+                Entry::Broken(..) => None,
+            }
+        })
+    }
+
+    /// Each version is a new file.
+    fn version(&self) -> u64 {
+        let Ok(file) = fs::metadata(self.path()) else { return 0 };
+        let mut hasher = DefaultHasher::new();
+        (file.ino(), file.len(), file.mtime(), file.mtime_nsec()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn hold(&self, id: &str) -> Result<Held, String> {
+        let path = self.waiting(id)?;
+        let dir = self.dir.join("waiting");
+        let told = |error| format!("cannot lock {}: {error}", path.display());
+        make_dir(&dir).map_err(told)?;
+        remove_leftovers(&dir);
+        Waiting::begin(&path).map(Held::by).map_err(told)
+    }
+
+    fn is_held(&self, id: &str) -> Result<bool, String> {
+        let path = self.waiting(id)?;
+        let told = |error: io::Error| format!("cannot look at {}: {error}", path.display());
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(told(error)),
+        };
+        match file.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(told(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::time::Duration;
+
+    use windlass_core::{Answer, ApprovalId, Asker, ContentHash, Scope, SessionId, Settled};
+
+    use super::*;
+
+    fn approval(id: &str) -> Approval {
+        Approval {
+            id: ApprovalId::new(id),
+            subject: ContentHash::of(id.as_bytes()),
+            settled: Settled::Denied("no".into()),
+            scope: Scope::Project,
+            session: SessionId::new("s"),
+            workspace: "/w".into(),
+            tool: "bash".into(),
+            input: Some(serde_json::json!({"command": "make"})),
+            effects: "exec make".into(),
+            rule: "mode ask".into(),
+            at: SystemTime::UNIX_EPOCH,
+            asker: Asker { agent: Some("reviewer".into()), ..Asker::default() },
+            directory: Some("sub".into()),
+            expires: None,
+            who: None,
+            reason: None,
+            edited: None,
+            has_run: false,
+            can_be_remembered: true,
+        }
+    }
+
+    #[test]
+    fn what_is_put_is_there_for_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        let book = ApprovalFile::in_state(&state);
+        assert!(book.list().unwrap().is_empty());
+        assert!(!book.remove("a").unwrap());
+        assert!(!state.exists(), "looking makes nothing");
+        book.put(&approval("a")).unwrap();
+        book.put(&approval("b")).unwrap();
+        let changed = Approval { settled: Settled::Allowed, ..approval("a") };
+        book.put(&changed).unwrap();
+        let other = ApprovalFile::in_state(&state);
+        assert_eq!(other.list().unwrap(), [approval("b"), changed]);
+        let mode = fs::metadata(state.join("approvals.json")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(other.remove("a").unwrap());
+        assert!(!book.remove("a").unwrap());
+    }
+
+    #[test]
+    fn one_of_many_gets_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        for round in 0..20 {
+            let id = format!("a{round}");
+            book.put(&approval(&id)).unwrap();
+            let taken: usize = std::thread::scope(|scope| {
+                let take = || usize::from(book.remove(&id).unwrap());
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(take)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(taken, 1);
+        }
+    }
+
+    /// Every other round, one of those who answer takes the question away instead: then one of them has it, never two.
+    #[test]
+    fn one_of_eight_answers_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let id = format!("a{round}");
+            let pending =
+                Approval { settled: Settled::Pending, scope: Scope::Once, ..approval(&id) };
+            ApprovalFile::in_state(dir.path()).put(&pending).unwrap();
+            let answer = |number: usize| {
+                let book = ApprovalFile::in_state(dir.path());
+                if round % 2 == 1 && number == 0 {
+                    return match book.take(&id).unwrap() {
+                        Some(taken) => usize::from(taken.settled == Settled::Pending),
+                        None => 0,
+                    };
+                }
+                let answer = Answer::deny(number.to_string());
+                usize::from(book.settle(&id, answer, SystemTime::UNIX_EPOCH).is_ok())
+            };
+            let counted: usize = std::thread::scope(|scope| {
+                let answer = &answer;
+                let threads: Vec<_> =
+                    (0..8).map(|number| scope.spawn(move || answer(number))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(counted, 1, "round {round}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_file_allows_nothing_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        fs::write(book.path(), "garbage").unwrap();
+        assert!(book.list().unwrap_err().contains("is damaged"));
+        assert!(book.put(&approval("a")).is_err());
+        assert_eq!(fs::read_to_string(book.path()).unwrap(), "garbage");
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_understood_is_passed_over_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        book.put(&approval("a")).unwrap();
+        let file = dir.path().join("approvals.json");
+        let mut all: Vec<Value> = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+        all.insert(0, serde_json::json!({"id": "b", "settled": "perhaps"}));
+        fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
+        assert_eq!(book.list().unwrap(), [approval("a")]);
+        let [skipped] = &book.skipped().unwrap()[..] else { panic!("one is broken") };
+        assert!(skipped.contains("entry 1") && skipped.contains("perhaps"), "{skipped}");
+        book.put(&approval("c")).unwrap();
+        assert!(book.remove("a").unwrap());
+        assert!(!book.remove("b").unwrap());
+        assert_eq!(book.list().unwrap(), [approval("c")]);
+        assert!(fs::read_to_string(&file).unwrap().contains("perhaps"), "nothing is lost");
+    }
+
+    #[test]
+    fn a_late_answer_is_told_so_and_the_record_goes_away_in_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        let pending = |id: &str, day: u64| Approval {
+            settled: Settled::Pending,
+            scope: Scope::Once,
+            at: SystemTime::UNIX_EPOCH + Duration::from_hours(24 * day),
+            ..approval(id)
+        };
+        book.put(&pending("a", 0)).unwrap();
+        let day = |day: u64| SystemTime::UNIX_EPOCH + Duration::from_hours(24 * day);
+        assert_eq!(book.settle("a", Answer::allow(), day(8)), Err(AnswerError::Expired));
+        book.put(&pending("b", 30)).unwrap();
+        assert_eq!(book.settle("a", Answer::allow(), day(30)), Err(AnswerError::Expired));
+        book.put(&pending("c", 40)).unwrap();
+        assert_eq!(book.settle("a", Answer::allow(), day(40)), Err(AnswerError::Unknown));
+        assert_eq!(book.settle("c", Answer::allow(), day(46)), Ok(()));
+        assert_eq!(book.settle("c", Answer::deny("no"), day(46)), Err(AnswerError::Answered));
+    }
+
+    #[test]
+    fn a_process_that_is_killed_waits_no_longer() {
+        let dir = tempfile::tempdir().unwrap();
+        let book = ApprovalFile::in_state(dir.path());
+        assert!(!book.is_held("a1").unwrap());
+        let held = book.hold("a1").unwrap();
+        assert!(ApprovalFile::in_state(dir.path()).is_held("a1").unwrap());
+        // A file without a lock is what a killed process leaves.
+        fs::write(dir.path().join("waiting/a2"), "").unwrap();
+        assert!(!book.is_held("a2").unwrap());
+        let other = book.hold("a3").unwrap();
+        assert!(book.is_held("a1").unwrap() && book.is_held("a3").unwrap());
+        drop((held, other));
+        assert!(fs::read_dir(dir.path().join("waiting")).unwrap().next().is_none());
+        for id in ["", "..", "a/b", "../approvals.json"] {
+            assert!(book.hold(id).is_err() && book.is_held(id).is_err(), "{id}");
+        }
+    }
+}
