@@ -74,34 +74,7 @@ pub struct Message {
     /// What to do next.
     pub hint: Option<Cow<'static, str>>,
     /// The cause, where code acts on it.
-    pub reason: Option<FailureReason>,
-    /// What stays on record and waits for a person, if the call ended because of it.
-    pub waits_for: Option<WaitsFor>,
-}
-
-/// Something on record that a person can still answer after the call has ended.
-///
-/// ```
-/// use windlass_core::{ApprovalId, WaitsFor};
-/// assert_eq!(WaitsFor::Approval(ApprovalId::new("a1")).metadata(), ("approval", "a1"));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WaitsFor {
-    /// The approval of the call.
-    Approval(ApprovalId),
-    /// Questions that the tool asked.
-    Question(QuestionId),
-}
-
-impl WaitsFor {
-    /// The field of the metadata that names it, and its id.
-    pub fn metadata(&self) -> (&'static str, &str) {
-        match self {
-            Self::Approval(id) => ("approval", id.as_str()),
-            Self::Question(id) => ("question", id.as_str()),
-        }
-    }
+    pub reason: Option<Box<FailureReason>>,
 }
 
 /// A cause of failure that code acts on: texts are for people and models.
@@ -109,13 +82,28 @@ impl WaitsFor {
 /// ```
 /// use windlass_core::{FailureReason, ToolError};
 /// let error = ToolError::failed("a.txt changed since it was read").because(FailureReason::Stale);
-/// assert_eq!(error.with_context("2 edits").reason(), Some(FailureReason::Stale));
+/// assert_eq!(error.with_context("2 edits").reason(), Some(&FailureReason::Stale));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FailureReason {
     /// A file changed since it was read.
     Stale,
+    /// A person can still answer this approval after the call has ended.
+    WaitsForApproval(ApprovalId),
+    /// A person can still answer these questions after the call has ended.
+    WaitsForQuestion(QuestionId),
+}
+
+impl FailureReason {
+    /// The field of a result's metadata that names what the call waits for, and its id.
+    pub(crate) fn metadata(&self) -> Option<(&'static str, &str)> {
+        match self {
+            Self::Stale => None,
+            Self::WaitsForApproval(id) => Some(("approval", id.as_str())),
+            Self::WaitsForQuestion(id) => Some(("question", id.as_str())),
+        }
+    }
 }
 
 impl fmt::Display for Message {
@@ -130,7 +118,7 @@ impl fmt::Display for Message {
 
 impl<T: Into<Cow<'static, str>>> From<T> for Message {
     fn from(text: T) -> Self {
-        Self { text: text.into(), hint: None, reason: None, waits_for: None }
+        Self { text: text.into(), hint: None, reason: None }
     }
 }
 
@@ -211,27 +199,13 @@ impl ToolError {
     /// Adds the cause, for code that acts on it.
     #[must_use]
     pub fn because(mut self, reason: FailureReason) -> Self {
-        self.message_mut().reason = Some(reason);
+        self.message_mut().reason = Some(Box::new(reason));
         self
     }
 
     /// The cause, where code acts on it.
-    pub fn reason(&self) -> Option<FailureReason> {
-        self.message().reason
-    }
-
-    /// Names the approval that a person can still answer.
-    #[must_use]
-    pub fn waiting_for_approval(mut self, id: ApprovalId) -> Self {
-        self.message_mut().waits_for = Some(WaitsFor::Approval(id));
-        self
-    }
-
-    /// Names the questions that a person can still answer.
-    #[must_use]
-    pub fn waiting_for_question(mut self, id: QuestionId) -> Self {
-        self.message_mut().waits_for = Some(WaitsFor::Question(id));
-        self
+    pub fn reason(&self) -> Option<&FailureReason> {
+        self.message().reason.as_deref()
     }
 
     /// The same error in other words.

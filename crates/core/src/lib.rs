@@ -62,7 +62,7 @@ pub use effects::{
     SimpleCommand, normalize, program_name,
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
-pub use error::{FailureReason, Message, ToolError, WaitsFor};
+pub use error::{FailureReason, Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
 pub use history::{

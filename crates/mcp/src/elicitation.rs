@@ -186,18 +186,18 @@ fn told(request: &ApprovalRequest) -> String {
     };
     let mut text = format!("{} wants to (risk: {}):\n", visible(&request.tool), request.risk);
     for effect in request.effects.iter() {
-        text.push_str(&format!("  {}\n", visible(&effect.to_string())));
+        add(&mut text, format_args!("  {}\n", visible(&effect.to_string())));
     }
     for change in request.changes.iter() {
-        text.push_str(&format!("  {} {}\n", change.verb, quote::path(&change.path)));
+        add(&mut text, format_args!("  {} {}\n", change.verb, quote::path(&change.path)));
     }
     let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
-    text.push_str(&format!("with:\n{}\n", visible(&input)));
-    text.push_str(&format!("asked by {}, session {}", request.asker, request.session));
+    add(&mut text, format_args!("with:\n{}\n", visible(&input)));
+    add(&mut text, format_args!("asked by {}, session {}", request.asker, request.session));
     if let Some(source) = &request.untrusted {
-        text.push_str(&format!("; this session has read {}", quote::visible(source)));
+        add(&mut text, format_args!("; this session has read {}", quote::visible(source)));
     }
-    text.push_str(&format!(" ({} asks)", visible(&request.by.to_string())));
+    add(&mut text, format_args!(" ({} asks)", visible(&request.by.to_string())));
     text
 }
 
@@ -221,12 +221,12 @@ fn question_form(request: &QuestionRequest) -> Form {
     let mut message = format!("{} asks:", quote::visible(&request.tool));
     for (at, question) in request.questions.iter().enumerate() {
         let title = quote::visible(&question.question).into_owned();
-        message.push_str(&format!("\n{title}"));
+        add(&mut message, format_args!("\n{title}"));
         for option in &question.options {
             let about = option.description.as_deref().unwrap_or_default();
             let separator = if about.is_empty() { "" } else { ": " };
             let label = quote::visible(&option.label);
-            message.push_str(&format!("\n  {label}{separator}{}", quote::visible(about)));
+            add(&mut message, format_args!("\n  {label}{separator}{}", quote::visible(about)));
         }
         if question.multi_select {
             for (number, option) in question.options.iter().enumerate() {
@@ -265,6 +265,12 @@ fn read_selection(content: &Map<String, Value>, at: usize, question: &Question) 
     let chosen = question.options.iter().enumerate().filter(|(number, _)| is_chosen(*number));
     let selected = chosen.map(|(_, option)| option.label.clone()).chain(text(&name(at))).collect();
     Selection { selected, other: text(&other_name(at)).filter(|other| !other.is_empty()) }
+}
+
+fn add(text: &mut String, piece: std::fmt::Arguments<'_>) {
+    use std::fmt::Write as _;
+    // A string takes everything.
+    let _infallible = text.write_fmt(piece);
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -62,7 +62,7 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
                 let letters = Question::new("Which letters?", ["x", "y", "z"]);
                 let letters = Question { multi_select: true, ..letters };
                 let colour = Question::new("Which colour?", ["red", "blue"]);
-                let answer = cx.people()?.ask(vec![colour, letters]).await?;
+                let answer = cx.people()?.ask(&[colour, letters]).await?;
                 let chosen = answer.selections.iter().map(|one| one.selected.join(", "));
                 Ok(Output::text(chosen.collect::<Vec<_>>().join("; ")))
             }),

@@ -250,7 +250,7 @@ pub(crate) fn even_if_stale(
 }
 
 fn is_stale(error: &ToolError) -> bool {
-    error.reason() == Some(FailureReason::Stale)
+    error.reason() == Some(&FailureReason::Stale)
 }
 
 /// All bytes of a file that is to be changed.

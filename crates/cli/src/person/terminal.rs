@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn screens_hold_everything_and_none_is_too_high() {
-        let short = (0..50).map(|line| format!("line {line}\n")).collect::<String>();
+        let short = (0..50).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat();
         let long = format!("begin\n{}\nend\n", "0123456789".repeat(100));
         for (told, size) in
             [(&short, (12, 80)), (&long, (12, 20)), (&short, (0, 0)), (&long, (1, 1))]

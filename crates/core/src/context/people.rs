@@ -32,7 +32,7 @@ pub(super) const QUESTION: &str = "question";
 /// let choose = MockTool::named("choose")
 ///     .with_effects(Kinds::STATE, |_| Effects::state("question"))
 ///     .answering(|cx, _| async move {
-///         let answer = cx.people()?.ask(vec![Question::new("Which colour?", ["red", "blue"])]).await?;
+///         let answer = cx.people()?.ask(&[Question::new("Which colour?", ["red", "blue"])]).await?;
 ///         Ok(Output::text(answer.selections[0].selected.join(", ")))
 ///     });
 /// # let mut tools = Toolbox::new();
@@ -61,16 +61,16 @@ impl Context {
 impl PeopleDoor<'_> {
     /// Asks questions at every front door of the session, and waits for the first answer: one selection for each question. The clock
     /// of the call stands still meanwhile. It fails at once if nobody is there.
-    pub async fn ask(&self, questions: Vec<Question>) -> Result<QuestionAnswer, ToolError> {
+    pub async fn ask(&self, questions: &[Question]) -> Result<QuestionAnswer, ToolError> {
         let inner = &(self.0).0;
-        let clean = |question| cleaned(question, &inner.secrets);
+        let clean = |question: &Question| cleaned(question, &inner.secrets);
         let at = inner.host.clock().now();
         let request = QuestionRequest {
             id: inner.broker.next_question(),
             call: inner.call.clone(),
             session: inner.session.id().clone(),
             tool: inner.tool.clone(),
-            questions: questions.into_iter().map(clean).collect(),
+            questions: questions.iter().map(clean).collect(),
             asker: asker(&inner.session, &inner.overrides),
             at,
             expires: at + inner.broker.expire_after(),
@@ -91,7 +91,7 @@ impl PeopleDoor<'_> {
 }
 
 /// A question without the secrets in it: it is shown and kept.
-fn cleaned(question: Question, secrets: &Secrets) -> Question {
+fn cleaned(question: &Question, secrets: &Secrets) -> Question {
     let clean = |text: &str| secrets.redact(text).into_owned();
     let option = |option: &QuestionOption| QuestionOption {
         label: clean(&option.label),

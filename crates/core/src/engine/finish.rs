@@ -4,7 +4,9 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use super::{Call, Shared, bound, budget, provenance, record, redact};
-use crate::{CallId, CallResult, Event, Outcome, Output, SessionId, ToolError, TurnId, WaitsFor};
+use crate::{
+    CallId, CallResult, Event, FailureReason, Outcome, Output, SessionId, ToolError, TurnId,
+};
 
 pub(super) async fn finish(
     engine: &Shared,
@@ -27,7 +29,7 @@ pub(super) async fn finish(
 }
 
 fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
-    let waits_for = ending.as_ref().err().and_then(|error| error.message().waits_for.clone());
+    let reason = ending.as_ref().err().and_then(ToolError::reason).cloned();
     let (outcome, mut output, code) = match ending {
         Ok(output) if output.is_error => (output.outcome.unwrap_or(Outcome::Error), output, None),
         Ok(output) => (Outcome::Ok, output, None),
@@ -46,7 +48,7 @@ fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
     if let Some(code) = code {
         output.metadata.insert("code".into(), code.into());
     }
-    if let Some((key, id)) = waits_for.as_ref().map(WaitsFor::metadata) {
+    if let Some((key, id)) = reason.as_ref().and_then(FailureReason::metadata) {
         output.metadata.insert(key.into(), id.into());
     }
     output.metadata.insert("turn".into(), call.turn.as_str().into());

@@ -162,6 +162,15 @@ impl Registered {
 }
 
 /// The presence of an attendant: it is asked until this is dropped.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{ApprovalRequest, Attendance, Engine, SessionId, testing::EmptyHost};
+/// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+/// let yes = |_: &ApprovalRequest| true;
+/// let there: Attendance = engine.attend(&SessionId::new("s1"), yes);
+/// # drop(there);
+/// ```
 #[must_use = "the attendant leaves when this is dropped"]
 pub struct Attendance {
     attendants: Weak<Attendants>,

@@ -14,6 +14,15 @@ use crate::sync::Lock;
 const KEPT_EXPIRED: Duration = Duration::from_hours(30 * 24);
 
 /// The record of something that a person is asked.
+///
+/// ```
+/// use std::time::SystemTime;
+/// use windlass_core::{Inquiry, InquiryState};
+/// fn open_ids<R: Inquiry>(records: &[R], now: SystemTime) -> Vec<&str> {
+///     records.iter().filter(|one| one.state(now) == InquiryState::Open).map(Inquiry::id).collect()
+/// }
+/// assert!(open_ids::<windlass_core::Approval>(&[], SystemTime::now()).is_empty());
+/// ```
 pub trait Inquiry: Clone + Send + Sync + 'static {
     /// What a person answers.
     type Answer: Clone + Send + Sync + 'static;
@@ -110,6 +119,16 @@ pub trait Book<R: Inquiry>: Send + Sync {
 }
 
 /// A record that is waited for.
+///
+/// ```
+/// use windlass_core::{Approval, Book, Held, MemoryBook};
+/// let book = MemoryBook::<Approval>::default();
+/// let held: Held = book.hold("a1")?;
+/// assert!(book.is_held("a1")?);
+/// drop(held);
+/// assert!(!book.is_held("a1")?);
+/// # Ok::<(), String>(())
+/// ```
 #[must_use]
 pub struct Held(#[expect(dead_code, reason = "it acts when it is dropped")] Box<dyn Send + Sync>);
 

@@ -15,8 +15,8 @@ use super::{
 };
 use crate::sync::Lock;
 use crate::{
-    ApprovalId, Clock, ContentHash, DecidedBy, Grant, Host, IdSource, QuestionId, Session,
-    SessionId, ToolError, Verdict, id,
+    ApprovalId, Clock, ContentHash, DecidedBy, FailureReason, Grant, Host, IdSource, QuestionId,
+    Session, SessionId, ToolError, Verdict, id,
 };
 
 pub(crate) struct Broker {
@@ -234,7 +234,7 @@ impl Broker {
                 "the question waits for a person's answer as {}; ask it again once it is answered",
                 record.id
             ))
-            .waiting_for_question(record.id)),
+            .because(FailureReason::WaitsForQuestion(record.id))),
         }
     }
 
@@ -359,7 +359,7 @@ impl Broker {
         );
         ToolError::denied(format!("{}: it waits for a person's answer as {id}", verdict.refusal()))
             .hint(hint)
-            .waiting_for_approval(id)
+            .because(FailureReason::WaitsForApproval(id))
     }
 }
 

@@ -125,16 +125,12 @@ impl<R: Inquiry> Desk<R> {
     /// Puts a question on record, marked as waited for.
     fn put(&self, record: &R) -> Open<'_, R> {
         let held = self.book.hold(record.id());
-        let (book, held): (&dyn Book<R>, _) = match (held, self.book.put(record)) {
-            (Ok(held), Ok(())) => (&*self.book, Some(held)),
-            _ => {
-                // A book in memory takes everything.
-                let held = self.spare.hold(record.id()).ok();
-                drop(self.spare.put(record));
-                (&self.spare, held)
-            }
-        };
-        Open { book, id: record.id().to_owned(), seen: None, held }
+        if let (Ok(held), Ok(())) = (held, self.book.put(record)) {
+            return Open::new(&*self.book, record, Some(held));
+        }
+        // A book in memory takes everything.
+        drop(self.spare.put(record));
+        Open::new(&self.spare, record, self.spare.hold(record.id()).ok())
     }
 }
 
@@ -147,7 +143,11 @@ struct Open<'a, R: Inquiry> {
     held: Option<Held>,
 }
 
-impl<R: Inquiry> Open<'_, R> {
+impl<'a, R: Inquiry> Open<'a, R> {
+    fn new(book: &'a dyn Book<R>, record: &R, held: Option<Held>) -> Self {
+        Self { book, id: record.id().to_owned(), seen: None, held }
+    }
+
     /// Returns the end of waiting, if the record says that it has come.
     fn look(&mut self, clock: &dyn Clock) -> Option<Waited<R>> {
         let version = self.book.version();

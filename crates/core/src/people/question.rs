@@ -241,7 +241,7 @@ mod tests {
             match why {
                 None => assert_eq!(written, Ok(())),
                 Some(why) => {
-                    assert!(written.as_ref().is_err_and(|text| text.contains(why)), "{written:?}")
+                    assert!(written.as_ref().is_err_and(|text| text.contains(why)), "{written:?}");
                 }
             }
             assert_eq!(request.answer.is_some(), why.is_none());

@@ -348,7 +348,7 @@ mod tests {
         session: &'a SessionId,
         workspace: &'a str,
     ) -> Asked<'a> {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(60);
+        let now = SystemTime::UNIX_EPOCH + Duration::from_mins(1);
         Asked { subject, session, workspace: Path::new(workspace), now }
     }
 
