@@ -180,12 +180,33 @@ mod tests {
             .collect()
     }
 
-    /// Every combination of what can be limited, thinned to a size that a test can go through in pairs.
-    fn all_limits() -> Vec<Limits> {
-        let modes: Vec<Option<Mode>> =
-            Mode::NAMES.iter().map(|(_, mode)| Some(*mode)).chain([None]).collect();
-        let levels: Vec<Option<Level>> =
-            Level::NAMES.iter().map(|(_, level)| Some(*level)).chain([None]).collect();
+    fn modes() -> Vec<Option<Mode>> {
+        Mode::NAMES.iter().map(|(_, mode)| Some(*mode)).chain([None]).collect()
+    }
+
+    fn levels() -> Vec<Option<Level>> {
+        Level::NAMES.iter().map(|(_, level)| Some(*level)).chain([None]).collect()
+    }
+
+    /// All limits of what depends on each other: tools; modes with rules; modes with networks; levels.
+    fn limits_by_kind() -> [Vec<Limits>; 4] {
+        let with_modes = |limit: &dyn Fn(Limits) -> Vec<Limits>| {
+            let of_mode = |mode| limit(Limits { mode, ..Limits::default() });
+            modes().into_iter().flat_map(of_mode).collect()
+        };
+        [
+            tools().into_iter().map(Limits::from).collect(),
+            with_modes(&|of| {
+                rules().into_iter().map(|rules| Limits { rules, ..of.clone() }).collect()
+            }),
+            with_modes(&|of| nets().into_iter().map(|net| Limits { net, ..of.clone() }).collect()),
+            levels().into_iter().map(|sandbox| Limits { sandbox, ..Limits::default() }).collect(),
+        ]
+    }
+
+    /// Combinations of everything that can be limited, thinned to a size that a test can go through in pairs.
+    fn mixed_limits() -> Vec<Limits> {
+        let (modes, levels) = (modes(), levels());
         let (tools, rules, nets) = (tools(), rules(), nets());
         (0..150)
             .map(|at| Limits {
@@ -223,40 +244,49 @@ mod tests {
         effects
     }
 
-    fn decide(rights: &Rights, engine: &Policy, tool: &str, effect: &Effect) -> Decision {
-        let policy = engine.narrowed(rights);
-        policy.decide(tool, Effects::from(effect.clone()), Path::new("/w")).decision()
+    /// Checks that a child's rights are those which both its parent and its own limits give.
+    fn check_child(of_parent: &Limits, requested: &Limits, effects: &[Effect]) {
+        let parent = Rights::all().narrow(of_parent.clone());
+        let child = parent.narrow(requested.clone());
+        let alone = Rights::all().narrow(requested.clone());
+        let session = Session::new(SessionId::new("s"));
+        for (name, kinds) in [("read", Kinds::READ), ("bash", Kinds::EXEC), ("write", Kinds::WRITE)]
+        {
+            let admits = |rights: &Rights| rights.tools().admits(name, kinds, &session);
+            assert_eq!(admits(&child), admits(&parent) && admits(&alone), "{name}");
+        }
+        let engine = Policy::new(Mode::Auto);
+        let policies = [&child, &parent, &alone].map(|rights| engine.narrowed(rights));
+        for effect in effects {
+            let [child, parent, alone] = policies.each_ref().map(|policy| {
+                let effects = Effects::from(effect.clone());
+                policy.decide("bash", effects, Path::new("/w")).decision()
+            });
+            assert_eq!(child, parent.max(alone), "{effect}: {of_parent:?} {requested:?}");
+        }
+        for rights in [&parent, &alone] {
+            assert!(child.sandbox() >= rights.sandbox() || rights.sandbox().is_none());
+            for host in HOSTS {
+                let reaches = |rights: &Rights| rights.net().is_none_or(|net| net.admits(host));
+                assert!(!reaches(&child) || reaches(rights), "{host}");
+            }
+        }
     }
 
     #[test]
     fn a_child_has_at_most_the_rights_of_its_parent_and_its_own() {
-        let engine = Policy::new(Mode::Auto);
-        let session = Session::new(SessionId::new("s"));
         let effects = effects();
-        let tools = [("read", Kinds::READ), ("bash", Kinds::EXEC), ("write", Kinds::WRITE)];
-        let all = all_limits();
-        for (at, of_parent) in all.iter().enumerate() {
-            let parent = Rights::all().narrow(of_parent.clone());
-            for requested in all.iter().skip(at % 23).step_by(23) {
-                let child = parent.narrow(requested.clone());
-                let alone = Rights::all().narrow(requested.clone());
-                for (name, kinds) in tools {
-                    let admits = |rights: &Rights| rights.tools().admits(name, kinds, &session);
-                    assert_eq!(admits(&child), admits(&parent) && admits(&alone), "{name}");
+        for all in limits_by_kind() {
+            for of_parent in &all {
+                for requested in &all {
+                    check_child(of_parent, requested, &effects);
                 }
-                for effect in &effects {
-                    let of = |rights: &Rights| decide(rights, &engine, "bash", effect);
-                    let (child, parent, alone) = (of(&child), of(&parent), of(&alone));
-                    assert_eq!(child, parent.max(alone), "{effect}: {of_parent:?} {requested:?}");
-                }
-                for rights in [&parent, &alone] {
-                    assert!(child.sandbox() >= rights.sandbox() || rights.sandbox().is_none());
-                    for host in HOSTS {
-                        let reaches =
-                            |rights: &Rights| rights.net().is_none_or(|net| net.admits(host));
-                        assert!(!reaches(&child) || reaches(rights), "{host}");
-                    }
-                }
+            }
+        }
+        let mixed = mixed_limits();
+        for (at, of_parent) in mixed.iter().enumerate() {
+            for requested in mixed.iter().skip(at % 23).step_by(23) {
+                check_child(of_parent, requested, &effects);
             }
         }
     }
