@@ -102,7 +102,7 @@ pub use protected::{
     git_place, is_protected_when_absent, protected_beginning_with, protected_entries,
     protected_reason,
 };
-pub use recover::{PLANTED_REMOVAL, Recovered, finish_removal, recover};
+pub use recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_removal, recover};
 pub use rights::{Limits, Rights};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
