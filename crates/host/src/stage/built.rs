@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{CallId, Note};
+use windlass_core::{CallId, Note, quote};
 
 use super::build_merge::BuildMerge;
 
@@ -85,7 +85,7 @@ impl Built {
         match self.merge(stage) {
             Err(error) => self.directories.iter().map(|path| note(path, &error)).collect(),
             Ok(merge) => {
-                let kept = self.directories.iter().map(|path| (path, merge.merge(path)));
+                let kept = self.directories.iter().map(|path| (path, keep(&merge, path)));
                 kept.filter_map(|(path, kept)| Some(note(path, &kept.err()?))).collect()
             }
         }
@@ -123,6 +123,15 @@ impl Recorded {
         }
         Ok(())
     }
+}
+
+/// Merges one build directory, unless something else was put in its place: the stage has only what changed in it.
+fn keep(merge: &BuildMerge, path: &Path) -> io::Result<()> {
+    if merge.is_replaced(path) {
+        let name = quote::path(path);
+        return Err(io::Error::other(format!("{name} was replaced by another program")));
+    }
+    merge.merge(path)
 }
 
 fn fields(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
