@@ -233,8 +233,11 @@ fn the_changed_paths_are_told() {
 const PROGRAM: &str =
     "rm -rf target/debug; echo 2 > target/stamp; mkdir target/new; echo x > target/new/x";
 
+/// The records that a process writes on its stage before it is killed.
+type Record = fn(&Stage);
+
 /// Leaves a stage as a killed process does: it stays, and no process holds its lock. Returns the directory that it is in.
-fn leave(ground: &Ground, record: fn(&Stage)) -> PathBuf {
+fn leave(ground: &Ground, record: Record) -> PathBuf {
     let stage = keep(ground, &ground.path("stages"), PROGRAM);
     let stage = stage.of_state(Some(&ground.path("stages")));
     record(&stage);
@@ -285,8 +288,8 @@ fn a_merge_that_was_interrupted_is_finished_by_the_next_sweep() {
 #[test]
 fn a_stage_that_was_left_is_kept_or_dropped_by_what_became_of_its_call() {
     use CommitState::{Made, NotMade, Unknown};
-    let nothing: fn(&Stage) = |_| {};
-    let cases: &[(fn(&Stage), CommitState, bool, &str, usize)] = &[
+    let nothing: Record = |_| {};
+    let cases: &[(Record, CommitState, bool, &str, usize)] = &[
         (nothing, Made, false, "", 1),
         (
             tie,
