@@ -80,8 +80,8 @@ pub use id::{ApprovalId, CallId, IdSource, JobId, SequentialIds, SessionId, Turn
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
     BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, Journal, JournalError,
-    MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing, SessionBegun,
-    SessionNews,
+    MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing, Recovery,
+    SessionBegun, SessionNews,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::{
     CallId, CallResult, CommitState, Engine, Handle, HardDenies, History, HistoryError, Host,
-    MemoryHistory, Mode, PLANTED_REMOVAL, Policy, Proposal, Proposals, Query, Recovered, Session,
-    SessionId, Shelf, Snapshot, ToolCall, ToolError, Toolbox, TurnId, UndoPlan, finish_removal,
-    recover,
+    Journal, MemoryHistory, Mode, PLANTED_REMOVAL, Policy, Proposal, Proposals, Query, Record,
+    RecordKind, Recovered, Recovery, Session, SessionId, Shelf, Snapshot, ToolCall, ToolError,
+    Toolbox, TurnId, UndoPlan, finish_removal, recover,
 };
 use windlass_host::{LocalFiles, RandomIds};
 use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};
@@ -104,6 +104,23 @@ impl Reversible {
             snapshots: Some(Arc::new(ProposalShelf::for_snapshots(state))),
             recovered,
         })
+    }
+
+    /// Puts what was put right on the journal.
+    pub(crate) fn record(&self, journal: &dyn Journal) {
+        for text in &self.recovered {
+            let body = serde_json::to_string(&Recovery::new(text)).unwrap_or_default();
+            // It is taken at once. A journal that cannot be written tells so with the first call.
+            drop(journal.append(Record {
+                at: self.host.clock().now(),
+                session: SessionId::new(""),
+                turn: TurnId::new(""),
+                call: CallId::new(""),
+                tool: String::new(),
+                kind: RecordKind::Recovered,
+                body,
+            }));
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use serde_json::json;
 use windlass::Opened;
 use windlass_core::{
     CallId, Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending,
-    Query,
+    Query, Recovery,
 };
-use windlass_store::UndoHistory;
+use windlass_store::{Kind, UndoHistory};
 
 use crate::support::Place;
 
@@ -136,5 +136,13 @@ async fn build_directories_are_kept_with_the_sources_or_dropped_with_them() {
         let left = std::fs::read_dir(place.state().join("stages")).map_or(0, Iterator::count);
         assert_eq!(left, 0, "{at:?}");
         assert_eq!(place.text("source") == "2\n", is_made, "{at:?}");
+        let log =
+            place.windlass.store().expect("a journal").records(None, 0, 100).expect("records");
+        let logged: Vec<Recovery> = log
+            .iter()
+            .filter(|row| row.kind == Kind::Recovered)
+            .map(|row| row.body_as().expect("a body"))
+            .collect();
+        assert!(logged.iter().any(|body| body.text.contains(&word)), "{at:?}: {logged:?}");
     }
 }
