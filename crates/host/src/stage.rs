@@ -26,7 +26,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, IFlags, Mode, XattrFlags};
 use rustix::io::retry_on_intr;
@@ -72,6 +72,8 @@ pub struct Stage {
     built: Option<Built>,
     /// The state directory whose history knows the calls that stages are for, if there is one.
     state: Option<PathBuf>,
+    /// Whether the stage outlives us, since the next start decides on it.
+    is_left: AtomicBool,
     /// Held until the stage is gone. Whoever dies lets go of it.
     lock: Option<File>,
 }
@@ -93,6 +95,7 @@ impl Stage {
             directories: AtomicUsize::new(0),
             built: None,
             state: None,
+            is_left: AtomicBool::new(false),
             lock: None,
         };
         let file = OpenOptions::new()
@@ -179,6 +182,10 @@ impl windlass_core::Stage for Stage {
         built.record_tie(&self.path, &Tie { call: call.clone(), state: state.clone() })
     }
 
+    fn leave(&self) {
+        self.is_left.store(self.built.is_some(), Ordering::Relaxed);
+    }
+
     fn settle(&self) -> Vec<Note> {
         let Some(built) = &self.built else { return Vec::new() };
         // Should we be killed now, the next process goes on. Without the record it would drop what is left.
@@ -206,6 +213,9 @@ impl windlass_core::Stage for Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        if *self.is_left.get_mut() {
+            return;
+        }
         // What could not be removed is swept by whoever starts next.
         drop(remove_tree(&self.path));
     }
@@ -228,7 +238,7 @@ fn spread(stages: &File) {
 pub(crate) fn look_like(directory: &Path, other: &Path) -> io::Result<()> {
     let (from, to) = (open_directory(other)?, open_directory(directory)?);
     let seen = stat(&from)?;
-    Extended::read(&from).give(&to)?;
+    Extended::read(&from)?.give(&to)?;
     rustix::fs::fchmod(&to, Mode::from_raw_mode(seen.mode))?;
     attributes::give_time(&to, Some(seen.fingerprint.modified))?;
     Ok(())

@@ -556,7 +556,12 @@ impl Context {
         let is_stopped = || inner.session.is_cancelled();
         let origin = self.files().origin(Vec::new());
         let made = commit::commit(&*files, inner.history(), &origin, &steps, &is_stopped);
-        made.map_err(|refused| dropped(refused.into_error(files.workspace())))?;
+        made.map_err(|refused| {
+            if let Some(stage) = changes.stage.as_ref().filter(|_| refused.is_open) {
+                stage.leave();
+            }
+            dropped(refused.into_error(files.workspace()))
+        })?;
         for change in &changes.changes {
             inner.session.forget(&change.path);
         }

@@ -722,6 +722,10 @@ pub trait Stage: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Leaves the stage to [`Processes::recover_build_directories`] when it is dropped: the other changes of its call are half-made,
+    /// and the next start decides on them.
+    fn leave(&self) {}
+
     /// Keeps the changes of build directories, once all others are made. Returns those that could not be kept. Blocking; called
     /// once.
     fn settle(&self) -> Vec<Note> {

@@ -333,6 +333,19 @@ fn a_stage_that_was_left_is_kept_or_dropped_by_what_became_of_its_call() {
 }
 
 #[test]
+fn a_stage_whose_call_is_half_made_stays_for_the_next_start() {
+    let ground = base();
+    let stages = ground.path("stages");
+    let stage = keep(&ground, &stages, PROGRAM).of_state(Some(&stages));
+    tie(&stage);
+    stage.leave();
+    drop(stage);
+    assert_eq!((Stage::sweep(&stages).unwrap(), is_kept(&ground)), (0, false));
+    assert_eq!(Stage::recover(&stages, &stages, &|_| CommitState::Made).len(), 1);
+    assert_eq!((Stage::sweep(&stages).unwrap(), is_kept(&ground)), (1, true));
+}
+
+#[test]
 fn only_the_history_of_its_state_directory_decides_on_a_stage() {
     let ground = base();
     let copy = leave(&ground, tie);
