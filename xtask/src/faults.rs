@@ -205,8 +205,12 @@ fn try_all(lane: &Lane, plan: &Plan, report: &Report) -> Result<()> {
     let prepared = lane.prepare(plan.scenario)?;
     loop {
         let ran = try_until_hit(lane, &prepared, fault)?;
-        let end = invariant::check(lane, &prepared, &ran);
-        report.add(lane, plan.scenario.name, fault, &ran, end)?;
+        if ran.went_astray() {
+            report.miss(plan.scenario.name);
+        } else {
+            let end = invariant::check(lane, &prepared, &ran);
+            report.add(lane, plan.scenario.name, fault, &ran, end)?;
+        }
         fault = match next() {
             Some(fault) => fault,
             None => return Ok(()),
@@ -221,7 +225,7 @@ fn try_until_hit(lane: &Lane, prepared: &Prepared, fault: &Fault) -> Result<Ran>
         lane.reset()?;
         let ran = lane.trace(prepared, fault.thread, Some(fault))?;
         left -= 1;
-        if ran.was_hit() || left == 0 {
+        if ran.was_hit() && !ran.went_astray() || left == 0 {
             return Ok(ran);
         }
     }

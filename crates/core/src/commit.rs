@@ -85,11 +85,14 @@ pub(crate) struct Refused {
     pub(crate) taken_back: Vec<PathBuf>,
     /// What had been done before and could not be taken back, and why.
     pub(crate) left: Vec<(PathBuf, String)>,
+    /// Whether the next start decides: it finishes the change or takes it back.
+    pub(crate) is_open: bool,
 }
 
 impl From<ToolError> for Refused {
     fn from(error: ToolError) -> Self {
-        Self { error, is_about_several: false, taken_back: Vec::new(), left: Vec::new() }
+        let (taken_back, left) = (Vec::new(), Vec::new());
+        Self { error, is_about_several: false, taken_back, left, is_open: false }
     }
 }
 
@@ -172,7 +175,7 @@ pub(crate) fn commit(
                 // What is not as it was must stay in the history.
                 (false, false) => drop(pending.finish()),
             }
-            Err(Refused { error, is_about_several: steps.len() > 1, taken_back, left })
+            Err(Refused { error, is_about_several: steps.len() > 1, taken_back, left, is_open })
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 pub(crate) use body::UNTRUSTED;
 pub use body::{
     BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, ProvenanceFacts, RecordsMissing,
-    SessionBegun, SessionNews,
+    Recovery, SessionBegun, SessionNews,
 };
 
 use crate::sync::Lock;
@@ -49,7 +49,7 @@ pub struct Record {
     pub tool: String,
     /// What happened.
     pub kind: RecordKind,
-    /// The text of a [`CallStarted`], [`CallFinished`] or [`JobEnded`]; secrets are already taken out.
+    /// The text of a [`CallStarted`], [`CallFinished`], [`JobEnded`] or [`Recovery`]; secrets are already taken out.
     pub body: String,
 }
 
@@ -68,6 +68,8 @@ pub enum RecordKind {
     Finished(Outcome),
     /// A job that a call had started ended, and had changed files.
     JobEnded,
+    /// Changes that a killed process had left half-done were put right.
+    Recovered,
 }
 
 impl RecordKind {
@@ -77,6 +79,7 @@ impl RecordKind {
             Self::Started => "started",
             Self::Finished(_) => "finished",
             Self::JobEnded => "job_ended",
+            Self::Recovered => "recovered",
         }
     }
 }

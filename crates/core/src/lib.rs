@@ -84,8 +84,8 @@ pub use id::{
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
     BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, Journal, JournalError,
-    MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing, SessionBegun,
-    SessionNews,
+    MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing, Recovery,
+    SessionBegun, SessionNews,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
@@ -109,7 +109,7 @@ pub use protected::{
     git_place, is_protected_when_absent, protected_beginning_with, protected_entries,
     protected_reason,
 };
-pub use recover::{PLANTED_REMOVAL, Recovered, finish_removal, recover};
+pub use recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_removal, recover};
 pub use rights::{Limits, Rights};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};

@@ -71,6 +71,24 @@ pub fn recover(
     Recovered::RolledBack { restored, left }
 }
 
+/// The state of the changes of a call whose process is gone, as the history has it.
+///
+/// ```
+/// use windlass_core::{CallId, CommitState, Host, testing::EchoHost};
+/// let host = EchoHost::default();
+/// let state = |_: &CallId| CommitState::Made;
+/// assert!(host.processes().unwrap().recover_build_directories(&state).is_empty(), "nothing was left");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitState {
+    /// They are made.
+    Made,
+    /// They are not made, or were taken back.
+    NotMade,
+    /// Another process is putting them right, or it cannot be found out now.
+    Unknown,
+}
+
 /// The name under which the history keeps the removal of a protected place that a job made. No tool can have it.
 ///
 /// ```

@@ -73,7 +73,8 @@ pub(crate) fn see_with(
                     .map_err(|error| unreadable(path, error))?,
             };
             let Fingerprint { device, inode, .. } = stat.fingerprint;
-            let object = Some(FileObject { device, inode, born: born(&file), links: stat.links });
+            let born = born(&file).map_err(|error| unreadable(path, error))?;
+            let object = Some(FileObject { device, inode, born, links: stat.links });
             FileState::File { hash, len: stat.len, attributes, object }
         }
         FoundBody::Symlink(target) => {
@@ -111,11 +112,12 @@ pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs:
     })
 }
 
-/// When a file was made, in nanoseconds since 1970; zero where that is not known.
-fn born(file: &std::fs::File) -> i64 {
-    let made = file.metadata().and_then(|facts| facts.created()).ok();
+/// When a file was made, in nanoseconds since 1970; zero where the file system does not tell. A disk that fails is a failure: two names
+/// of one file with two times would not be joined by an undo.
+fn born(file: &std::fs::File) -> std::io::Result<i64> {
+    let made = file.metadata()?.created().ok();
     let since = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
-    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
+    Ok(since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0))
 }
 
 fn unreadable(path: &Resolved, error: std::io::Error) -> FileError {

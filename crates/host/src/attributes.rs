@@ -25,8 +25,13 @@ const USUAL_SIZE: usize = 1024;
 const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 
 /// All that an open object has.
-pub(crate) fn read(of: impl AsFd, raw: &rustix::fs::Stat) -> Attributes {
-    Attributes { extended: Some(Extended::read(of).into_texts()), ..plain(raw) }
+pub(crate) fn read(of: impl AsFd, raw: &rustix::fs::Stat) -> Result<Attributes, Errno> {
+    Ok(Attributes { extended: Some(Extended::read(of)?.into_texts()), ..plain(raw) })
+}
+
+/// All that an open object on a stage has, whose file system keeps extended attributes.
+pub(crate) fn read_staged(of: impl AsFd, raw: &rustix::fs::Stat) -> Result<Attributes, Errno> {
+    Ok(Attributes { extended: Some(Extended::read_all(of)?.into_texts()), ..plain(raw) })
 }
 
 /// What an object has that need not be opened.
@@ -64,7 +69,7 @@ pub(crate) fn give(
 
 /// Gives an object these extended attributes and removes others that people could have set; whether that changed any.
 fn give_extended(to: impl AsFd, wanted: &[(String, Vec<u8>)]) -> Result<bool, Errno> {
-    let now = Extended::read(&to);
+    let now = Extended::read(&to)?;
     let is_wanted =
         |name: &CStr| wanted.iter().any(|(wanted, _)| wanted.as_bytes() == name.to_bytes());
     let mut is_other = false;
@@ -150,11 +155,20 @@ fn now() -> i64 {
 pub(crate) struct Extended(Vec<(CString, Vec<u8>)>);
 
 impl Extended {
-    /// Those that we may read.
-    pub(crate) fn read(of: impl AsFd) -> Self {
-        let names = names(&of);
-        let with_value = |name: &CStr| Some((name.to_owned(), value(&of, name)?));
-        Self(texts(&names).filter_map(with_value).collect())
+    /// Those that we may read. A disk that fails is a failure: an object must not lose what could not be read.
+    pub(crate) fn read(of: impl AsFd) -> Result<Self, Errno> {
+        match Self::read_all(of) {
+            Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(Self::default()),
+            read => read,
+        }
+    }
+
+    /// The same of an object that must let them be listed.
+    fn read_all(of: impl AsFd) -> Result<Self, Errno> {
+        let names = names(&of)?;
+        let with_value = |name: &CStr| Ok(value(&of, name)?.map(|value| (name.to_owned(), value)));
+        let found = texts(&names).filter_map(|name| with_value(name).transpose());
+        found.collect::<Result<_, _>>().map(Self)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -165,7 +179,11 @@ impl Extended {
     /// the file in whose place it comes did not have.
     pub(crate) fn give(&self, to: impl AsFd) -> Result<bool, Errno> {
         let is_list = |name: &CStr| name == ACCESS_LIST;
-        let inherited = texts(&names(&to)).any(is_list);
+        let names = match names(&to) {
+            Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Vec::new(),
+            names => names?,
+        };
+        let inherited = texts(&names).any(is_list);
         if inherited && !self.0.iter().any(|(name, _)| is_list(name)) {
             rustix::fs::fremovexattr(&to, ACCESS_LIST)?;
         }
@@ -197,12 +215,12 @@ fn set_extended(to: impl AsFd, name: impl rustix::path::Arg, value: &[u8]) -> Re
 }
 
 /// The names, each with a NUL after it.
-fn names(of: impl AsFd) -> Vec<u8> {
+fn names(of: impl AsFd) -> Result<Vec<u8>, Errno> {
     let fill = |room| {
         let mut names = Vec::with_capacity(room);
         rustix::fs::flistxattr(&of, spare_capacity(&mut names)).map(|_| names)
     };
-    grown(fill).unwrap_or_default()
+    grown(fill)
 }
 
 fn texts(names: &[u8]) -> impl Iterator<Item = &CStr> {
@@ -210,12 +228,16 @@ fn texts(names: &[u8]) -> impl Iterator<Item = &CStr> {
     names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }
 
-fn value(of: impl AsFd, name: &CStr) -> Option<Vec<u8>> {
-    grown(|room| {
+/// The value of an extended attribute; `None` if it is gone, or not ours to read.
+fn value(of: impl AsFd, name: &CStr) -> Result<Option<Vec<u8>>, Errno> {
+    let read = grown(|room| {
         let mut value = Vec::with_capacity(room);
         rustix::fs::fgetxattr(&of, name, spare_capacity(&mut value)).map(|_| value)
-    })
-    .ok()
+    });
+    match read {
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// Tries with the usual room first, then with all that could be needed.
@@ -223,5 +245,28 @@ fn grown(fill: impl Fn(usize) -> Result<Vec<u8>, Errno>) -> Result<Vec<u8>, Errn
     match fill(USUAL_SIZE) {
         Err(Errno::RANGE) => fill(MAX_SIZE),
         filled => filled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Read = fn(std::os::fd::BorrowedFd<'_>, &rustix::fs::Stat) -> Result<Attributes, Errno>;
+
+    #[test]
+    fn attributes_that_cannot_be_read_are_not_taken_for_absent() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let raw = rustix::fs::fstat(&file).unwrap();
+        rustix::fs::fsetxattr(&file, "user.mark", b"1", XattrFlags::empty()).unwrap();
+        let both: [Read; 2] = [|of, raw| read(of, raw), |of, raw| read_staged(of, raw)];
+        for read in both {
+            let found = read(file.as_file().as_fd(), &raw).unwrap().extended;
+            assert_eq!(found, Some(vec![("user.mark".to_owned(), b"1".to_vec())]));
+            // A handle that only names an object does not let them be read.
+            let flags = rustix::fs::OFlags::PATH;
+            let named = rustix::fs::open(file.path(), flags, Mode::empty()).unwrap();
+            assert_eq!(read(named.as_fd(), &raw), Err(Errno::BADF));
+        }
     }
 }

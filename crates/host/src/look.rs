@@ -38,11 +38,8 @@ fn look_at_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
     let raw = rustix::fs::fstat(&handle).ok()?;
     let stat = stat_from(&raw);
     let same = stat.kind == FileKind::File && same_object(&stat, &seen);
-    same.then(|| Found {
-        stat,
-        attributes: attributes::read(&handle, &raw),
-        body: FoundBody::File(handle.into()),
-    })
+    let attributes = attributes::read(&handle, &raw).ok()?;
+    same.then(|| Found { stat, attributes, body: FoundBody::File(handle.into()) })
 }
 
 /// By the handle of its directory, and one that names the object without opening it.
@@ -66,7 +63,7 @@ fn describe(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Fou
     let body = match stat.kind {
         FileKind::File => {
             let (handle, raw) = open_same(parent, name, &raw, FOR_READING)?;
-            let attributes = attributes::read(&handle, &raw);
+            let attributes = attributes::read(&handle, &raw)?;
             let body = FoundBody::File(handle.into());
             return Ok(Found { stat: stat_from(&raw), attributes, body });
         }
@@ -92,7 +89,7 @@ fn directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
     }
     Ok(Found {
         stat: stat_from(raw),
-        attributes: attributes::read(handle, raw),
+        attributes: attributes::read(handle, raw)?,
         body: FoundBody::Directory(names),
     })
 }

@@ -34,8 +34,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
 use windlass_core::{
-    Access, Confinement, ContentHash, Errors, FileRights, Level, NetworkAccess, Process,
-    ProcessRequest, Processes, Stdin, ToolError, Tracking,
+    Access, CallId, CommitState, Confinement, ContentHash, Errors, FileRights, Level,
+    NetworkAccess, Process, ProcessRequest, Processes, Stdin, ToolError, Tracking,
 };
 use windlass_sandbox::{Fence, Launch, Limits, Network, Protected, View};
 
@@ -126,6 +126,15 @@ pub struct LocalProcesses {
     swept: Once,
 }
 
+/// The directory with the stages of commands, in the one for upper layers.
+const STAGES: &str = "stages";
+
+/// The directory for upper layers if the state directory is in the workspace.
+const BESIDE_WORKSPACE: &str = "/var/tmp";
+
+/// The directory for upper layers if the file system of the state directory cannot hold them.
+const IN_MEMORY: &str = "/dev/shm";
+
 /// Of so many files and directories one knows at once what became of them.
 const FEW: usize = 64;
 
@@ -175,7 +184,7 @@ impl LocalProcesses {
     fn sweep(&self) {
         let state = self.state();
         if let Ok(uppers) = self.uppers() {
-            drop(Stage::sweep(&uppers.join("stages")));
+            drop(Stage::sweep(&uppers.join(STAGES)));
         }
         StandIns::sweep(&state.join("stand-ins"));
         temporary::sweep(&state);
@@ -321,7 +330,8 @@ impl LocalProcesses {
 
     /// Holds the layers of a view, and the changes of a staged run.
     fn stage(&self, access: Access) -> io::Result<Stage> {
-        let stage = Stage::create(&self.uppers()?.join("stages"))?;
+        let stage = Stage::create(&self.uppers()?.join(STAGES))?;
+        let stage = stage.of_state(self.settings.state.as_deref());
         if access == Access::Staged {
             stage.look_like(&self.workspace)?;
         }
@@ -352,15 +362,22 @@ impl LocalProcesses {
         let is_inside = state.starts_with(&self.workspace);
         let place = if is_inside {
             private_directory(
-                "/var/tmp",
+                BESIDE_WORKSPACE,
                 "set XDG_STATE_HOME to a directory outside the workspace",
             )?
         } else if crate::stage::can_hold_uppers(&state) {
             state
         } else {
-            private_directory("/dev/shm", "set XDG_STATE_HOME to a directory on a disk")?
+            private_directory(IN_MEMORY, "set XDG_STATE_HOME to a directory on a disk")?
         };
         Ok(self.uppers.get_or_init(|| place))
+    }
+
+    /// The directories that may hold stages of this state directory. None is made.
+    fn places_of_stages(&self) -> impl Iterator<Item = PathBuf> {
+        let shared = [BESIDE_WORKSPACE, IN_MEMORY].map(own_directory);
+        let shared = shared.into_iter().filter(|path| is_private(path));
+        self.settings.state.clone().into_iter().chain(shared).map(|place| place.join(STAGES))
     }
 
     fn limits(&self) -> Limits {
@@ -413,6 +430,12 @@ impl Processes for LocalProcesses {
         self.settings.confinement.level == Level::Off && windlass_sandbox::is_memory_hidden()
     }
 
+    fn recover_build_directories(&self, state_of: &dyn Fn(&CallId) -> CommitState) -> Vec<String> {
+        let Some(state) = &self.settings.state else { return Vec::new() };
+        let recover = |place: PathBuf| Stage::recover(&place, state, state_of);
+        self.places_of_stages().flat_map(recover).collect()
+    }
+
     fn scratch(&self) -> io::Result<File> {
         let state = self.state();
         private(&state)?;
@@ -458,12 +481,9 @@ impl PlannedConfinement {
 
 /// A directory of this person's own for the upper layers of overlays, below one that everybody may use.
 fn private_directory(shared: &str, instead: &str) -> io::Result<PathBuf> {
-    let user = rustix::process::geteuid().as_raw();
-    let path = Path::new(shared).join(format!("windlass-{user}"));
+    let path = own_directory(shared);
     private(&path)?;
-    let found = path.symlink_metadata()?;
-    let is_ours = found.is_dir() && found.uid() == user && found.mode() & 0o777 == 0o700;
-    if is_ours && crate::stage::can_hold_uppers(&path) {
+    if is_private(&path) && crate::stage::can_hold_uppers(&path) {
         return Ok(path);
     }
     let name = windlass_core::quote::path(&path).into_owned();
@@ -471,6 +491,19 @@ fn private_directory(shared: &str, instead: &str) -> io::Result<PathBuf> {
         "the state directory cannot hold the changes of a command (it lies in the workspace, or on an overlay as in a container), and \
          {name} cannot either; {instead}"
     )))
+}
+
+/// The path of this person's own directory below one that everybody may use.
+fn own_directory(shared: &str) -> PathBuf {
+    let user = rustix::process::geteuid().as_raw();
+    Path::new(shared).join(format!("windlass-{user}"))
+}
+
+/// Tells whether a directory is there and no other person can reach into it.
+fn is_private(path: &Path) -> bool {
+    let user = rustix::process::geteuid().as_raw();
+    path.symlink_metadata()
+        .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o777 == 0o700)
 }
 
 /// A name for a path.

@@ -14,6 +14,7 @@ mod found;
 mod git_index;
 mod gone;
 mod ignoring;
+mod left_behind;
 pub(crate) mod lineage;
 pub(crate) mod mask_layer;
 pub(crate) mod masked_index;
@@ -25,13 +26,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use rustix::fs::{FlockOperation, IFlags, Mode, OFlags, XattrFlags};
-use rustix::io::{Errno, retry_on_intr};
-use windlass_core::Note;
+use rustix::fs::{FlockOperation, IFlags, Mode, XattrFlags};
+use rustix::io::retry_on_intr;
+use windlass_core::{CallId, CommitState, Note};
 
-use self::built::Built;
+use self::built::{Built, Tie};
 use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
@@ -69,6 +70,10 @@ pub struct Stage {
     directories: AtomicUsize,
     /// The build directories that the program changed, if any.
     built: Option<Built>,
+    /// The state directory whose history knows the calls that stages are for, if there is one.
+    state: Option<PathBuf>,
+    /// Whether the stage outlives us, since the next start decides on it.
+    is_left: AtomicBool,
     /// Held until the stage is gone. Whoever dies lets go of it.
     lock: Option<File>,
 }
@@ -89,6 +94,8 @@ impl Stage {
             created: 0,
             directories: AtomicUsize::new(0),
             built: None,
+            state: None,
+            is_left: AtomicBool::new(false),
             lock: None,
         };
         let file = OpenOptions::new()
@@ -102,6 +109,13 @@ impl Stage {
         DirBuilder::new().mode(0o700).create(&stage.upper)?;
         DirBuilder::new().mode(0o700).create(&stage.work)?;
         Ok(stage)
+    }
+
+    /// Names the state directory whose history tells after a kill which calls were made.
+    #[must_use]
+    pub fn of_state(mut self, state: Option<&Path>) -> Self {
+        self.state = state.map(Path::to_owned);
+        self
     }
 
     /// The overlay's upper directory.
@@ -145,35 +159,33 @@ impl Stage {
         self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
     }
 
-    /// Removes the stages that processes left behind which are not there any more, and says how many.
+    /// Removes the stages that processes left behind which are not there any more, and returns their number. Those that
+    /// [`recover`](Stage::recover) has to decide on stay.
     pub fn sweep(in_dir: &Path) -> io::Result<usize> {
-        let all = match open_directory(in_dir) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-            opened => opened?,
-        };
-        if !lock(&all, FlockOperation::NonBlockingLockExclusive) {
-            // Somebody is making one, or sweeps.
-            return Ok(0);
-        }
-        let mut left_behind = Vec::new();
-        for entry in std::fs::read_dir(in_dir)? {
-            let entry = entry?;
-            if is_name(&entry.file_name()) && entry.file_type()?.is_dir() {
-                left_behind.extend(LeftBehind::claim(entry.path()));
-            }
-        }
-        drop(all);
-        for stage in &left_behind {
-            if let Some(built) = Built::recorded(&stage.path) {
-                drop(built.settle(&stage.path));
-            }
-            remove_tree(&stage.path)?;
-        }
-        Ok(left_behind.len())
+        left_behind::sweep(in_dir)
+    }
+
+    /// Keeps or drops the changes of build directories that killed processes of the state directory `state` left on their stages:
+    /// they are kept if the other changes of their call are made. Returns what a person should know.
+    pub fn recover(
+        in_dir: &Path,
+        state: &Path,
+        state_of: &dyn Fn(&CallId) -> CommitState,
+    ) -> Vec<String> {
+        left_behind::recover(in_dir, state, state_of)
     }
 }
 
 impl windlass_core::Stage for Stage {
+    fn tie_to(&self, call: &CallId) -> io::Result<()> {
+        let (Some(built), Some(state)) = (&self.built, &self.state) else { return Ok(()) };
+        built.record_tie(&self.path, &Tie { call: call.clone(), state: state.clone() })
+    }
+
+    fn leave(&self) {
+        self.is_left.store(self.built.is_some(), Ordering::Relaxed);
+    }
+
     fn settle(&self) -> Vec<Note> {
         let Some(built) = &self.built else { return Vec::new() };
         // Should we be killed now, the next process goes on. Without the record it would drop what is left.
@@ -201,28 +213,11 @@ impl windlass_core::Stage for Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
+        if *self.is_left.get_mut() {
+            return;
+        }
         // What could not be removed is swept by whoever starts next.
         drop(remove_tree(&self.path));
-    }
-}
-
-/// A stage that nobody needs, with its lock if it came to have one.
-struct LeftBehind {
-    path: PathBuf,
-    _lock: Option<File>,
-}
-
-impl LeftBehind {
-    fn claim(path: PathBuf) -> Option<Self> {
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::open(path.join(LOCK), flags, Mode::empty()) {
-            Ok(file) if lock(&file, FlockOperation::NonBlockingLockExclusive) => {
-                Some(Self { path, _lock: Some(file.into()) })
-            }
-            // Whoever made it died before it had one.
-            Err(Errno::NOENT) => Some(Self { path, _lock: None }),
-            Ok(_) | Err(_) => None,
-        }
     }
 }
 
@@ -243,7 +238,7 @@ fn spread(stages: &File) {
 pub(crate) fn look_like(directory: &Path, other: &Path) -> io::Result<()> {
     let (from, to) = (open_directory(other)?, open_directory(directory)?);
     let seen = stat(&from)?;
-    Extended::read(&from).give(&to)?;
+    Extended::read(&from)?.give(&to)?;
     rustix::fs::fchmod(&to, Mode::from_raw_mode(seen.mode))?;
     attributes::give_time(&to, Some(seen.fingerprint.modified))?;
     Ok(())

@@ -30,6 +30,8 @@ pub enum Kind {
     Finished,
     /// A job that a call had started ended, and had changed files.
     JobEnded,
+    /// Changes that a killed process had left half-done were put right.
+    Recovered,
     /// A session began, or went on in another workspace.
     SessionStarted,
     /// A session was deleted: the bodies of its records up to here are gone.
@@ -41,10 +43,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    const KNOWN: [Self; 6] = [
+    const KNOWN: [Self; 7] = [
         Self::Started,
         Self::Finished,
         Self::JobEnded,
+        Self::Recovered,
         Self::SessionStarted,
         Self::SessionDeleted,
         Self::TailLost,
@@ -56,6 +59,7 @@ impl Kind {
             Self::Started => "started",
             Self::Finished => "finished",
             Self::JobEnded => "job_ended",
+            Self::Recovered => "recovered",
             Self::SessionStarted => "session_started",
             Self::SessionDeleted => "session_deleted",
             Self::TailLost => "tail_lost",

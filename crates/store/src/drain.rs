@@ -16,7 +16,7 @@ use rusqlite::Connection;
 use windlass_core::{BODY_VERSION, CallId, RecordsMissing, SessionId};
 
 use crate::StoreError;
-use crate::chain::Chain;
+use crate::chain::{Chain, Kind};
 use crate::connection::Counted;
 use crate::database::{Access, Database};
 use crate::filling::{Event, Filling};
@@ -303,7 +303,8 @@ fn write(chain: &mut Chain<'_>, slot: u32, event: &Event<'_>) -> rusqlite::Resul
         Event::Said(Frame::Announced(announcement)) => tables::announce(chain, announcement),
         Event::Said(Frame::Started(start)) => tables::start(chain, slot, start),
         Event::Said(Frame::Finished(finish)) => tables::finish(chain, finish),
-        Event::Said(Frame::JobEnded(end)) => tables::end_job(chain, end),
+        Event::Said(Frame::JobEnded(end)) => tables::remark(chain, Kind::JobEnded, end),
+        Event::Said(Frame::Recovered(told)) => tables::remark(chain, Kind::Recovered, told),
         Event::Lost { at, anchored, found } => {
             let missing = RecordsMissing {
                 version: BODY_VERSION,

@@ -11,7 +11,7 @@
 use windlass_core::{Outcome, Record, RecordKind};
 
 use crate::chain::Hash;
-use crate::tables::{Announcement, EndedJob, Finish, Start};
+use crate::tables::{Announcement, Finish, Remark, Start};
 use crate::timestamp::to_nanos;
 
 pub(crate) type Generation = [u8; 16];
@@ -71,7 +71,9 @@ pub(crate) enum Frame<'a> {
     /// A call ends.
     Finished(Finish<'a>),
     /// A job ends.
-    JobEnded(EndedJob<'a>),
+    JobEnded(Remark<'a>),
+    /// Changes were put right.
+    Recovered(Remark<'a>),
 }
 
 impl<'a> Frame<'a> {
@@ -80,6 +82,7 @@ impl<'a> Frame<'a> {
     const STARTED: u8 = 3;
     const FINISHED: u8 = 4;
     const JOB_ENDED: u8 = 5;
+    const RECOVERED: u8 = 6;
     /// Flags of an announcement.
     const HAS_PARENT: u8 = 1;
     const HAS_PRINCIPAL: u8 = 2;
@@ -96,8 +99,9 @@ impl<'a> Frame<'a> {
             RecordKind::Finished(outcome) => {
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
             }
-            RecordKind::JobEnded => {
-                Self::JobEnded(EndedJob { at, session, turn, call, tool, body })
+            RecordKind::JobEnded => Self::JobEnded(Remark { at, session, turn, call, tool, body }),
+            RecordKind::Recovered => {
+                Self::Recovered(Remark { at, session, turn, call, tool, body })
             }
         }
     }
@@ -109,7 +113,7 @@ impl<'a> Frame<'a> {
             Self::Announced(announcement) => announcement.at,
             Self::Started(start) => start.at,
             Self::Finished(finish) => finish.at,
-            Self::JobEnded(end) => end.at,
+            Self::JobEnded(remark) | Self::Recovered(remark) => remark.at,
         }
     }
 
@@ -154,11 +158,8 @@ impl<'a> Frame<'a> {
                 bytes.extend(at.to_le_bytes());
                 write_texts(bytes, &[session, turn, call, tool, outcome.as_str(), body]);
             }
-            Self::JobEnded(EndedJob { at, session, turn, call, tool, body }) => {
-                bytes.push(Self::JOB_ENDED);
-                bytes.extend(at.to_le_bytes());
-                write_texts(bytes, &[session, turn, call, tool, body]);
-            }
+            Self::JobEnded(remark) => write_remark(bytes, Self::JOB_ENDED, &remark),
+            Self::Recovered(remark) => write_remark(bytes, Self::RECOVERED, &remark),
         }
     }
 
@@ -190,11 +191,8 @@ impl<'a> Frame<'a> {
                 let (outcome, body) = (parse_outcome(outcome.as_bytes())?, reader.text()?);
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
             }
-            Self::JOB_ENDED => {
-                let (session, turn, call) = (reader.text()?, reader.text()?, reader.text()?);
-                let (tool, body) = (reader.text()?, reader.text()?);
-                Self::JobEnded(EndedJob { at, session, turn, call, tool, body })
-            }
+            Self::JOB_ENDED => Self::JobEnded(reader.remark(at)?),
+            Self::RECOVERED => Self::Recovered(reader.remark(at)?),
             _ => return None,
         };
         reader.0.is_empty().then_some(frame)
@@ -207,6 +205,13 @@ pub(crate) fn parse_outcome(name: &[u8]) -> Option<Outcome> {
     [Ok, Error, Fault, Denied, TimedOut, Cancelled]
         .into_iter()
         .find(|outcome| outcome.as_str().as_bytes() == name)
+}
+
+fn write_remark(bytes: &mut Vec<u8>, tag: u8, remark: &Remark<'_>) {
+    let Remark { at, session, turn, call, tool, body } = *remark;
+    bytes.push(tag);
+    bytes.extend(at.to_le_bytes());
+    write_texts(bytes, &[session, turn, call, tool, body]);
 }
 
 fn write_texts(bytes: &mut Vec<u8>, texts: &[&str]) {
@@ -235,6 +240,11 @@ impl<'a> Reader<'a> {
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         std::str::from_utf8(text).ok()
+    }
+
+    fn remark(&mut self, at: i64) -> Option<Remark<'a>> {
+        let (session, turn, call) = (self.text()?, self.text()?, self.text()?);
+        Some(Remark { at, session, turn, call, tool: self.text()?, body: self.text()? })
     }
 }
 
@@ -288,7 +298,7 @@ mod tests {
         body: "{\0ü}",
     };
 
-    fn some_frames() -> [Frame<'static>; 7] {
+    fn some_frames() -> [Frame<'static>; 8] {
         let Start { at, session, turn, call, tool, body, .. } = START;
         let announced =
             Announcement { at, session, workspace: "/w", parent: None, principal: None };
@@ -307,7 +317,8 @@ mod tests {
                 outcome: Outcome::TimedOut,
                 body,
             }),
-            Frame::JobEnded(EndedJob { at, session, turn, call, tool, body }),
+            Frame::JobEnded(Remark { at, session, turn, call, tool, body }),
+            Frame::Recovered(Remark { at, session: "", turn, call, tool, body }),
         ]
     }
 

@@ -36,8 +36,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use windlass_core::{
-    CallId, Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Opened,
-    Pending, Query, SessionId, Source,
+    CallId, Checkpoint, CommitState, ContentHash, Exclusive, History, HistoryError, NewCheckpoint,
+    Opened, Pending, Query, SessionId, Source,
 };
 
 pub use self::unfinished::Unfinished;
@@ -218,6 +218,22 @@ impl UndoHistory {
             Some(error) if left.is_empty() => Err(error),
             _ => Ok(left),
         }
+    }
+
+    /// The state of the changes of a call whose process is gone.
+    pub fn state_of(&self, call: &CallId) -> Result<CommitState, StoreError> {
+        let Shared { slots, .. } = &*self.shared;
+        // First: what is put right meanwhile is found in the catalog then.
+        for number in slots.list()? {
+            if unfinished::is_of(slots, number, call)? {
+                return Ok(CommitState::Unknown);
+            }
+        }
+        let is_made = match lock(&self.shared.drain).look()? {
+            Some(reading) => !reading.checkpoints(&Query::Call(call.clone()))?.is_empty(),
+            None => false,
+        };
+        Ok(if is_made { CommitState::Made } else { CommitState::NotMade })
     }
 
     /// How much there is.

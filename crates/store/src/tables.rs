@@ -127,9 +127,9 @@ pub(crate) fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Re
     }
 }
 
-/// The end of a job, which may come long after that of its call.
+/// A record that no table tells of: the end of a job, which may come long after that of its call, or a recovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EndedJob<'a> {
+pub(crate) struct Remark<'a> {
     pub(crate) at: i64,
     pub(crate) session: &'a str,
     pub(crate) turn: &'a str,
@@ -138,10 +138,14 @@ pub(crate) struct EndedJob<'a> {
     pub(crate) body: &'a str,
 }
 
-/// Records that a job ended. No table tells of it.
-pub(crate) fn end_job(chain: &mut Chain<'_>, end: &EndedJob<'_>) -> rusqlite::Result<()> {
-    let EndedJob { at, session, turn, call, tool, body } = *end;
-    let (kind, outcome) = (Kind::JobEnded, None);
+/// Records something that no table tells of.
+pub(crate) fn remark(
+    chain: &mut Chain<'_>,
+    kind: Kind,
+    remark: &Remark<'_>,
+) -> rusqlite::Result<()> {
+    let Remark { at, session, turn, call, tool, body } = *remark;
+    let outcome = None;
     chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body }).map(drop)
 }
 

@@ -32,6 +32,7 @@ impl Witness {
             RecordKind::Started => Kind::Started,
             RecordKind::Finished(_) => Kind::Finished,
             RecordKind::JobEnded => Kind::JobEnded,
+            RecordKind::Recovered => Kind::Recovered,
         };
         let (session, turn) = (record.session.as_str(), record.turn.as_str());
         let texts = [session, turn, record.call.as_str(), &record.tool, kind.as_str()];

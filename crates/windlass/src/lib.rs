@@ -412,6 +412,9 @@ impl Builder {
             tools.add(tool)?;
         }
         let reversible = Reversible::open(host.clone(), self.state.as_deref(), self.history)?;
+        if let Some(store) = &store {
+            reversible.record(&**store);
+        }
         let mut builder = Engine::builder(host.clone())
             .ids(Arc::new(RandomIds::default()))
             .toolbox(tools)

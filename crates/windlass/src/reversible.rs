@@ -3,14 +3,16 @@
 //! Each of these is a call like a model's: it passes the engine, is on the record, and can be undone. What makes it a person's is
 //! the toolbox, which has the tools that models do not get, and the policy, which asks nobody: they have just said what they want.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    CallId, CallResult, Engine, Handle, HardDenies, History, HistoryError, Host, MemoryHistory,
-    Mode, PLANTED_REMOVAL, Policy, Proposal, Proposals, Query, Recovered, Session, SessionId,
-    Shelf, Snapshot, ToolCall, ToolError, Toolbox, TurnId, UndoPlan, finish_removal, recover,
+    CallId, CallResult, CommitState, Engine, Handle, HardDenies, History, HistoryError, Host,
+    Journal, MemoryHistory, Mode, PLANTED_REMOVAL, Policy, Proposal, Proposals, Query, Record,
+    RecordKind, Recovered, Recovery, Session, SessionId, Shelf, Snapshot, ToolCall, ToolError,
+    Toolbox, TurnId, UndoPlan, finish_removal, recover,
 };
 use windlass_host::{LocalFiles, RandomIds};
 use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};
@@ -103,6 +105,23 @@ impl Reversible {
             recovered,
         })
     }
+
+    /// Puts what was put right on the journal.
+    pub(crate) fn record(&self, journal: &dyn Journal) {
+        for text in &self.recovered {
+            let body = serde_json::to_string(&Recovery::new(text)).unwrap_or_default();
+            // It is taken at once. A journal that cannot be written tells so with the first call.
+            drop(journal.append(Record {
+                at: self.host.clock().now(),
+                session: SessionId::new(""),
+                turn: TurnId::new(""),
+                call: CallId::new(""),
+                tool: String::new(),
+                kind: RecordKind::Recovered,
+                body,
+            }));
+        }
+    }
 }
 
 /// Puts right what programs that were killed left half-done, in whichever workspace that was.
@@ -113,6 +132,7 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
         Err(error) => return Ok(vec![error.to_string()]),
     };
     let mut told = Vec::new();
+    let mut taken_back = HashSet::new();
     for unfinished in unfinished {
         let origin = &unfinished.origin;
         let Ok(mut files) = LocalFiles::open(&origin.workspace) else {
@@ -128,12 +148,24 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
             _ => recover(&files, &unfinished.changes, &content),
         };
         told.push(format!("{} ({}) was cut off: {outcome}", origin.call, origin.tool));
+        if matches!(outcome, Recovered::RolledBack { .. }) {
+            taken_back.insert(origin.call.clone());
+        }
         match outcome {
             Recovered::RolledBack { left, .. } if left.is_empty() => unfinished.abandon()?,
             Recovered::RolledBack { .. } | Recovered::Finished => unfinished.finish()?,
             // Left as it is for the next start.
             Recovered::Postponed { .. } => drop(unfinished),
         }
+    }
+    let state_of = |call: &CallId| {
+        if taken_back.contains(call) {
+            return CommitState::NotMade;
+        }
+        history.state_of(call).unwrap_or(CommitState::Unknown)
+    };
+    if let Some(processes) = host.processes() {
+        told.extend(processes.recover_build_directories(&state_of));
     }
     Ok(told)
 }

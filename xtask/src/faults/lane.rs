@@ -70,15 +70,13 @@ impl Prepared {
         matches!(self.step, Step::Recover(_))
     }
 
-    /// Whether all but build directories is as it should become, and these are not merged: the program said so, or it was killed
-    /// after the one and before the other.
+    /// Whether all but build directories is as it should become, and the program said that these are not merged. After a kill they
+    /// must be: the record of them is older than the other changes.
     pub(super) fn lacks_build_only(&self, ran: &Ran, now: &Tree) -> bool {
         let sources = |tree: &Tree| tree.without(scenario::BUILD_DIRECTORY.as_ref());
-        // All but the sources is as it was.
-        let is_build_old = || now.same_within(&self.old, scenario::BUILD_DIRECTORY.as_ref());
         self.promise == Promise::Built
             && sources(now) == sources(&self.new)
-            && (ran.stdout.contains("not kept: ") || ran.was_killed() && is_build_old())
+            && ran.stdout.contains("not kept: ")
     }
 
     /// Whether programs run in it, which leave stages behind when they are killed.

@@ -80,6 +80,13 @@ impl Report {
         Ok(())
     }
 
+    /// Counts a fault that met another call than the one that it is about, so that its end says nothing.
+    pub(super) fn miss(&self, scenario: &'static str) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.row(scenario).missed += 1;
+        seen.tried += 1;
+    }
+
     pub(super) fn broken(&self) -> usize {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).broken.len()
     }

@@ -57,6 +57,14 @@ impl Ran {
         self.log.contains("(INJECTED)") || self.was_killed()
     }
 
+    /// Whether the fault met a call about the kernel alone, which no disk can make fail: threads wake each other a different number of
+    /// times in each run, so the number of a call is not always that of the same call.
+    pub(super) fn went_astray(&self) -> bool {
+        let injected = self.log.lines().find(|line| line.contains("(INJECTED)"));
+        let arguments = injected.and_then(|line| line.split_once('('));
+        arguments.is_some_and(|(_, arguments)| on(arguments) == On::Kernel)
+    }
+
     pub(super) fn was_killed(&self) -> bool {
         self.log.contains("+++ killed by SIGKILL +++")
     }
@@ -379,6 +387,23 @@ close(5</w/d>)                          = 0
 14 write(4<anon_inode:[eventfd]>, \"\", 8) = 8
 ";
         assert_eq!(threads(log), HashSet::from(["10", "11"]));
+    }
+
+    #[test]
+    fn a_fault_of_the_kernel_alone_is_astray() {
+        for (log, expected) in [
+            (
+                "write(4<anon_inode:[eventfd]>, \"\", 8) = -1 ENOSPC (No space left on device) (INJECTED)\n",
+                true,
+            ),
+            (
+                "write(4<anon_inode:[eventfd]>, \"\", 8) = 8\nwrite(5</w/a>, \"\", 8) = -1 ENOSPC (No space left on device) (INJECTED)\n",
+                false,
+            ),
+            ("write(4<anon_inode:[eventfd]>, \"\", 8) = 8\n", false),
+        ] {
+            assert_eq!(ran(0, "", log).went_astray(), expected, "{log}");
+        }
     }
 
     #[test]

@@ -63,12 +63,6 @@ impl Tree {
         Self(kept.map(|(path, object)| (path.clone(), object.clone())).collect())
     }
 
-    /// Whether this and another are the same in a directory.
-    pub(super) fn same_within(&self, other: &Self, directory: &Path) -> bool {
-        let is_inside = |(path, _): &(&PathBuf, &Object)| path.starts_with(directory);
-        self.0.iter().filter(is_inside).eq(other.0.iter().filter(is_inside))
-    }
-
     /// In what this differs from another, in words; `None` if it does not.
     pub(super) fn difference(&self, other: &Self) -> Option<String> {
         let paths = self.0.keys().chain(other.0.keys().filter(|path| !self.0.contains_key(*path)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use windlass_core::{CallFinished, CallStarted, JobEnded, Outcome, SessionId, quote};
+use windlass_core::{CallFinished, CallStarted, JobEnded, Outcome, Recovery, SessionId, quote};
 use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
 use super::export;
@@ -89,6 +89,11 @@ fn line(row: &JournalRow, paint: Paint) -> String {
         ),
         Kind::Finished => finished(row, tool, paint),
         Kind::JobEnded => job_ended(row, tool, paint),
+        Kind::Recovered => format!(
+            "{} {}",
+            paint.yellow("recovered"),
+            row.body_as::<Recovery>().map_or_else(String::new, |body| short(&body.text.into()))
+        ),
         other => paint.yellow(other.as_str()),
     };
     format!("{head}  {what}")

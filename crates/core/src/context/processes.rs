@@ -364,13 +364,15 @@ impl Context {
         let left = self.blocking(move |cx| {
             cx.check_build_directories(&changes)?;
             if !changes.changes.is_empty() {
+                cx.tie_build_directories(&changes)?;
                 cx.commit_changes(&changes)?;
             }
             Ok::<_, ToolError>(changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle()))
         });
         let left = left.await??;
         changed.built.retain(|path| left.iter().all(|note| note.path != *path));
-        changed.notes.extend(left.iter().map(|note| format!("not kept: {}", note.why)));
+        // Tools pass on the first notes only.
+        changed.notes.splice(0..0, left.iter().map(|note| format!("not kept: {}", note.why)));
         Ok(changed)
     }
 
@@ -528,6 +530,22 @@ impl Context {
         ))
     }
 
+    /// Records that the changes of build directories belong to this call, so that a process that is killed after the other changes
+    /// does not lose them. Blocking.
+    fn tie_build_directories(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+        let Some(stage) = changes.stage.as_ref().filter(|_| !changes.built.is_empty()) else {
+            return Ok(());
+        };
+        stage.tie_to(&self.0.call).map_err(|error| {
+            dropped(
+                ToolError::host_failed(format!(
+                    "cannot record which build directories changed: {error}"
+                ))
+                .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again"),
+            )
+        })
+    }
+
     fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
@@ -544,7 +562,12 @@ impl Context {
         let is_stopped = || inner.session.is_cancelled();
         let origin = self.files().origin(Vec::new());
         let made = commit::commit(&*files, inner.history(), &origin, &steps, &is_stopped);
-        made.map_err(|refused| dropped(refused.into_error(files.workspace())))?;
+        made.map_err(|refused| {
+            if let Some(stage) = changes.stage.as_ref().filter(|_| refused.is_open) {
+                stage.leave();
+            }
+            dropped(refused.into_error(files.workspace()))
+        })?;
         for change in &changes.changes {
             inner.session.forget(&change.path);
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Absence, Attributes, BoxFuture, Fingerprint, Note, PathUse, Resolved};
-use crate::{FileRights, SessionId, ToolError};
+use crate::{CallId, CommitState, FileRights, SessionId, ToolError};
 
 /// Starts programs: the one way in which a child of ours comes to life.
 ///
@@ -46,6 +46,12 @@ pub trait Processes: Send + Sync {
 
     /// A file without a name, for output that is too long to be held in memory.
     fn scratch(&self) -> io::Result<std::fs::File>;
+
+    /// Keeps or drops the changes of build directories that killed processes left on their stages: they are kept if the other
+    /// changes of their call are made. Returns what a person should know. Blocking.
+    fn recover_build_directories(&self, _: &dyn Fn(&CallId) -> CommitState) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// How programs are confined.
@@ -710,6 +716,16 @@ impl ProcessChanges {
 /// assert!(Directory("/state/stages/1".into()).settle().is_empty(), "nothing is left to bring over");
 /// ```
 pub trait Stage: fmt::Debug + Send + Sync {
+    /// Records that the changes of build directories belong to this call, whose other changes are about to be made. A process that
+    /// is killed in between leaves this record to [`Processes::recover_build_directories`]. Blocking.
+    fn tie_to(&self, _: &CallId) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Leaves the stage to [`Processes::recover_build_directories`] when it is dropped: the other changes of its call are half-made,
+    /// and the next start decides on them.
+    fn leave(&self) {}
+
     /// Keeps the changes of build directories, once all others are made. Returns those that could not be kept. Blocking; called
     /// once.
     fn settle(&self) -> Vec<Note> {

@@ -278,6 +278,31 @@ pub struct JobChange {
     pub change: String,
 }
 
+/// The body of a record that says how changes were put right that a killed process had left half-done.
+///
+/// ```
+/// use windlass_core::Recovery;
+/// let body = serde_json::to_string(&Recovery::new("c1 (bash) was cut off: it had been made whole"))?;
+/// assert_eq!(body, r#"{"v":2,"text":"c1 (bash) was cut off: it had been made whole"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// The version of the body.
+    #[serde(rename = "v", default = "first_version")]
+    pub version: u32,
+    /// The outcome, in words.
+    #[serde(default)]
+    pub text: String,
+}
+
+impl Recovery {
+    /// The body with these words.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { version: BODY_VERSION, text: text.into() }
+    }
+}
+
 /// The body of a record that says that records before it are missing.
 ///
 /// ```

@@ -45,7 +45,7 @@ pub(super) fn open(
     {
         return Ok(None);
     }
-    let found = attributes::read(&file, &raw).extended.unwrap_or_default();
+    let found = attributes::read(&file, &raw)?.extended.unwrap_or_default();
     let (marks, others): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|(name, _)| name.starts_with(OVERLAY));
     let is_told = |one| told.extended.as_ref().is_some_and(|told| told.contains(one));

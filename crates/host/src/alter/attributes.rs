@@ -43,7 +43,8 @@ pub(super) fn change(
         other => return Err(FileErrorKind::NotRegular(other)),
     };
     let raw = rustix::fs::fstat(&handle).map_err(meaning)?;
-    let before = Attributes { mode: Some(old.stat.mode), ..attributes::read(&handle, &raw) };
+    let before = attributes::read(&handle, &raw).map_err(meaning)?;
+    let before = Attributes { mode: Some(old.stat.mode), ..before };
     give(&handle, &old, wanted).map_err(|errno| {
         // The first error is the one to tell, whether or not this helps.
         let _ = give(&handle, &old, &before);

@@ -31,7 +31,8 @@ pub(super) fn replace(
     let target = Target::open(&files.resolver, path, seen)?;
     let old = target.look_at_file()?;
     let reader = target.lock()?;
-    let extended = reader.as_ref().map(Extended::read).unwrap_or_default();
+    let extended = reader.as_ref().map(Extended::read).transpose().map_err(meaning)?;
+    let extended = extended.unwrap_or_default();
     let mode = first_mode(&old, &extended);
     let adopted = Temporary::adopt(target.directory(), &path.path, new.content, new.attributes);
     let mut temporary = match adopted.map_err(meaning)? {

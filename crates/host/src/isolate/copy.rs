@@ -249,7 +249,7 @@ fn copy_regular(source: &File, now: &Stat, item: &Item<'_>) -> Result<(), Errno>
     let mode = Mode::RUSR | Mode::WUSR;
     let copy = File::from(rustix::fs::openat(item.to, item.name, FOR_CREATING, mode)?);
     copy_content(source, &copy).map_err(|why| as_errno(&why))?;
-    let extended = Extended::read(source);
+    let extended = Extended::read(source)?;
     if !extended.is_empty() {
         extended.give(&copy)?;
     }

@@ -85,7 +85,8 @@ impl BuildMerge {
     /// it, is a link now, say. The overlay notes where the program itself put a directory in place of something else.
     pub(super) fn is_replaced(&self, path: &Path) -> bool {
         let Ok(upper) = self.upper.directory(path) else { return false };
-        if is_opaque(upper.as_fd()) {
+        // What cannot be found out fails in the merge.
+        if is_opaque(upper.as_fd()).unwrap_or(true) {
             return false;
         }
         match self.workspace.directory(path) {
@@ -104,7 +105,7 @@ impl BuildMerge {
                 continue;
             };
             let here = names(&upper)?;
-            if is_opaque(upper.as_fd()) {
+            if is_opaque(upper.as_fd())? {
                 let kept: HashSet<&OsString> = here.iter().collect();
                 let lower = self.workspace.directory(&path).ok().map(names).transpose()?;
                 for name in lower.unwrap_or_default().iter().filter(|name| !kept.contains(name)) {
@@ -200,7 +201,7 @@ impl Merging<'_> {
         let kind = stat_from(&raw).kind;
         let is_merged = kind == FileKind::Directory
             && before == Some(FileKind::Directory)
-            && !is_opaque(open_child(upper.as_fd(), name, FOR_LISTING)?.as_fd());
+            && !is_opaque(open_child(upper.as_fd(), name, FOR_LISTING)?.as_fd())?;
         if is_merged {
             self.waiting.push(path.join(name));
             return Ok(());
@@ -302,12 +303,36 @@ fn forget_marks(parent: &OwnedFd, name: &OsStr) {
     }
 }
 
-fn is_opaque(directory: BorrowedFd<'_>) -> bool {
+/// Tells whether nothing of the lower layer is seen in a directory.
+fn is_opaque(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut value = [0; 1];
-    rustix::fs::fgetxattr(directory, OPAQUE, &mut value).is_ok_and(|length| length > 0)
-        && value == *b"y"
+    match rustix::fs::fgetxattr(directory, OPAQUE, &mut value) {
+        Ok(length) => Ok(length > 0 && value == *b"y"),
+        // A longer value is not the mark.
+        Err(Errno::NODATA | Errno::RANGE) => Ok(false),
+        Err(errno) => Err(errno),
+    }
 }
 
 fn as_errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_that_cannot_be_read_is_not_taken_for_absent() {
+        let open = |path: &Path| rustix::fs::open(path, FOR_LISTING, Mode::empty()).unwrap();
+        let ground = tempfile::tempdir().unwrap();
+        assert_eq!(is_opaque(open(ground.path()).as_fd()), Ok(false));
+        let flags = rustix::fs::XattrFlags::empty();
+        for (value, expected) in [(&b"y"[..], Ok(true)), (b"x", Ok(false)), (b"yes", Ok(false))] {
+            rustix::fs::setxattr(ground.path(), OPAQUE, value, flags).unwrap();
+            assert_eq!(is_opaque(open(ground.path()).as_fd()), expected, "{value:?}");
+        }
+        // A file system that keeps no attributes cannot tell.
+        assert!(is_opaque(open(Path::new("/proc")).as_fd()).is_err());
+    }
 }

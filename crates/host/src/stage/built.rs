@@ -1,4 +1,8 @@
-//! The build directories that one run changed, and the record of them that survives us.
+//! The build directories that one run changed, and the records of them that survive us.
+//!
+//! A stage has up to two records. [`TIED`] is written before the other changes of a call are made and names the call: after a kill,
+//! the history tells whether these were made. [`RECORD`] is written after them, or first where there are none: from then on the
+//! changes of the build directories are to be kept in any case.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,12 +10,15 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use windlass_core::Note;
+use windlass_core::{CallId, Note, quote};
 
 use super::build_merge::BuildMerge;
 
 /// The file on a stage that says that its build directories are being merged.
 const RECORD: &str = "built";
+
+/// The file on a stage that says that its build directories are to be merged if the other changes of a call are made.
+const TIED: &str = "built.tied";
 
 /// Build directories whose changes are on a stage.
 #[derive(Debug, PartialEq, Eq)]
@@ -21,21 +28,43 @@ pub(super) struct Built {
     pub(super) directories: Vec<PathBuf>,
 }
 
+/// The record of a stage that was left behind.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Recorded {
+    pub(super) built: Built,
+    /// `None` if the changes are to be kept in any case.
+    pub(super) tie: Option<Tie>,
+}
+
+/// The call whose other changes decide about those of build directories.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tie {
+    pub(super) call: CallId,
+    /// The state directory whose history knows the call. Stages of several state directories can be in one place.
+    pub(super) state: PathBuf,
+}
+
 impl Built {
     /// Writes down, on the stage at `stage`, that the changes are to be kept.
     pub(super) fn record(&self, stage: &Path) -> io::Result<()> {
-        let paths = [&self.workspace].into_iter().chain(&self.directories);
-        let paths: Vec<&[u8]> = paths.map(|path| path.as_os_str().as_bytes()).collect();
-        let temporary = stage.join("built.tmp");
-        fs::write(&temporary, paths.join(&0))?;
-        fs::rename(temporary, stage.join(RECORD))
+        write(&stage.join(RECORD), &self.fields())
     }
 
-    /// The record of a stage that was left behind.
-    pub(super) fn recorded(stage: &Path) -> Option<Self> {
-        let bytes = fs::read(stage.join(RECORD)).ok()?;
-        let mut paths = bytes.split(|byte| *byte == 0).map(|path| OsStr::from_bytes(path).into());
-        Some(Self { workspace: paths.next()?, directories: paths.collect() })
+    /// Writes down, on the stage at `stage`, that the changes are to be kept if those of a call are made.
+    pub(super) fn record_tie(&self, stage: &Path, tie: &Tie) -> io::Result<()> {
+        let mut fields = vec![tie.call.as_str().as_bytes(), tie.state.as_os_str().as_bytes()];
+        fields.extend(self.fields());
+        write(&stage.join(TIED), &fields)
+    }
+
+    fn fields(&self) -> Vec<&[u8]> {
+        let paths = [&self.workspace].into_iter().chain(&self.directories);
+        paths.map(|path| path.as_os_str().as_bytes()).collect()
+    }
+
+    fn parse<'a>(mut fields: impl Iterator<Item = &'a [u8]>) -> Option<Self> {
+        let mut path = || fields.next().map(|path| PathBuf::from(OsStr::from_bytes(path)));
+        Some(Self { workspace: path()?, directories: std::iter::from_fn(path).collect() })
     }
 
     /// Keeps the changes. Returns what could not be kept, and why. Each step can be repeated, so that a failure which passes does not
@@ -56,7 +85,7 @@ impl Built {
         match self.merge(stage) {
             Err(error) => self.directories.iter().map(|path| note(path, &error)).collect(),
             Ok(merge) => {
-                let kept = self.directories.iter().map(|path| (path, merge.merge(path)));
+                let kept = self.directories.iter().map(|path| (path, keep(&merge, path)));
                 kept.filter_map(|(path, kept)| Some(note(path, &kept.err()?))).collect()
             }
         }
@@ -67,4 +96,58 @@ impl Built {
         let name = format!(".windlass-{id}.tmp");
         BuildMerge::new(&stage.join("upper"), &self.workspace, &stage.join("trash"), &name)
     }
+}
+
+impl Recorded {
+    /// The record of a stage that was left behind; `None` if it has none. An error tells that it may have one.
+    pub(super) fn read(stage: &Path) -> io::Result<Option<Self>> {
+        if let Some(bytes) = read(&stage.join(RECORD))? {
+            return Ok(Built::parse(fields(&bytes)).map(|built| Self { built, tie: None }));
+        }
+        let Some(bytes) = read(&stage.join(TIED))? else { return Ok(None) };
+        let mut fields = fields(&bytes);
+        let (Some(call), Some(state)) = (fields.next(), fields.next()) else { return Ok(None) };
+        let call = CallId::new(String::from_utf8_lossy(call).into_owned());
+        let tie = Tie { call, state: OsStr::from_bytes(state).into() };
+        Ok(Built::parse(fields).map(|built| Self { built, tie: Some(tie) }))
+    }
+
+    /// Removes the records of a stage, whose changes are then dropped with it.
+    pub(super) fn forget(stage: &Path) -> io::Result<()> {
+        // The record that counts goes last: killed in between, the next process does the same again.
+        for name in [TIED, RECORD] {
+            match fs::remove_file(stage.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Merges one build directory, unless something else was put in its place: the stage has only what changed in it.
+fn keep(merge: &BuildMerge, path: &Path) -> io::Result<()> {
+    if merge.is_replaced(path) {
+        let name = quote::path(path);
+        return Err(io::Error::other(format!("{name} was replaced by another program")));
+    }
+    merge.merge(path)
+}
+
+fn fields(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split(|byte| *byte == 0)
+}
+
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+/// Writes a file that is there whole or not at all.
+fn write(path: &Path, fields: &[&[u8]]) -> io::Result<()> {
+    let temporary = path.with_extension("tmp");
+    fs::write(&temporary, fields.join(&0))?;
+    fs::rename(temporary, path)
 }

@@ -341,7 +341,7 @@ impl Reader<'_> {
 
     fn read_subdirectory(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let directory = file::open(entry.upper, entry.name, &entry.raw, FOR_LISTING)?;
-        let (attributes, marks) = file::attributes(&directory, &entry.raw);
+        let (attributes, marks) = file::attributes(&directory, &entry.raw)?;
         understood(marks)?;
         // Its own stamp says only that something came or went in it.
         let attributes = Attributes { modified: None, ..attributes };
@@ -376,7 +376,7 @@ impl Reader<'_> {
         let old = match entry.lower.map(|lower| {
             let old = crate::kernel::open_child(lower, entry.name, FOR_LISTING)?;
             let raw = rustix::fs::fstat(&old)?;
-            Ok(Attributes { modified: None, ..file::attributes(&old, &raw).0 })
+            Ok(Attributes { modified: None, ..file::attributes_below(&old, &raw)? })
         }) {
             Some(Ok(old)) => old,
             // What cannot be listed has a mode at least.
@@ -429,7 +429,7 @@ impl Reader<'_> {
     fn read_file(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let seen = stat_from(&entry.raw);
         let handle = file::open(entry.upper, entry.name, &entry.raw, FOR_READING)?;
-        let (mut attributes, marks) = file::attributes(&handle, &entry.raw);
+        let (mut attributes, marks) = file::attributes(&handle, &entry.raw)?;
         understood(marks)?;
         attributes.mode = Some(self.own_mode(&seen));
         if seen.links > 1 {

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::Attributes;
 
@@ -43,8 +43,19 @@ pub(super) fn open(
 }
 
 /// What an open object has besides its content, and what is noted about it. Its mode is as it was before it was opened.
-pub(super) fn attributes(of: &OwnedFd, raw: &rustix::fs::Stat) -> (Attributes, Marks) {
-    let mut attributes = attributes::read(of, raw);
+pub(super) fn attributes(
+    of: &OwnedFd,
+    raw: &rustix::fs::Stat,
+) -> Result<(Attributes, Marks), Errno> {
+    Ok(without_marks(attributes::read_staged(of, raw)?))
+}
+
+/// The same of an object of the workspace, about which nothing is noted.
+pub(super) fn attributes_below(of: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Attributes, Errno> {
+    Ok(without_marks(attributes::read(of, raw)?).0)
+}
+
+fn without_marks(mut attributes: Attributes) -> (Attributes, Marks) {
     let mut marks = Marks::default();
     let mut extended = attributes.extended.take().unwrap_or_default();
     extended.retain(|(name, value)| {
@@ -88,6 +99,10 @@ pub(super) fn compare(
     name: &OsStr,
 ) -> std::io::Result<Option<Attributes>> {
     let old = match open_child(lower, name, FOR_READING) {
+        // A file that could be read must not be taken for another one: it would lose its other names.
+        Err(errno @ (Errno::ACCESS | Errno::PERM)) if is_readable(lower, name) => {
+            return Err(errno.into());
+        }
         Err(Errno::ACCESS | Errno::PERM | Errno::NOENT | Errno::LOOP) => return Ok(None),
         opened => opened?,
     };
@@ -95,7 +110,12 @@ pub(super) fn compare(
     if stat(now)?.len != u64::try_from(raw.st_size).unwrap_or(0) {
         return Ok(None);
     }
-    let (attributes, _) = attributes(&old, &raw);
+    let attributes = attributes_below(&old, &raw)?;
     let now = now.as_fd().try_clone_to_owned()?;
     Ok(is_same_content(old.into(), now.into())?.then_some(attributes))
+}
+
+/// Tells whether the rights of an object let us read it.
+fn is_readable(directory: BorrowedFd<'_>, name: &OsStr) -> bool {
+    rustix::fs::accessat(directory, name, Access::READ_OK, AtFlags::EACCESS).is_ok()
 }

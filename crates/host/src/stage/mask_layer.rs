@@ -95,7 +95,7 @@ fn read(workspace: &Tree, path: &Path) -> io::Result<Attributes> {
 }
 
 fn read_handle(handle: &OwnedFd) -> Result<Attributes, Errno> {
-    let mut found = attributes::read(handle, &rustix::fs::fstat(handle)?);
+    let mut found = attributes::read(handle, &rustix::fs::fstat(handle)?)?;
     let is_state = |name: &str| OVERLAY_STATE.iter().any(|prefix| name.starts_with(prefix));
     found.extended.iter_mut().for_each(|extended| extended.retain(|(name, _)| !is_state(name)));
     Ok(found)

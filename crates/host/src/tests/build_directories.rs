@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use windlass_core::Stage as _;
+use windlass_core::{CallId, CommitState, Stage as _};
 
 use super::Ground;
 use super::staged::{described, run};
@@ -230,26 +230,142 @@ fn the_changed_paths_are_told() {
     }
 }
 
-#[test]
-fn a_merge_that_was_interrupted_is_finished_by_the_next_sweep() {
-    let ground = base();
-    let program =
-        "rm -rf target/debug; echo 2 > target/stamp; mkdir target/new; echo x > target/new/x";
-    let stage = keep(&ground, &ground.path("stages"), program);
-    // As if we had been killed after the record was written: the stage stays, and nobody holds its lock.
+const PROGRAM: &str =
+    "rm -rf target/debug; echo 2 > target/stamp; mkdir target/new; echo x > target/new/x";
+
+/// The records that a process writes on its stage before it is killed.
+type Record = fn(&Stage);
+
+/// Leaves a stage as a killed process does: it stays, and no process holds its lock. Returns the directory that it is in.
+fn leave(ground: &Ground, record: Record) -> PathBuf {
+    let stage = keep(ground, &ground.path("stages"), PROGRAM);
+    let stage = stage.of_state(Some(&ground.path("stages")));
+    record(&stage);
     let copy = ground.path("copy");
-    let from = stage.upper().parent().unwrap();
     fs::create_dir(&copy).unwrap();
-    stage.record_built().unwrap();
-    let done = Command::new("cp").arg("-a").arg(from).arg(&copy).status().unwrap();
-    assert!(done.success());
+    let from = stage.upper().parent().unwrap();
+    assert!(Command::new("cp").arg("-a").arg(from).arg(&copy).status().unwrap().success());
     drop(stage);
     assert!(ground.work("target/debug").exists(), "a stage that is dropped changes nothing");
-    assert_eq!(Stage::sweep(&copy).unwrap(), 1);
-    assert!(!ground.work("target/debug").exists());
-    assert_eq!(fs::read(ground.work("target/new/x")).unwrap(), b"x\n");
-    assert_eq!(fs::read(ground.work("target/stamp")).unwrap(), b"2\n");
-    assert_eq!(fs::read_dir(&copy).unwrap().count(), 0);
+    copy
+}
+
+/// Tells whether the changes of [`PROGRAM`] are made; if not, nothing of them must be.
+fn is_kept(ground: &Ground) -> bool {
+    let found = ["target/debug", "target/new/x"].map(|path| ground.work(path).exists());
+    let stamp = fs::read(ground.work("target/stamp")).unwrap();
+    match (found, stamp.as_slice()) {
+        ([false, true], b"2\n") => true,
+        ([true, false], b"1") => false,
+        part => panic!("a part is made: {part:?}"),
+    }
+}
+
+fn tie(stage: &Stage) {
+    stage.tie_to(&CallId::new("c1")).unwrap();
+}
+
+fn record(stage: &Stage) {
+    stage.record_built().unwrap();
+}
+
+fn tie_and_record(stage: &Stage) {
+    tie(stage);
+    record(stage);
+}
+
+#[test]
+fn a_merge_that_was_interrupted_is_finished_by_the_next_sweep() {
+    for record in [record, tie_and_record] {
+        let ground = base();
+        let copy = leave(&ground, record);
+        assert_eq!(Stage::sweep(&copy).unwrap(), 1);
+        assert!(is_kept(&ground));
+        assert_eq!(fs::read_dir(&copy).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_stage_that_was_left_is_kept_or_dropped_by_what_became_of_its_call() {
+    use CommitState::{Made, NotMade, Unknown};
+    let nothing: Record = |_| {};
+    let cases: &[(Record, CommitState, bool, &str, usize)] = &[
+        (nothing, Made, false, "", 1),
+        (
+            tie,
+            Made,
+            true,
+            "c1 was cut off before its changes of build directories were kept; they are kept now: ",
+            1,
+        ),
+        (
+            tie,
+            NotMade,
+            false,
+            "c1 was cut off before its changes were made; its changes of build directories were dropped",
+            1,
+        ),
+        (tie, Unknown, false, "", 0),
+        (
+            record,
+            NotMade,
+            true,
+            "a command was cut off before its changes of build directories were kept; they are kept now: ",
+            1,
+        ),
+        (tie_and_record, NotMade, true, "they are kept now: ", 1),
+    ];
+    for (number, (record, state, kept, word, swept)) in cases.iter().enumerate() {
+        let ground = base();
+        let copy = leave(&ground, *record);
+        let told = Stage::recover(&copy, &ground.path("stages"), &|call| {
+            assert_eq!(call.as_str(), "c1");
+            *state
+        });
+        assert_eq!(is_kept(&ground), *kept, "{number}: {told:?}");
+        assert_eq!(told.len(), usize::from(!word.is_empty()), "{number}: {told:?}");
+        let target = ground.work("target").display().to_string();
+        let is_told = |line: &String| line.contains(word) && line.contains(&target);
+        assert!(told.iter().all(is_told), "{number}: {told:?}");
+        assert_eq!(Stage::sweep(&copy).unwrap(), *swept, "{number}");
+        assert_eq!(is_kept(&ground), *kept, "{number}");
+    }
+}
+
+#[test]
+fn a_stage_whose_call_is_half_made_stays_for_the_next_start() {
+    let ground = base();
+    let stages = ground.path("stages");
+    let stage = keep(&ground, &stages, PROGRAM).of_state(Some(&stages));
+    tie(&stage);
+    stage.leave();
+    drop(stage);
+    assert_eq!((Stage::sweep(&stages).unwrap(), is_kept(&ground)), (0, false));
+    assert_eq!(Stage::recover(&stages, &stages, &|_| CommitState::Made).len(), 1);
+    assert_eq!((Stage::sweep(&stages).unwrap(), is_kept(&ground)), (1, true));
+}
+
+#[test]
+fn only_the_history_of_its_state_directory_decides_on_a_stage() {
+    let ground = base();
+    let copy = leave(&ground, tie);
+    let told = Stage::recover(&copy, &ground.path("other"), &|_| unreachable!("not its call"));
+    assert_eq!((told, Stage::sweep(&copy).unwrap()), (Vec::new(), 0));
+    fs::remove_dir_all(ground.path("stages")).unwrap();
+    assert_eq!(Stage::sweep(&copy).unwrap(), 1, "its state directory is gone");
+    assert!(!is_kept(&ground));
+}
+
+#[test]
+fn build_directories_that_cannot_be_kept_after_a_kill_are_named() {
+    let ground = base();
+    let copy = leave(&ground, tie);
+    fs::rename(ground.work("target"), ground.work("moved")).unwrap();
+    ground.link("moved", "work/target");
+    let told = Stage::recover(&copy, &ground.path("stages"), &|_| CommitState::Made);
+    assert!(told[0].contains("not kept: ") && told[0].contains("target"), "{told:?}");
+    assert_eq!(Stage::sweep(&copy).unwrap(), 1, "it was told");
+    assert_eq!(fs::read(ground.work("moved/stamp")).unwrap(), b"1");
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{ContentHash, HistoryError, Opened, Origin, RecordedChange};
+use windlass_core::{CallId, ContentHash, HistoryError, Opened, Origin, RecordedChange};
 
-use super::encoding::decode;
+use super::encoding::{decode, decode_origin};
 use super::objects::Objects;
 use super::slot::{Entry, Found, Frame, Header, Place, damaged, damaged_header, read_header};
 use super::view::{View, open_frame};
@@ -104,6 +104,19 @@ impl Unfinished {
         let ended = end(&self.slot, header);
         Ok(ended.map_err(|why| StoreError::file("write", &self.path, why))?)
     }
+}
+
+/// Tells whether a checkpoint of a call is under way in a slot, or was left there.
+pub(super) fn is_of(slots: &Slots, number: u32, call: &CallId) -> Result<bool, StoreError> {
+    let path = slots.spool(number);
+    let slot = match File::open(&path) {
+        // Another process has just set it aside.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        opened => opened.map_err(|why| StoreError::file("read", &path, why))?,
+    };
+    let frame = look(&slot, &path)?.map(|(_, frame)| frame);
+    let origin = frame.and_then(|frame| decode_origin(&frame.body));
+    Ok(origin.is_some_and(|origin| origin.call == *call))
 }
 
 fn end(slot: &File, header: Header) -> io::Result<()> {

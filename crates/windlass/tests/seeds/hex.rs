@@ -237,7 +237,7 @@ async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
                 let bytes = fs::read(&path).expect("it is always there");
                 let first = *bytes.first().expect("it is never empty");
                 assert_eq!(bytes.len(), 300_001);
-                assert!(bytes[..300_000].iter().all(|byte| *byte == first), "bytes of both");
+                assert!(bytes[..300_000] == vec![first; 300_000], "bytes of both");
                 seen.insert(first);
             }
             seen
@@ -245,7 +245,7 @@ async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let writing = scope.spawn(|| {
             runtime.expect("a runtime").block_on(async {
-                for (old, new) in [("a", "b"), ("b", "a")].repeat(20) {
+                for (old, new) in [("a", "b"), ("b", "a")].repeat(8) {
                     let input = json!({"path": "a.txt", "old_string": whole(old), "new_string": whole(new)});
                     place.ok("edit", input).await;
                 }

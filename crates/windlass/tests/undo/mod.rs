@@ -4,6 +4,7 @@ mod commands;
 mod conflicts;
 mod failures;
 mod jobs;
+mod killed_build;
 mod kinds;
 mod many;
 mod player;

@@ -1,0 +1,142 @@
+//! Stages of processes that are gone: their changes of build directories are kept or dropped, then the stages are removed.
+//!
+//! Two take part. [`recover`] runs when a history is opened, which tells what became of the other changes of a call; it reports what
+//! it did. [`sweep`] runs before the first program of a process and removes what needs no decision.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use windlass_core::{CallId, CommitState, Note, quote};
+
+use super::built::{Built, Recorded, Tie};
+use super::{LOCK, is_name, lock, open_directory};
+use crate::isolate::clear::remove_tree;
+
+/// Removes the stages in a directory whose processes are gone, and returns their number. Stages whose build directories
+/// [`recover`] has to decide on, or could not keep, stay.
+pub(super) fn sweep(in_dir: &Path) -> io::Result<usize> {
+    let mut removed = 0;
+    for stage in &claim_all(in_dir)? {
+        if stage.is_settled() {
+            remove_tree(&stage.path)?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// Keeps or drops the changes of build directories on stages whose processes are gone, by the history of the state directory
+/// `state`. Returns what a person should know. The stages themselves are left to [`sweep`], since large ones take long.
+pub(super) fn recover(
+    in_dir: &Path,
+    state: &Path,
+    state_of: &dyn Fn(&CallId) -> CommitState,
+) -> Vec<String> {
+    // What cannot be listed or read now is tried again at the next start.
+    let stages = claim_all(in_dir).unwrap_or_default();
+    stages.iter().filter_map(|stage| stage.recover(state, state_of)).collect()
+}
+
+/// A stage that no process uses, with its lock if it came to have one.
+struct LeftBehind {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+fn claim_all(in_dir: &Path) -> io::Result<Vec<LeftBehind>> {
+    let all = match open_directory(in_dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened?,
+    };
+    if !lock(&all, FlockOperation::NonBlockingLockExclusive) {
+        // Another process makes a stage, or claims them.
+        return Ok(Vec::new());
+    }
+    let mut left_behind = Vec::new();
+    for entry in std::fs::read_dir(in_dir)? {
+        let entry = entry?;
+        if is_name(&entry.file_name()) && entry.file_type()?.is_dir() {
+            left_behind.extend(LeftBehind::claim(entry.path()));
+        }
+    }
+    Ok(left_behind)
+}
+
+impl LeftBehind {
+    fn claim(path: PathBuf) -> Option<Self> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::open(path.join(LOCK), flags, Mode::empty()) {
+            Ok(file) if lock(&file, FlockOperation::NonBlockingLockExclusive) => {
+                Some(Self { path, _lock: Some(file.into()) })
+            }
+            // Its process died before it had one.
+            Err(Errno::NOENT) => Some(Self { path, _lock: None }),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
+    /// Tells whether nothing on the stage is to be kept, and keeps what needs no decision.
+    fn is_settled(&self) -> bool {
+        match Recorded::read(&self.path) {
+            Ok(None) => true,
+            Ok(Some(Recorded { built, tie: None })) => built.settle(&self.path).is_empty(),
+            // Without its state directory no history will tell.
+            Ok(Some(Recorded { tie: Some(tie), .. })) => !tie.state.exists(),
+            Err(_) => false,
+        }
+    }
+
+    /// Keeps or drops the changes of build directories, and says so.
+    fn recover(&self, state: &Path, state_of: &dyn Fn(&CallId) -> CommitState) -> Option<String> {
+        let Recorded { built, tie } = Recorded::read(&self.path).ok()??;
+        let is_kept = match &tie {
+            None => true,
+            Some(tie) if tie.state != state => return None,
+            Some(tie) => match state_of(&tie.call) {
+                CommitState::Made => true,
+                CommitState::NotMade => false,
+                CommitState::Unknown => return None,
+            },
+        };
+        let told = if is_kept {
+            kept(&built, tie.as_ref(), &built.settle(&self.path))
+        } else {
+            format!(
+                "{} was cut off before its changes were made; its changes of build directories were dropped with the others: {}",
+                name(tie.as_ref()),
+                names(&built)
+            )
+        };
+        // A record that cannot be removed is met again by the next start, which does and says the same.
+        drop(Recorded::forget(&self.path));
+        Some(told)
+    }
+}
+
+/// Tells what became of changes that were to be kept.
+fn kept(built: &Built, tie: Option<&Tie>, left: &[Note]) -> String {
+    let name = name(tie);
+    if left.is_empty() {
+        return format!(
+            "{name} was cut off before its changes of build directories were kept; they are kept now: {}",
+            names(built)
+        );
+    }
+    let why: Vec<&str> = left.iter().map(|note| note.why.as_str()).collect();
+    format!(
+        "{name} was cut off before its changes of build directories were kept, and they cannot be kept now: not kept: {}; build again",
+        why.join("; not kept: ")
+    )
+}
+
+fn name(tie: Option<&Tie>) -> String {
+    tie.map_or_else(|| "a command".to_owned(), |tie| tie.call.to_string())
+}
+
+fn names(built: &Built) -> String {
+    let name = |path: &PathBuf| quote::path(&built.workspace.join(path)).into_owned();
+    built.directories.iter().map(name).collect::<Vec<_>>().join(", ")
+}
