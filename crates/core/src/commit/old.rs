@@ -1,12 +1,14 @@
-//! The contents that are there before a commit and that the history has to keep.
+//! The contents that the history has to keep: those that are there before a commit, and new ones.
 //!
-//! Few small ones are held in memory. All others are opened again when the history reads them, and must be what they were.
+//! Small ones are held in memory, up to a bound for all of them. All others are opened again when the history reads them, and must be
+//! what they were.
 
 use std::{fmt, io};
 
 use crate::state::{self, Seen};
 use crate::{
-    ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, Opened, Resolved, Source,
+    ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, OpenFile, Opened, Resolved,
+    Source,
 };
 
 /// A file with more bytes is not held in memory.
@@ -33,7 +35,53 @@ impl<'f> OldContents<'f> {
         path: &Resolved,
         known: Option<(Fingerprint, &[u8])>,
     ) -> Result<Seen, FileError> {
-        state::see_with(self.files, path, known, SMALL.min(MOST_HELD.saturating_sub(self.held)))
+        state::see_with(self.files, path, known, self.most())
+    }
+
+    /// Looks at a place whose state is known if it still has this fingerprint. The bytes of a small file are read for good.
+    pub(super) fn see_again(
+        &self,
+        path: &Resolved,
+        expected: Fingerprint,
+        known: &FileState,
+    ) -> Result<Seen, FileError> {
+        let mut bytes = None;
+        let found = match known {
+            FileState::File { hash, len, .. } if *len <= self.most() => {
+                let opened = self.files.open(path).ok();
+                bytes = opened.as_ref().and_then(|opened| read_hashed(opened, *hash));
+                opened.map(|opened| opened.stat).filter(|_| bytes.is_some())
+            }
+            _ => self.files.stat(path).ok(),
+        };
+        let Some(stat) = found.filter(|stat| stat.fingerprint == expected) else {
+            return self.see(path, None);
+        };
+        let (state, entries) = (known.clone(), Vec::new());
+        Ok(Seen { state, fingerprint: Some(expected), kind: Some(stat.kind), bytes, entries })
+    }
+
+    /// Hashes new bytes. Those of a small file on a stage are read for good.
+    pub(super) fn read_new(&mut self, source: Source<'_>) -> io::Result<NewBytes> {
+        let Source::At(place) = source else {
+            let (hash, length) = ContentHash::measure(source)?;
+            return Ok(NewBytes { hash, length, bytes: None });
+        };
+        let file = std::fs::File::open(place)?;
+        let facts = file.metadata()?;
+        if !facts.is_file() || facts.len() > self.most() {
+            let (hash, length) = ContentHash::measure(Source::File(&file))?;
+            return Ok(NewBytes { hash, length, bytes: None });
+        }
+        let bytes = Source::File(&file).read()?.into_owned().into_boxed_slice();
+        let (hash, length) = (ContentHash::of(&bytes), bytes.len() as u64);
+        self.held += length;
+        Ok(NewBytes { hash, length, bytes: Some(bytes) })
+    }
+
+    /// A file with more bytes is not held in memory.
+    fn most(&self) -> u64 {
+        SMALL.min(MOST_HELD.saturating_sub(self.held))
     }
 
     /// Adds the content of what was seen at a place, if it is a file.
@@ -50,6 +98,20 @@ impl<'f> OldContents<'f> {
         self.all = Vec::new();
         self.held = 0;
     }
+}
+
+/// The bytes of an open file, if they have this hash.
+fn read_hashed(opened: &OpenFile, hash: ContentHash) -> Option<Vec<u8>> {
+    let bytes = Source::File(&opened.file).read().ok()?;
+    (ContentHash::of(&bytes) == hash).then(|| bytes.into_owned())
+}
+
+/// The bytes that a step puts in place.
+pub(super) struct NewBytes {
+    pub(super) hash: ContentHash,
+    pub(super) length: u64,
+    /// The bytes themselves, if they are few.
+    pub(super) bytes: Option<Box<[u8]>>,
 }
 
 /// A content that is there before a commit.
