@@ -191,6 +191,7 @@ fn take_back(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, Tool
 
 /// What happened, or would happen, to each path.
 struct Report {
+    /// Those of the first paths: more are not shown.
     lines: Vec<String>,
     paths: Vec<String>,
     diffs: Vec<String>,
@@ -207,14 +208,19 @@ impl Report {
         }
         for way in plan.ways.iter().filter(|way| !way.is_directory_time()) {
             if !sources.contains(&way.path) {
-                report.add(cx, undo, way)?;
-                report.add_lost_names(way, &restored);
+                report.add(cx, undo, way, &restored)?;
             }
         }
         Ok(report)
     }
 
-    fn add(&mut self, cx: &Context, undo: UndoDoor<'_>, way: &Way) -> Result<(), ToolError> {
+    fn add(
+        &mut self,
+        cx: &Context,
+        undo: UndoDoor<'_>,
+        way: &Way,
+        restored: &HashMap<FileObject, u64>,
+    ) -> Result<(), ToolError> {
         let name = Root::recorded(cx, &way.path)?.show(Path::new(""));
         let mut line = format!("{} {name}", verb(way));
         if let Some(from) = &way.moved_from {
@@ -232,37 +238,20 @@ impl Report {
                 self.diffs.push(format!("{name}\n{}", changes.text));
             }
         }
-        self.lines.push(line);
+        if self.lines.len() < MAX_NAMED {
+            add_lost_names(&mut line, way, restored);
+            self.lines.push(line);
+        }
         self.paths.push(name);
         Ok(())
-    }
-
-    /// Says that a file is not joined with names that it had: they are outside of the workspace, or gone.
-    fn add_lost_names(&mut self, way: &Way, restored: &HashMap<FileObject, u64>) {
-        let is_new = way.is_apart || way.now.hash() != way.then.hash();
-        let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
-        let (FileState::File { object: Some(object), .. }, true, false) =
-            (&way.then, is_new, is_joined)
-        else {
-            return;
-        };
-        let back = file_of(&way.then).and_then(|file| restored.get(&file)).copied();
-        let lost = object.links.saturating_sub(back.unwrap_or(1));
-        if let (1.., Some(line)) = (lost, self.lines.last_mut()) {
-            let names = if lost == 1 { "name" } else { "names" };
-            *line = format!(
-                "{line}; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
-            );
-        }
     }
 
     fn output(mut self, plan: &UndoPlan, is_dry: bool) -> Output {
         let done = if is_dry { "would undo" } else { "undid" };
         let what = described(plan);
-        let count = self.lines.len();
-        if count > MAX_NAMED {
-            self.lines.truncate(MAX_NAMED);
-            self.lines.push(format!("and {} more", count - MAX_NAMED));
+        let count = self.paths.len();
+        if count > self.lines.len() {
+            self.lines.push(format!("and {} more", count - self.lines.len()));
         }
         let mut text = format!("{done} {what}\n{}", self.lines.join("\n"));
         for diff in &self.diffs {
@@ -271,6 +260,25 @@ impl Report {
         }
         let undone: Vec<String> = plan.calls().iter().map(ToString::to_string).collect();
         Output::text(text).with("undone", undone).with("paths", self.paths).with("dry_run", is_dry)
+    }
+}
+
+/// Says that a file is not joined with names that it had: they are outside of the workspace, or gone.
+fn add_lost_names(line: &mut String, way: &Way, restored: &HashMap<FileObject, u64>) {
+    let is_new = way.is_apart || way.now.hash() != way.then.hash();
+    let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
+    let (FileState::File { object: Some(object), .. }, true, false) =
+        (&way.then, is_new, is_joined)
+    else {
+        return;
+    };
+    let back = file_of(&way.then).and_then(|file| restored.get(&file)).copied();
+    let lost = object.links.saturating_sub(back.unwrap_or(1));
+    if lost > 0 {
+        let names = if lost == 1 { "name" } else { "names" };
+        *line = format!(
+            "{line}; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
+        );
     }
 }
 

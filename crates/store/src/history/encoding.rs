@@ -234,8 +234,9 @@ impl<'a> Reader<'a> {
 
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = usize::try_from(self.number()?).ok()?;
-        // Each has a byte at least; a count that was tampered with reserves nothing.
-        let mut items = Vec::with_capacity(count.min(self.0.len()).min(1024));
+        // A list that grows is twice as long as it needs to be. A count that was tampered with reserves no more than a few times
+        // the bytes that there are: a change has more than this many.
+        let mut items = Vec::with_capacity(count.min(self.0.len() / 48 + 16));
         for _ in 0..count {
             items.push(item(self)?);
         }
