@@ -84,18 +84,23 @@ impl Plan {
         if self.is_dry || !self.undo.conflicts.is_empty() {
             return state;
         }
-        let seen = self.undo.declared().filter(|way| !scene.is_hidden(&way.path));
+        let is_seen = |way: &&Way| !scene.is_hidden(&way.path);
         if self.undo.ways.len() <= MAX_DECLARED {
-            return seen.map(effect).fold(state, Effects::and);
+            return self.undo.declared().filter(is_seen).map(effect).fold(state, Effects::and);
         }
         let mut declared = HashSet::new();
-        seen.map(|way| (way, outermost(&way.path, scene.workspace())))
-            .filter(|(way, place)| {
-                let is_tree = place.reach == Reach::Tree;
-                declared.insert((place.path.clone(), is_tree, way.then == FileState::Absent))
-            })
-            .map(|(way, place)| effect_on(way, place))
-            .fold(state, Effects::and)
+        let mut effects = state;
+        for way in self.undo.declared() {
+            let place = outermost(&way.path, scene.workspace());
+            let is_tree = place.reach == Reach::Tree;
+            let key = (place.path.clone(), is_tree, way.then == FileState::Absent);
+            // One file that may be seen declares the directory: the others need not be asked about.
+            if !declared.contains(&key) && is_seen(&way) {
+                declared.insert(key);
+                effects = effects.and(effect_on(way, place));
+            }
+        }
+        effects
     }
 }
 

@@ -5,6 +5,7 @@ mod conflicts;
 mod failures;
 mod jobs;
 mod kinds;
+mod looks;
 mod many;
 mod player;
 mod races;
