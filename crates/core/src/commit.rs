@@ -242,6 +242,7 @@ impl<'f> Plan<'f> {
         plan.around = plan.changes.len();
         // A list that grows is twice as long as it needs to be.
         plan.changes.reserve_exact(steps.len());
+        plan.read.reserve(steps.iter().filter(|step| step.expect != Expect::Absent).count());
         let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
         for step in steps {
             plan.add_missing_parents(files, &mut planned, step)?;

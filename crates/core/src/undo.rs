@@ -36,8 +36,8 @@ const MAX_UNDOS: usize = 10_000;
 /// ```
 #[derive(Debug)]
 pub struct UndoPlan {
-    /// The checkpoints that are taken back, the newest first.
-    pub checkpoints: Vec<Checkpoint>,
+    /// The calls that made the changes which are taken back, the newest first.
+    pub origins: Vec<Origin>,
     /// What happens to each path, in the order in which it is done.
     pub ways: Vec<Way>,
     /// Where somebody changed something since.
@@ -164,7 +164,8 @@ impl UndoPlan {
         let ways = ways(machine, &thoughts, &identities, &checkpoints);
         let settled = ways.iter().map(|way| thoughts.at(&way.path)?.settled()).collect();
         drop(thoughts);
-        Ok(Self { checkpoints, ways, conflicts, settled })
+        let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
+        Ok(Self { origins, ways, conflicts, settled })
     }
 
     /// Returns the session in whose `/tmp` the changes that are meant were made, if any of them was: its files must be used.
@@ -211,9 +212,9 @@ impl UndoPlan {
     /// The calls that are taken back, the newest first.
     pub fn calls(&self) -> Vec<CallId> {
         let mut calls: Vec<CallId> = Vec::new();
-        for checkpoint in &self.checkpoints {
-            if calls.last() != Some(&checkpoint.origin.call) {
-                calls.push(checkpoint.origin.call.clone());
+        for origin in &self.origins {
+            if calls.last() != Some(&origin.call) {
+                calls.push(origin.call.clone());
             }
         }
         calls
@@ -446,31 +447,45 @@ fn ways(
     find_moves(&mut ways, identities, checkpoints);
     find_names(machine, &mut ways, thoughts, identities);
     keep_used_directories(&mut ways, paths);
-    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
-    let (mut settled, ways): (Vec<Way>, Vec<Way>) =
-        ways.into_iter().partition(|way| is_directory(&way.now) && is_directory(&way.then));
-    settled.sort_by(|a, b| b.path.cmp(&a.path));
-    let (mut gone, mut made): (Vec<Way>, Vec<Way>) =
-        ways.into_iter().partition(|way| way.then == FileState::Absent);
-    gone.sort_by(|a, b| b.path.cmp(&a.path));
-    // A name is added to what is in its place by then.
-    made.sort_by(|a, b| {
-        (a.linked_with.is_some(), &a.path).cmp(&(b.linked_with.is_some(), &b.path))
-    });
-    let left: HashSet<PathBuf> = made
+    put_in_order(&mut ways);
+    ways
+}
+
+/// When a way is gone, the first one first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    RemoveFile,
+    RemoveDirectory,
+    Make,
+    /// A name is added to what is in its place by then.
+    AddName,
+    /// Something is moved out of it before.
+    RemoveLeftDirectory,
+    Settle,
+}
+
+/// What is removed goes from the inside out, what is made comes from the outside in. Sorted in place, since there may be many.
+fn put_in_order(ways: &mut [Way]) {
+    let left: HashSet<PathBuf> = ways
         .iter()
         .filter_map(|way| way.moved_from.as_deref())
         .flat_map(|from| from.ancestors().map(Path::to_owned))
         .collect();
-    let is_left = |directory: &Path| left.contains(directory);
-    let is_directory = |way: &Way| is_directory(&way.now);
-    let (last, mut first): (Vec<Way>, Vec<Way>) =
-        gone.into_iter().partition(|way| is_directory(way) && is_left(&way.path));
-    first.sort_by_key(is_directory);
-    first.append(&mut made);
-    first.extend(last);
-    first.extend(settled);
-    first
+    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+    let turn = |way: &Way| match (is_directory(&way.now), &way.then) {
+        (true, FileState::Directory { .. }) => Turn::Settle,
+        (true, FileState::Absent) if left.contains(&way.path) => Turn::RemoveLeftDirectory,
+        (true, FileState::Absent) => Turn::RemoveDirectory,
+        (false, FileState::Absent) => Turn::RemoveFile,
+        _ if way.linked_with.is_some() => Turn::AddName,
+        _ => Turn::Make,
+    };
+    ways.sort_unstable_by(|a, b| {
+        let (one, other) = (turn(a), turn(b));
+        let is_outwards = !matches!(one, Turn::Make | Turn::AddName);
+        let by_path = a.path.cmp(&b.path);
+        one.cmp(&other).then(if is_outwards { by_path.reverse() } else { by_path })
+    });
 }
 
 /// A directory that a call made stays if something is in it that does not go.

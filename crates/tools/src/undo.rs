@@ -53,7 +53,7 @@ impl PlannedTool for Undo {
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
         let undo = scene.undo_plan(&args.query(scene.session()))?;
-        let is_own = undo.checkpoints.iter().all(|one| one.origin.session == *scene.session());
+        let is_own = undo.origins.iter().all(|one| one.session == *scene.session());
         if !is_own {
             return Err(ToolError::failed("that change was made in another session")
                 .hint("a person can take it back with `windlass undo --call`"));
@@ -196,6 +196,8 @@ fn take_back(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, Tool
 
 /// What happened, or would happen, to each path.
 struct Report {
+    /// Where relative paths of the call start.
+    base: PathBuf,
     /// Those of the first paths: more are not shown.
     lines: Vec<String>,
     paths: Vec<String>,
@@ -204,7 +206,8 @@ struct Report {
 
 impl Report {
     fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
-        let mut report = Self { lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
+        let base = cx.files().resolve(Path::new("."))?.path;
+        let mut report = Self { base, lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
         let sources: HashSet<&PathBuf> =
             plan.ways.iter().filter_map(|way| way.moved_from.as_ref()).collect();
         let mut restored: HashMap<FileObject, u64> = HashMap::new();
@@ -226,10 +229,11 @@ impl Report {
         way: &Way,
         restored: &HashMap<FileObject, u64>,
     ) -> Result<(), ToolError> {
-        let name = Root::recorded(cx, &way.path)?.show(Path::new(""));
+        let name = Root::recorded(&self.base, &way.path).show(Path::new(""));
         let mut line = format!("{} {name}", verb(way));
         if let Some(from) = &way.moved_from {
-            line = format!("{line} (from {})", Root::recorded(cx, from)?.show(Path::new("")));
+            line =
+                format!("{line} (from {})", Root::recorded(&self.base, from).show(Path::new("")));
         }
         // What is removed or new has a line only, and not all lines are shown.
         let has_diff = way.then != FileState::Absent && way.now != FileState::Absent;
@@ -300,8 +304,8 @@ fn described(plan: &UndoPlan) -> String {
     let calls = plan.calls();
     let tools: Vec<String> = calls
         .iter()
-        .filter_map(|call| plan.checkpoints.iter().find(|one| one.origin.call == *call))
-        .map(|one| format!("{} ({})", one.origin.call, one.origin.tool))
+        .filter_map(|call| plan.origins.iter().find(|one| one.call == *call))
+        .map(|one| format!("{} ({})", one.call, one.tool))
         .take(10)
         .collect();
     let more = calls.len().saturating_sub(tools.len());
@@ -346,11 +350,12 @@ fn text(bytes: Vec<u8>) -> Option<String> {
 
 /// Why nothing was undone: each file that somebody changed, what they changed and what the undo would have changed.
 fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output, ToolError> {
+    let base = cx.files().resolve(Path::new("."))?.path;
     let count = shown::count(plan.conflicts.len(), "file was", "files were");
     let mut words =
         vec![format!("conflict: nothing was undone, since {count} changed in the meantime")];
     for conflict in plan.conflicts.iter().take(MAX_SHOWN) {
-        let name = Root::recorded(cx, &conflict.path)?.show(Path::new(""));
+        let name = Root::recorded(&base, &conflict.path).show(Path::new(""));
         words.push(format!("{name}: {} (left by {})", conflict.why(), conflict.call));
         words.extend(three_way(undo, conflict, &name)?);
     }
@@ -364,8 +369,8 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
     let paths: Vec<String> = plan
         .conflicts
         .iter()
-        .map(|conflict| Ok(Root::recorded(cx, &conflict.path)?.show(Path::new(""))))
-        .collect::<Result<_, ToolError>>()?;
+        .map(|conflict| Root::recorded(&base, &conflict.path).show(Path::new("")))
+        .collect();
     Ok(Output::error(words.join("\n")).with("conflicts", paths))
 }
 

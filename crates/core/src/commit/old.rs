@@ -29,6 +29,11 @@ impl<'f> OldContents<'f> {
         Self { files, all: Vec::new(), held: 0 }
     }
 
+    /// Makes room for so many contents: a list that grows is twice as long as it needs to be.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.all.reserve_exact(count);
+    }
+
     /// Looks at a place. The bytes of a small file are read for good.
     pub(super) fn see(
         &self,
@@ -87,10 +92,14 @@ impl<'f> OldContents<'f> {
     /// Adds the content of what was seen at a place, if it is a file.
     pub(super) fn add(&mut self, path: &Resolved, seen: &mut Seen) {
         let FileState::File { hash, len, .. } = seen.state else { return };
-        let bytes = seen.bytes.take();
-        self.held += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        let place = bytes.is_none().then(|| path.clone());
-        self.all.push(OldContent { files: self.files, hash, length: len, bytes, place });
+        let body = match seen.bytes.take() {
+            Some(bytes) => Body::Held(bytes.into_boxed_slice()),
+            None => Body::At(self.files, Box::new(path.clone())),
+        };
+        if let Body::Held(bytes) = &body {
+            self.held += bytes.len() as u64;
+        }
+        self.all.push(OldContent { hash, length: len, body });
     }
 
     /// Lets go of what is held in memory.
@@ -116,19 +125,24 @@ pub(super) struct NewBytes {
 
 /// A content that is there before a commit.
 pub(super) struct OldContent<'f> {
-    files: &'f dyn Files,
     pub(super) hash: ContentHash,
     length: u64,
-    bytes: Option<Vec<u8>>,
-    /// The place of what is not held in memory.
-    place: Option<Resolved>,
+    body: Body<'f>,
+}
+
+/// The bytes of a content.
+enum Body<'f> {
+    /// In memory.
+    Held(Box<[u8]>),
+    /// In the file at this place.
+    At(&'f dyn Files, Box<Resolved>),
 }
 
 impl OldContent<'_> {
     pub(super) fn source(&self) -> Source<'_> {
-        match &self.bytes {
-            Some(bytes) => Source::Bytes(bytes),
-            None => Source::Kept(self),
+        match &self.body {
+            Body::Held(bytes) => Source::Bytes(bytes),
+            Body::At(..) => Source::Kept(self),
         }
     }
 }
@@ -144,13 +158,12 @@ impl KeptContent for OldContent<'_> {
 
     /// Whoever keeps the bytes compares their hash: the file may be another by now.
     fn open(&self) -> io::Result<Opened> {
-        if let Some(bytes) = &self.bytes {
-            return Ok(Opened::Bytes(bytes.clone()));
-        }
-        let opened = self.place.as_ref().map(|place| state::open(self.files, place));
-        match opened.transpose().map_err(io::Error::other)?.flatten() {
-            Some(file) => Ok(Opened::File(file)),
-            None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
+        match &self.body {
+            Body::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),
+            Body::At(files, place) => match state::open(*files, place).map_err(io::Error::other)? {
+                Some(file) => Ok(Opened::File(file)),
+                None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
+            },
         }
     }
 }

@@ -57,6 +57,8 @@ pub(super) fn attributes(of: &OwnedFd, raw: &rustix::fs::Stat) -> (Attributes, M
         attributes::is_told(name.as_bytes())
     });
     extended.sort();
+    // What overlayfs noted is gone from it, and one is held for each of many files.
+    extended.shrink_to_fit();
     attributes.extended = Some(extended);
     (attributes, marks)
 }
