@@ -513,3 +513,25 @@ fn move_back(
     }
     restore(files, path.clone(), &Seen::nothing(), change, content)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_proves_something_once_a_later_one_was_seen_on_its_device() {
+        let mut stamps = Stamps::default();
+        for (device, changed, is_settled, why) in [
+            (1, 50, false, "the first"),
+            (1, 50, false, "of the same moment"),
+            (1, 49, true, "older than the first"),
+            (2, 10, false, "the first of another device"),
+            (1, 60, false, "later than all"),
+            (1, 50, true, "older by now"),
+            (2, 9, true, "older on its own device"),
+        ] {
+            let seen = Fingerprint { device, inode: 1, len: 0, modified: 0, changed };
+            assert_eq!(stamps.note(seen), is_settled, "{why}");
+        }
+    }
+}
