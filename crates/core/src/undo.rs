@@ -147,9 +147,10 @@ impl UndoPlan {
         check_sessions(files, history, &checkpoints)?;
         let record = shared::record(files, history, &checkpoints)?;
         let machine = Machine { files, record: &record };
+        let count = checkpoints.iter().map(|checkpoint| checkpoint.changes.len()).sum();
         let mut walked = Walked {
             machine,
-            thoughts: Thoughts::default(),
+            thoughts: Thoughts::with_capacity(count),
             shared: HashMap::new(),
             identities: Identities::on_record(&record),
             conflicts: Vec::new(),

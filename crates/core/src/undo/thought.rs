@@ -49,7 +49,6 @@ impl Thought {
 }
 
 /// All paths in thought, in the order in which they came up.
-#[derive(Default)]
 pub(super) struct Thoughts<'c> {
     all: Vec<Thought>,
     /// The place of each path among them.
@@ -58,6 +57,12 @@ pub(super) struct Thoughts<'c> {
 }
 
 impl<'c> Thoughts<'c> {
+    /// With room for so many: a list that grows is twice as long as it needs to be.
+    pub(super) fn with_capacity(count: usize) -> Self {
+        let (all, places) = (Vec::with_capacity(count), HashMap::with_capacity(count));
+        Self { all, places, stamps: Stamps::default() }
+    }
+
     pub(super) fn all(&self) -> &[Thought] {
         &self.all
     }
