@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::moves::join_moves;
-use self::old::OldContents;
+use self::old::{NewBytes, OldContents};
 use self::perform::Stopped;
 pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
 use crate::history::{NewCheckpoint, NewContent};
@@ -49,6 +49,9 @@ pub struct Step<'a> {
     pub rewrite: Option<To<'a>>,
     /// The bytes that are there, if they were read when `expect` was seen: they need not be read again.
     pub before: Option<&'a [u8]>,
+    /// The state that is there, if it was found out before and the fingerprint of `expect` proves that it still is: a file need not
+    /// be hashed again.
+    pub known: Option<&'a FileState>,
     /// The object that was there once and for which a new one is put there.
     pub stands_for: Option<FileObject>,
     /// Whether what is there stays what it is under its other names.
@@ -67,6 +70,7 @@ impl<'a> Step<'a> {
             to,
             rewrite: None,
             before: None,
+            known: None,
             stands_for: None,
             is_apart: false,
             opens_directories: false,
@@ -146,8 +150,8 @@ pub(crate) fn commit(
             .with_context("what is there could not be saved, so nothing is changed")
     })?;
     drop(contents);
-    // What is there is safe now, and need not be held any longer.
-    plan.read.forget();
+    // What is there, and what will be, is safe now and need not be held any longer.
+    plan.forget_contents();
     match plan.perform(files, steps, is_stopped) {
         Ok(altered) => {
             // The history may need memory for itself.
@@ -213,6 +217,8 @@ struct Known {
     /// The hash of the bytes that will be there.
     new: Option<ContentHash>,
     new_length: u64,
+    /// Those bytes, if they were few enough to be held until they are on record.
+    held: Option<Box<[u8]>>,
     /// The new bytes are written over the old ones: a kill may leave a mixture, which takes both to be known.
     is_in_place: bool,
     /// The range of its contents among those that were read.
@@ -237,6 +243,9 @@ impl<'f> Plan<'f> {
             noted: 0,
         };
         plan.around = plan.changes.len();
+        // A list that grows is twice as long as it needs to be.
+        plan.changes.reserve_exact(steps.len());
+        plan.read.reserve(steps.iter().filter(|step| step.expect != Expect::Absent).count());
         let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
         for step in steps {
             plan.add_missing_parents(files, &mut planned, step)?;
@@ -299,10 +308,11 @@ impl<'f> Plan<'f> {
         let moved = self.move_of(step)?;
         let linked = self.link_of(step)?;
         let written = written(step);
-        let new = written.map(ContentHash::of_source).transpose().map_err(unreadable)?;
+        let new = written.map(|source| self.read.read_new(source)).transpose();
+        let new = new.map_err(unreadable)?;
         let after = match linked {
             Some(linked) => linked,
-            None => after(step, &before, moved.as_ref(), new, written)?,
+            None => after(step, &before, moved.as_ref(), new.as_ref()),
         };
         let is_in_place = names::shared_object(&after).is_some();
         let new_length = match after {
@@ -317,8 +327,9 @@ impl<'f> Plan<'f> {
         self.known.push(Known {
             kind,
             old: before.hash(),
-            new,
+            new: new.as_ref().map(|new| new.hash),
             new_length,
+            held: new.and_then(|new| new.bytes),
             is_in_place,
             read: read..self.read.all.len(),
             change: self.changes.len(),
@@ -378,11 +389,11 @@ impl<'f> Plan<'f> {
             // The change itself makes sure of it.
             Expect::Absent => return Ok(Seen::nothing()),
             Expect::Same(expected) => {
-                let known = step.before.map(|bytes| (expected, bytes));
-                let mut seen = self
-                    .read
-                    .see(&step.path, known)
-                    .map_err(|error| unreadable_now(step, error))?;
+                let seen = match (step.known, step.before) {
+                    (Some(known), None) => self.read.see_again(&step.path, expected, known),
+                    (_, before) => self.read.see(&step.path, before.map(|bytes| (expected, bytes))),
+                };
+                let mut seen = seen.map_err(|error| unreadable_now(step, error))?;
                 if seen.fingerprint != Some(expected) {
                     let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
                     return Err(FileError::new("change", name, FileErrorKind::Stale).into());
@@ -443,12 +454,21 @@ impl<'f> Plan<'f> {
         Ok(Some(FileState::File { hash, len, attributes, object }))
     }
 
+    /// Lets go of the contents that are held in memory.
+    fn forget_contents(&mut self) {
+        self.read.forget();
+        for known in &mut self.known {
+            known.held = None;
+        }
+    }
+
     /// The contents that the history has to keep: every content that is there, and those that will be there as far as it takes them to
     /// recover from a kill, or as they are few enough to be shown later. A new content follows the old one that it is probably
     /// much like.
     fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
-        let mut contents: Vec<NewContent<'a>> = Vec::new();
-        let mut known = HashSet::new();
+        let count = self.read.all.len() + self.known.iter().filter(|one| one.new.is_some()).count();
+        let mut contents: Vec<NewContent<'a>> = Vec::with_capacity(count);
+        let mut known = HashSet::with_capacity(count);
         let mut add = |content: NewContent<'a>| {
             if known.insert(content.hash) {
                 contents.push(content);
@@ -465,6 +485,7 @@ impl<'f> Plan<'f> {
             if let (Some(hash), Some(source)) = (known.new, written(step)) {
                 new_bytes += known.new_length;
                 if known.is_in_place || new_bytes <= MOST_NEW {
+                    let source = known.held.as_deref().map_or(source, Source::Bytes);
                     add(NewContent { hash, source, base: known.old });
                 }
             }
@@ -505,14 +526,13 @@ fn after(
     step: &Step<'_>,
     before: &FileState,
     moved: Option<&(PathBuf, FileState)>,
-    new_hash: Option<ContentHash>,
-    written: Option<Source<'_>>,
-) -> Result<FileState, Refused> {
+    new: Option<&NewBytes>,
+) -> FileState {
     let origin = moved.map_or(before, |(_, state)| state);
     if let (To::Symlink(target), Some(To::Attributes(attributes))) = (step.to, step.rewrite) {
-        return Ok(FileState::Symlink { target: target.into(), attributes: attributes.clone() });
+        return FileState::Symlink { target: target.into(), attributes: attributes.clone() };
     }
-    Ok(match (step.rewrite.as_ref().unwrap_or(&step.to), new_hash) {
+    match (step.rewrite.as_ref().unwrap_or(&step.to), new) {
         (To::Nothing, _) => FileState::Absent,
         (To::Symlink(target), _) => {
             FileState::Symlink { target: (*target).to_owned(), attributes: Attributes::default() }
@@ -520,15 +540,15 @@ fn after(
         (To::Directory { attributes }, _) => {
             FileState::Directory { attributes: attributes.cloned().unwrap_or_default() }
         }
-        (To::File { attributes, .. }, Some(hash)) => FileState::File {
-            hash,
-            len: written.map_or(Ok(0), Source::length).map_err(unreadable)?,
+        (To::File { attributes, .. }, Some(new)) => FileState::File {
+            hash: new.hash,
+            len: new.length,
             attributes: state::over(*attributes, state::file_attributes(origin)),
             object: None,
         },
         (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
         _ => origin.clone(),
-    })
+    }
 }
 
 /// A place as it is recorded: real already, so it need not be resolved.

@@ -342,7 +342,7 @@ impl Application {
             .filter_map(|(proposal, now, content)| {
                 let path = beside(files, &proposal.path);
                 let content = content.as_deref().map(Source::Bytes);
-                state::step_to(path, now, &proposal.then, content)
+                state::step_to(path, now.present(), &proposal.then, content)
             })
             .collect()
     }

@@ -188,7 +188,7 @@ impl Way {
             return Some(Step::new(path, self.seen.expect(), to));
         }
         let content = self.content.as_ref().map(Opened::source);
-        state::step_to(path, &self.seen, &self.then, content)
+        state::step_to(path, self.seen.present(), &self.then, content)
     }
 }
 

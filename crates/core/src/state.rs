@@ -38,6 +38,34 @@ impl Seen {
     pub(crate) fn expect(&self) -> Expect {
         self.fingerprint.map_or(Expect::Absent, Expect::Same)
     }
+
+    pub(crate) fn present(&self) -> Present<'_> {
+        Present { state: &self.state, expect: self.expect() }
+    }
+}
+
+/// The latest stamps of changes that were seen, by device.
+///
+/// The clock that gives stamps to files stands still for milliseconds: two changes within that time can leave one fingerprint. A file
+/// whose stamp is older than another that was seen before on the same device gets a newer one with its next change.
+#[derive(Debug, Default)]
+pub(crate) struct Stamps(HashMap<u64, i64>);
+
+impl Stamps {
+    /// Notes the fingerprint of what was seen just now. Returns whether each change from now on will give it another.
+    pub(crate) fn note(&mut self, seen: Fingerprint) -> bool {
+        let latest = self.0.entry(seen.device).or_insert(i64::MIN);
+        let is_settled = seen.changed < *latest;
+        *latest = seen.changed.max(*latest);
+        is_settled
+    }
+}
+
+/// What is at a place, and what a change of it has to expect.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Present<'a> {
+    pub(crate) state: &'a FileState,
+    pub(crate) expect: Expect,
 }
 
 /// Looks at a place. `known` are bytes that were read from it when it had that fingerprint.
@@ -176,11 +204,11 @@ fn merge(new: &Attributes, old: &Attributes) -> Attributes {
 /// file whose content differs.
 pub(crate) fn step_to<'a>(
     path: Resolved,
-    now: &Seen,
+    now: Present<'_>,
     target: &'a FileState,
     content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
-    let to = match (&now.state, target) {
+    let to = match (now.state, target) {
         (FileState::Absent, FileState::Absent) | (_, FileState::Other) => return None,
         (_, FileState::Absent) => To::Nothing,
         (
@@ -219,7 +247,7 @@ pub(crate) fn step_to<'a>(
         }
         _ => None,
     };
-    Some(Step { rewrite, stands_for: object(target), ..Step::new(path, now.expect(), to) })
+    Some(Step { rewrite, stands_for: object(target), ..Step::new(path, now.expect, to) })
 }
 
 /// Returns whether an object has all that is said: mode, time and extended attributes. The owner is given as far as rights go.
@@ -254,14 +282,14 @@ fn extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
 /// The step that puts a file where a name of another one is, which stays what it is under its other names.
 pub(crate) fn apart<'a>(
     path: Resolved,
-    now: &Seen,
+    now: Present<'_>,
     target: &'a FileState,
     content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
     let attributes = attributes_of(target);
     let to = To::File { content: content?, attributes };
     let stands_for = object(target);
-    Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect(), to) })
+    Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect, to) })
 }
 
 /// Which object a state was of.
@@ -389,8 +417,10 @@ fn restore(
         Some((with, Seen { fingerprint: Some(seen), .. })) => {
             Some(Step::new(path, now.expect(), To::Linked { with, seen: *seen }))
         }
-        _ if is_apart => apart(path, now, &change.before, bytes.as_ref().map(Opened::source)),
-        _ => step_to(path, now, &change.before, bytes.as_ref().map(Opened::source)),
+        _ if is_apart => {
+            apart(path, now.present(), &change.before, bytes.as_ref().map(Opened::source))
+        }
+        _ => step_to(path, now.present(), &change.before, bytes.as_ref().map(Opened::source)),
     };
     let Some(step) = step else { return Ok(Back::AsBefore) };
     match commit::perform(files, &step, now.kind, change.temporary.as_deref()) {
@@ -484,4 +514,26 @@ fn move_back(
         return Ok(Back::Restored);
     }
     restore(files, path.clone(), &Seen::nothing(), change, content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_proves_something_once_a_later_one_was_seen_on_its_device() {
+        let mut stamps = Stamps::default();
+        for (device, changed, is_settled, why) in [
+            (1, 50, false, "the first"),
+            (1, 50, false, "of the same moment"),
+            (1, 49, true, "older than the first"),
+            (2, 10, false, "the first of another device"),
+            (1, 60, false, "later than all"),
+            (1, 50, true, "older by now"),
+            (2, 9, true, "older on its own device"),
+        ] {
+            let seen = Fingerprint { device, inode: 1, len: 0, modified: 0, changed };
+            assert_eq!(stamps.note(seen), is_settled, "{why}");
+        }
+    }
 }

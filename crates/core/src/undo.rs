@@ -5,20 +5,22 @@
 //! shown. What remains is, for each path, one way from what is there now to what was there before, and is committed like every
 //! other change. So an undo can be undone.
 
+mod restoring;
 mod shared;
+mod thought;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use self::restoring::Restoring;
 use self::shared::{Machine, Shared, find_names};
-use crate::commit::{self, Step, beside};
-use crate::history::Kept;
+use self::thought::{Thought, Thoughts};
+use crate::commit::{self, beside};
 use crate::names::{self, Identities, Object};
-use crate::state::{self, Seen};
+use crate::state::{self, Moves, Seen};
 use crate::{
-    Altered, Attributes, CallId, Checkpoint, ContentHash, FileError, FileErrorKind, FileKind,
-    FileState, Files, Fingerprint, History, Origin, Query, RecordedChange, Resolved, SessionId, To,
-    ToolError, below_session_tmp,
+    Altered, Attributes, CallId, Checkpoint, FileError, FileErrorKind, FileKind, FileState, Files,
+    Fingerprint, History, Origin, Query, RecordedChange, SessionId, ToolError, below_session_tmp,
 };
 
 /// Undos of undos that are followed back to the change which they are about.
@@ -34,12 +36,14 @@ const MAX_UNDOS: usize = 10_000;
 /// ```
 #[derive(Debug)]
 pub struct UndoPlan {
-    /// The checkpoints that are taken back, the newest first.
-    pub checkpoints: Vec<Checkpoint>,
+    /// The calls that made the changes which are taken back, the newest first.
+    pub origins: Vec<Origin>,
     /// What happens to each path, in the order in which it is done.
     pub ways: Vec<Way>,
     /// Where somebody changed something since.
     pub conflicts: Vec<Conflict>,
+    /// The fingerprints that proved what is at the place of each way, as far as a later change would give it another one.
+    settled: Vec<Option<Fingerprint>>,
 }
 
 /// What happens to what is at one path.
@@ -143,10 +147,10 @@ impl UndoPlan {
         check_sessions(files, history, &checkpoints)?;
         let record = shared::record(files, history, &checkpoints)?;
         let machine = Machine { files, record: &record };
+        let count = checkpoints.iter().map(|checkpoint| checkpoint.changes.len()).sum();
         let mut walked = Walked {
             machine,
-            paths: Vec::new(),
-            places: HashMap::new(),
+            thoughts: Thoughts::with_capacity(count),
             shared: HashMap::new(),
             identities: Identities::on_record(&record),
             conflicts: Vec::new(),
@@ -155,10 +159,14 @@ impl UndoPlan {
             walked.take_back(checkpoint)?;
         }
         walked.settle_shared();
+        let Walked { thoughts, identities, mut conflicts, .. } = walked;
         // Somebody has brought it back already: there is nothing left to do.
-        walked.conflicts.retain(|conflict| !state::is_left(&conflict.now, &conflict.wanted));
-        let ways = ways(machine, &walked.paths, &walked.identities, &checkpoints);
-        Ok(Self { checkpoints, ways, conflicts: walked.conflicts })
+        conflicts.retain(|conflict| !state::is_left(&conflict.now, &conflict.wanted));
+        let ways = ways(machine, &thoughts, &identities, &checkpoints);
+        let settled = ways.iter().map(|way| thoughts.at(&way.path)?.settled()).collect();
+        drop(thoughts);
+        let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
+        Ok(Self { origins, ways, conflicts, settled })
     }
 
     /// Returns the session in whose `/tmp` the changes that are meant were made, if any of them was: its files must be used.
@@ -205,9 +213,9 @@ impl UndoPlan {
     /// The calls that are taken back, the newest first.
     pub fn calls(&self) -> Vec<CallId> {
         let mut calls: Vec<CallId> = Vec::new();
-        for checkpoint in &self.checkpoints {
-            if calls.last() != Some(&checkpoint.origin.call) {
-                calls.push(checkpoint.origin.call.clone());
+        for origin in &self.origins {
+            if calls.last() != Some(&origin.call) {
+                calls.push(origin.call.clone());
             }
         }
         calls
@@ -311,64 +319,36 @@ fn is_among_itself(origin: &Origin, meant: &HashSet<CallId>) -> bool {
     origin.is_undo() && origin.undoes.iter().all(|call| meant.contains(call))
 }
 
-/// A path in thought: what is really there, and what would be after the changes gone through so far.
-struct Thought {
-    path: PathBuf,
-    now: Seen,
-    then: FileState,
-    /// Whether nothing was thought of it yet: `then` is what is there.
-    is_fresh: bool,
-    /// A conflict was found.
-    is_stuck: bool,
-}
-
-impl Thought {
-    /// Whether it is a name of this file, and remains one.
-    fn stays(&self, file: Object, identities: &Identities) -> bool {
-        let is_it = |state| identities.file_of(state) == Some(file);
-        is_it(&self.now.state) && is_it(&self.then)
-    }
-
-    /// Whether it is a name of one file, would be one of another, and must not become that by a change of what is there: the file
-    /// that is there has other names, or differs in its attributes only and would stand for two files in the record.
-    fn is_apart(&self, identities: &Identities) -> bool {
-        let (now, then) = (&self.now.state, &self.then);
-        let files = identities.file_of(now).zip(identities.file_of(then));
-        let is_shared = names::links(now) > 1;
-        files.is_some_and(|(is, was)| is != was) && (is_shared || now.hash() == then.hash())
-    }
-}
-
 struct Walked<'a> {
     machine: Machine<'a>,
-    paths: Vec<Thought>,
-    /// Where each path is among them.
-    places: HashMap<PathBuf, usize>,
+    thoughts: Thoughts<'a>,
     /// What would become of files with several names that were changed under one of them.
     shared: HashMap<Object, Shared>,
     identities: Identities,
     conflicts: Vec<Conflict>,
 }
 
-impl Walked<'_> {
+impl<'a> Walked<'a> {
     /// A file is in one state under all its names before a checkpoint, and in one after it: what became of it is thought of last.
-    fn take_back(&mut self, checkpoint: &Checkpoint) -> Result<(), ToolError> {
+    fn take_back(&mut self, checkpoint: &'a Checkpoint) -> Result<(), ToolError> {
         for change in checkpoint.changes.iter().rev() {
             self.take_back_change(checkpoint, change)?;
         }
+        let moves = Moves::among(&checkpoint.changes);
         for change in &checkpoint.changes {
-            self.take_back_shared(checkpoint, change);
+            self.take_back_shared(&moves, change);
         }
         Ok(())
     }
 
     fn take_back_change(
         &mut self,
-        checkpoint: &Checkpoint,
-        change: &RecordedChange,
+        checkpoint: &'a Checkpoint,
+        change: &'a RecordedChange,
     ) -> Result<(), ToolError> {
-        let at = self.find(&change.path)?;
-        let Some(thought) = self.paths.get_mut(at) else { return Ok(()) };
+        let files = self.machine.files;
+        let at = self.thoughts.place_of(&change.path, || see(files, &change.path))?;
+        let Some(thought) = self.thoughts.all_mut().get_mut(at) else { return Ok(()) };
         if change.is_directory_time() {
             let before = state::attributes_of(&change.before);
             let modified = before.and_then(|attributes| attributes.modified);
@@ -404,24 +384,6 @@ impl Walked<'_> {
         });
         Ok(())
     }
-
-    fn find(&mut self, path: &Path) -> Result<usize, ToolError> {
-        if let Some(at) = self.places.get(path) {
-            return Ok(*at);
-        }
-        let files = self.machine.files;
-        let now = see(files, path)?;
-        let then = now.state.clone();
-        self.paths.push(Thought {
-            path: path.to_owned(),
-            now,
-            then,
-            is_fresh: true,
-            is_stuck: false,
-        });
-        self.places.insert(path.to_owned(), self.paths.len() - 1);
-        Ok(self.paths.len() - 1)
-    }
 }
 
 /// Looks at a place on record. No link led there: where one is above it now, nothing is there.
@@ -456,10 +418,11 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
 /// the directories out of which something was moved, and the modes and times of those that stay.
 fn ways(
     machine: Machine<'_>,
-    paths: &[Thought],
+    thoughts: &Thoughts<'_>,
     identities: &Identities,
     checkpoints: &[Checkpoint],
 ) -> Vec<Way> {
+    let paths = thoughts.all();
     let is_other = |thought: &&Thought| {
         !same(&thought.now.state, &thought.then) || thought.is_apart(identities)
     };
@@ -471,70 +434,83 @@ fn ways(
         let stays = is_directory(&thought.now.state) && is_directory(&thought.then);
         stays && around.contains(thought.path.as_path())
     };
-    let mut ways: Vec<Way> = paths
-        .iter()
-        .filter(|thought| is_other(thought) || is_around(thought))
-        .map(|thought| Way {
-            path: thought.path.clone(),
-            now: thought.now.state.clone(),
-            then: identities.as_first(&thought.then),
-            moved_from: None,
-            linked_with: None,
-            is_apart: thought.is_apart(identities),
-        })
-        .collect();
+    // A list that grows is twice as long as it needs to be.
+    let mut ways: Vec<Way> = Vec::with_capacity(paths.len());
+    let changing = paths.iter().filter(|thought| is_other(thought) || is_around(thought));
+    ways.extend(changing.map(|thought| Way {
+        path: thought.path.clone(),
+        now: thought.now.state.clone(),
+        then: identities.as_first(&thought.then),
+        moved_from: None,
+        linked_with: None,
+        is_apart: thought.is_apart(identities),
+    }));
     find_moves(&mut ways, identities, checkpoints);
-    find_names(machine, &mut ways, paths, identities);
+    find_names(machine, &mut ways, thoughts, identities);
     keep_used_directories(&mut ways, paths);
-    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
-    let (mut settled, ways): (Vec<Way>, Vec<Way>) =
-        ways.into_iter().partition(|way| is_directory(&way.now) && is_directory(&way.then));
-    settled.sort_by(|a, b| b.path.cmp(&a.path));
-    let (mut gone, mut made): (Vec<Way>, Vec<Way>) =
-        ways.into_iter().partition(|way| way.then == FileState::Absent);
-    gone.sort_by(|a, b| b.path.cmp(&a.path));
-    // A name is added to what is in its place by then.
-    made.sort_by(|a, b| {
-        (a.linked_with.is_some(), &a.path).cmp(&(b.linked_with.is_some(), &b.path))
-    });
-    let left: HashSet<PathBuf> = made
+    put_in_order(&mut ways);
+    ways
+}
+
+/// When a way is gone, the first one first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    RemoveFile,
+    RemoveDirectory,
+    Make,
+    /// A name is added to what is in its place by then.
+    AddName,
+    /// Something is moved out of it before.
+    RemoveLeftDirectory,
+    Settle,
+}
+
+/// What is removed goes from the inside out, what is made comes from the outside in. Sorted in place, since there may be many.
+fn put_in_order(ways: &mut [Way]) {
+    let left: HashSet<PathBuf> = ways
         .iter()
         .filter_map(|way| way.moved_from.as_deref())
         .flat_map(|from| from.ancestors().map(Path::to_owned))
         .collect();
-    let is_left = |directory: &Path| left.contains(directory);
-    let is_directory = |way: &Way| is_directory(&way.now);
-    let (last, mut first): (Vec<Way>, Vec<Way>) =
-        gone.into_iter().partition(|way| is_directory(way) && is_left(&way.path));
-    first.sort_by_key(is_directory);
-    first.append(&mut made);
-    first.extend(last);
-    first.extend(settled);
-    first
+    let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+    let turn = |way: &Way| match (is_directory(&way.now), &way.then) {
+        (true, FileState::Directory { .. }) => Turn::Settle,
+        (true, FileState::Absent) if left.contains(&way.path) => Turn::RemoveLeftDirectory,
+        (true, FileState::Absent) => Turn::RemoveDirectory,
+        (false, FileState::Absent) => Turn::RemoveFile,
+        _ if way.linked_with.is_some() => Turn::AddName,
+        _ => Turn::Make,
+    };
+    ways.sort_unstable_by(|a, b| {
+        let (one, other) = (turn(a), turn(b));
+        let is_outwards = !matches!(one, Turn::Make | Turn::AddName);
+        let by_path = a.path.cmp(&b.path);
+        one.cmp(&other).then(if is_outwards { by_path.reverse() } else { by_path })
+    });
 }
 
 /// A directory that a call made stays if something is in it that does not go.
 fn keep_used_directories(ways: &mut Vec<Way>, paths: &[Thought]) {
-    let mut going: HashSet<PathBuf> = ways
-        .iter()
-        .filter(|way| way.then == FileState::Absent)
-        .map(|way| way.path.clone())
-        .collect();
+    let is_going = |way: &Way| way.then == FileState::Absent;
+    let mut going: HashSet<&Path> =
+        ways.iter().filter(|way| is_going(way)).map(|way| way.path.as_path()).collect();
+    let is_directory = |thought: &&Thought| thought.now.kind == Some(FileKind::Directory);
     let mut directories: Vec<&Thought> = paths
         .iter()
-        .filter(|thought| {
-            going.contains(&thought.path) && thought.now.kind == Some(FileKind::Directory)
-        })
+        .filter(is_directory)
+        .filter(|thought| going.contains(thought.path.as_path()))
         .collect();
     // The inner ones decide for the outer ones.
     directories.sort_by(|a, b| b.path.cmp(&a.path));
+    let mut used: HashSet<&Path> = HashSet::new();
     for directory in directories {
-        let stays = |name| !going.contains(&directory.path.join(name));
+        let stays = |name| !going.contains(directory.path.join(name).as_path());
         if directory.now.entries.iter().any(stays) {
-            going.remove(&directory.path);
+            going.remove(directory.path.as_path());
+            used.insert(&directory.path);
         }
     }
-    ways.retain(|way| way.then != FileState::Absent || going.contains(&way.path));
+    ways.retain(|way| !is_going(way) || !used.contains(way.path.as_path()));
 }
 
 /// Whether there is nothing to do, the times included.
@@ -570,135 +546,6 @@ fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoi
     }
 }
 
-/// Everything that it takes to make the steps of a plan.
-pub(crate) struct Restoring<'a> {
-    files: &'a dyn Files,
-    history: &'a dyn History,
-    ways: &'a [Way],
-    /// Fresh looks at every path.
-    seen: Vec<Seen>,
-    contents: Vec<Option<Kept<'a>>>,
-    /// Other names of files that had several.
-    names: Vec<Option<(Resolved, Fingerprint)>>,
-    sources: Vec<Option<(Resolved, Fingerprint, Option<ContentHash>)>>,
-}
-
-impl<'a> Restoring<'a> {
-    /// Loads what is needed. The files are looked at once more; if something changed since the plan was made, the commit refuses.
-    pub(crate) fn load(
-        files: &'a dyn Files,
-        history: &'a dyn History,
-        ways: &'a [Way],
-    ) -> Result<Self, ToolError> {
-        let mut restoring = Self {
-            files,
-            history,
-            ways,
-            seen: Vec::with_capacity(ways.len()),
-            contents: Vec::with_capacity(ways.len()),
-            names: Vec::with_capacity(ways.len()),
-            sources: Vec::with_capacity(ways.len()),
-        };
-        for way in ways {
-            restoring.add(way)?;
-        }
-        Ok(restoring)
-    }
-
-    fn add(&mut self, way: &Way) -> Result<(), ToolError> {
-        let seen = see(self.files, &way.path)?;
-        if !state::is_left(&seen.state, &way.now) {
-            let name = crate::quote::path(&way.path).into_owned();
-            return Err(ToolError::failed(format!("stale: {name} changed just now"))
-                .hint("undo again; nothing was changed"));
-        }
-        let source = self.source(way)?;
-        let have = source.as_ref().map_or(seen.state.hash(), |(_, _, hash)| *hash);
-        let name = self.name(way)?;
-        let content = match way.then.hash() {
-            Some(hash) if (have != Some(hash) || way.is_apart) && name.is_none() => {
-                Kept::of(self.history, &way.then)?
-            }
-            _ => None,
-        };
-        self.seen.push(seen);
-        self.contents.push(content);
-        self.names.push(name);
-        self.sources.push(source);
-        Ok(())
-    }
-
-    /// The other name that a file is to have. Where it is made only now, what it is will be known then.
-    fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
-        let Some(with) = &way.linked_with else { return Ok(None) };
-        let seen = see(self.files, with)?;
-        let with = beside(self.files, with);
-        Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
-    }
-
-    fn source(
-        &self,
-        way: &Way,
-    ) -> Result<Option<(Resolved, Fingerprint, Option<ContentHash>)>, ToolError> {
-        let Some(from) = &way.moved_from else { return Ok(None) };
-        let seen = see(self.files, from)?;
-        let from = beside(self.files, from);
-        Ok(seen.fingerprint.map(|fingerprint| (from, fingerprint, seen.state.hash())))
-    }
-
-    /// The steps, in their order. What is moved needs no step at its old place.
-    pub(crate) fn steps(&self) -> Vec<Step<'_>> {
-        let moved: HashSet<&Path> =
-            self.sources.iter().flatten().map(|(from, ..)| from.path.as_path()).collect();
-        let mut steps = Vec::with_capacity(self.ways.len());
-        let mut written = HashSet::new();
-        for (at, way) in self.ways.iter().enumerate() {
-            if moved.contains(way.path.as_path()) {
-                continue;
-            }
-            let Some(mut step) = self.step(at, way) else { continue };
-            step.opens_directories = true;
-            let object = names::shared_object(&way.then);
-            if let (To::Moved { .. }, Some(object)) = (step.to, object)
-                && !written.insert((object, way.then.hash()))
-            {
-                // It is written when the first of its names is moved.
-                step.rewrite = None;
-            }
-            steps.push(step);
-        }
-        steps
-    }
-
-    fn step(&self, at: usize, way: &'a Way) -> Option<Step<'_>> {
-        let path = beside(self.files, &way.path);
-        let seen = self.seen.get(at)?;
-        let content = self.contents.get(at)?.as_ref().map(Kept::source);
-        let stands_for = state::object(&way.then);
-        if let Some((with, fingerprint)) = self.names.get(at)? {
-            let to = To::Linked { with, seen: *fingerprint };
-            return Some(Step { stands_for, ..Step::new(path, seen.expect(), to) });
-        }
-        let Some((from, fingerprint, _)) = self.sources.get(at)? else {
-            let to = if way.is_apart { state::apart } else { state::step_to };
-            let step = match (&way.now, &way.then) {
-                (FileState::Directory { .. }, FileState::Directory { attributes }) => {
-                    Step::new(path, seen.expect(), To::Attributes(attributes))
-                }
-                _ => to(path, seen, &way.then, content)?,
-            };
-            return Some(Step { before: seen.bytes.as_deref(), ..step });
-        };
-        let attributes = state::attributes_of(&way.then);
-        let rewrite = match content {
-            Some(content) => Some(To::File { content, attributes }),
-            None => attributes.map(To::Attributes),
-        };
-        let moved = To::Moved { from, seen: *fingerprint };
-        Some(Step { rewrite, stands_for, ..Step::new(path, seen.expect(), moved) })
-    }
-}
-
 /// Takes back what a plan says, as a change of its own.
 pub(crate) fn perform(
     files: &dyn Files,
@@ -706,7 +553,7 @@ pub(crate) fn perform(
     origin: &Origin,
     plan: &UndoPlan,
 ) -> Result<Vec<(PathBuf, Altered)>, ToolError> {
-    let restoring = Restoring::load(files, history, &plan.ways)?;
+    let restoring = Restoring::load(files, history, plan)?;
     let steps = restoring.steps();
     let altered = commit::commit(files, history, origin, &steps, &|| false)
         .map_err(|refused| refused.into_error(files.workspace()))?;

@@ -19,10 +19,9 @@ impl Root {
         Ok(Self(resolved.path.strip_prefix(base).map(Path::to_owned).unwrap_or(resolved.path)))
     }
 
-    /// The same for a path on record: it is real already, and no link is followed.
-    pub(crate) fn recorded(cx: &Context, path: &Path) -> Result<Self, ToolError> {
-        let base = cx.files().resolve(Path::new("."))?.path;
-        Ok(Self(path.strip_prefix(base).unwrap_or(path).to_owned()))
+    /// The same for a path on record: it is real already, and no link is followed. `base` is where relative paths start.
+    pub(crate) fn recorded(base: &Path, path: &Path) -> Self {
+        Self(path.strip_prefix(base).unwrap_or(path).to_owned())
     }
 
     /// The path of something below the root; the root's own if `below` is empty.

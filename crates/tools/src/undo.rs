@@ -53,7 +53,7 @@ impl PlannedTool for Undo {
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
         let undo = scene.undo_plan(&args.query(scene.session()))?;
-        let is_own = undo.checkpoints.iter().all(|one| one.origin.session == *scene.session());
+        let is_own = undo.origins.iter().all(|one| one.session == *scene.session());
         if !is_own {
             return Err(ToolError::failed("that change was made in another session")
                 .hint("a person can take it back with `windlass undo --call`"));
@@ -84,18 +84,23 @@ impl Plan {
         if self.is_dry || !self.undo.conflicts.is_empty() {
             return state;
         }
-        let seen = self.undo.declared().filter(|way| !scene.is_hidden(&way.path));
+        let is_seen = |way: &&Way| !scene.is_hidden(&way.path);
         if self.undo.ways.len() <= MAX_DECLARED {
-            return seen.map(effect).fold(state, Effects::and);
+            return self.undo.declared().filter(is_seen).map(effect).fold(state, Effects::and);
         }
         let mut declared = HashSet::new();
-        seen.map(|way| (way, outermost(&way.path, scene.workspace())))
-            .filter(|(way, place)| {
-                let is_tree = place.reach == Reach::Tree;
-                declared.insert((place.path.clone(), is_tree, way.then == FileState::Absent))
-            })
-            .map(|(way, place)| effect_on(way, place))
-            .fold(state, Effects::and)
+        let mut effects = state;
+        for way in self.undo.declared() {
+            let place = outermost(&way.path, scene.workspace());
+            let is_tree = place.reach == Reach::Tree;
+            let key = (place.path.clone(), is_tree, way.then == FileState::Absent);
+            // One file that may be seen declares the directory: the others need not be asked about.
+            if !declared.contains(&key) && is_seen(&way) {
+                declared.insert(key);
+                effects = effects.and(effect_on(way, place));
+            }
+        }
+        effects
     }
 }
 
@@ -191,6 +196,9 @@ fn take_back(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, Tool
 
 /// What happened, or would happen, to each path.
 struct Report {
+    /// Where relative paths of the call start.
+    base: PathBuf,
+    /// Those of the first paths: more are not shown.
     lines: Vec<String>,
     paths: Vec<String>,
     diffs: Vec<String>,
@@ -198,7 +206,8 @@ struct Report {
 
 impl Report {
     fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
-        let mut report = Self { lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
+        let base = cx.files().resolve(Path::new("."))?.path;
+        let mut report = Self { base, lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
         let sources: HashSet<&PathBuf> =
             plan.ways.iter().filter_map(|way| way.moved_from.as_ref()).collect();
         let mut restored: HashMap<FileObject, u64> = HashMap::new();
@@ -207,18 +216,24 @@ impl Report {
         }
         for way in plan.ways.iter().filter(|way| !way.is_directory_time()) {
             if !sources.contains(&way.path) {
-                report.add(cx, undo, way)?;
-                report.add_lost_names(way, &restored);
+                report.add(cx, undo, way, &restored)?;
             }
         }
         Ok(report)
     }
 
-    fn add(&mut self, cx: &Context, undo: UndoDoor<'_>, way: &Way) -> Result<(), ToolError> {
-        let name = Root::recorded(cx, &way.path)?.show(Path::new(""));
+    fn add(
+        &mut self,
+        cx: &Context,
+        undo: UndoDoor<'_>,
+        way: &Way,
+        restored: &HashMap<FileObject, u64>,
+    ) -> Result<(), ToolError> {
+        let name = Root::recorded(&self.base, &way.path).show(Path::new(""));
         let mut line = format!("{} {name}", verb(way));
         if let Some(from) = &way.moved_from {
-            line = format!("{line} (from {})", Root::recorded(cx, from)?.show(Path::new("")));
+            line =
+                format!("{line} (from {})", Root::recorded(&self.base, from).show(Path::new("")));
         }
         // What is removed or new has a line only, and not all lines are shown.
         let has_diff = way.then != FileState::Absent && way.now != FileState::Absent;
@@ -232,37 +247,20 @@ impl Report {
                 self.diffs.push(format!("{name}\n{}", changes.text));
             }
         }
-        self.lines.push(line);
+        if self.lines.len() < MAX_NAMED {
+            add_lost_names(&mut line, way, restored);
+            self.lines.push(line);
+        }
         self.paths.push(name);
         Ok(())
-    }
-
-    /// Says that a file is not joined with names that it had: they are outside of the workspace, or gone.
-    fn add_lost_names(&mut self, way: &Way, restored: &HashMap<FileObject, u64>) {
-        let is_new = way.is_apart || way.now.hash() != way.then.hash();
-        let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
-        let (FileState::File { object: Some(object), .. }, true, false) =
-            (&way.then, is_new, is_joined)
-        else {
-            return;
-        };
-        let back = file_of(&way.then).and_then(|file| restored.get(&file)).copied();
-        let lost = object.links.saturating_sub(back.unwrap_or(1));
-        if let (1.., Some(line)) = (lost, self.lines.last_mut()) {
-            let names = if lost == 1 { "name" } else { "names" };
-            *line = format!(
-                "{line}; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
-            );
-        }
     }
 
     fn output(mut self, plan: &UndoPlan, is_dry: bool) -> Output {
         let done = if is_dry { "would undo" } else { "undid" };
         let what = described(plan);
-        let count = self.lines.len();
-        if count > MAX_NAMED {
-            self.lines.truncate(MAX_NAMED);
-            self.lines.push(format!("and {} more", count - MAX_NAMED));
+        let count = self.paths.len();
+        if count > self.lines.len() {
+            self.lines.push(format!("and {} more", count - self.lines.len()));
         }
         let mut text = format!("{done} {what}\n{}", self.lines.join("\n"));
         for diff in &self.diffs {
@@ -271,6 +269,25 @@ impl Report {
         }
         let undone: Vec<String> = plan.calls().iter().map(ToString::to_string).collect();
         Output::text(text).with("undone", undone).with("paths", self.paths).with("dry_run", is_dry)
+    }
+}
+
+/// Says that a file is not joined with names that it had: they are outside of the workspace, or gone.
+fn add_lost_names(line: &mut String, way: &Way, restored: &HashMap<FileObject, u64>) {
+    let is_new = way.is_apart || way.now.hash() != way.then.hash();
+    let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
+    let (FileState::File { object: Some(object), .. }, true, false) =
+        (&way.then, is_new, is_joined)
+    else {
+        return;
+    };
+    let back = file_of(&way.then).and_then(|file| restored.get(&file)).copied();
+    let lost = object.links.saturating_sub(back.unwrap_or(1));
+    if lost > 0 {
+        let names = if lost == 1 { "name" } else { "names" };
+        *line = format!(
+            "{line}; it is a file of its own now: {lost} other {names} (hard links) that it had cannot be found in the workspace"
+        );
     }
 }
 
@@ -287,8 +304,8 @@ fn described(plan: &UndoPlan) -> String {
     let calls = plan.calls();
     let tools: Vec<String> = calls
         .iter()
-        .filter_map(|call| plan.checkpoints.iter().find(|one| one.origin.call == *call))
-        .map(|one| format!("{} ({})", one.origin.call, one.origin.tool))
+        .filter_map(|call| plan.origins.iter().find(|one| one.call == *call))
+        .map(|one| format!("{} ({})", one.call, one.tool))
         .take(10)
         .collect();
     let more = calls.len().saturating_sub(tools.len());
@@ -333,11 +350,12 @@ fn text(bytes: Vec<u8>) -> Option<String> {
 
 /// Why nothing was undone: each file that somebody changed, what they changed and what the undo would have changed.
 fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output, ToolError> {
+    let base = cx.files().resolve(Path::new("."))?.path;
     let count = shown::count(plan.conflicts.len(), "file was", "files were");
     let mut words =
         vec![format!("conflict: nothing was undone, since {count} changed in the meantime")];
     for conflict in plan.conflicts.iter().take(MAX_SHOWN) {
-        let name = Root::recorded(cx, &conflict.path)?.show(Path::new(""));
+        let name = Root::recorded(&base, &conflict.path).show(Path::new(""));
         words.push(format!("{name}: {} (left by {})", conflict.why(), conflict.call));
         words.extend(three_way(undo, conflict, &name)?);
     }
@@ -351,8 +369,8 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
     let paths: Vec<String> = plan
         .conflicts
         .iter()
-        .map(|conflict| Ok(Root::recorded(cx, &conflict.path)?.show(Path::new(""))))
-        .collect::<Result<_, ToolError>>()?;
+        .map(|conflict| Root::recorded(&base, &conflict.path).show(Path::new("")))
+        .collect();
     Ok(Output::error(words.join("\n")).with("conflicts", paths))
 }
 

@@ -1,12 +1,14 @@
-//! The contents that are there before a commit and that the history has to keep.
+//! The contents that the history has to keep: those that are there before a commit, and new ones.
 //!
-//! Few small ones are held in memory. All others are opened again when the history reads them, and must be what they were.
+//! Small ones are held in memory, up to a bound for all of them. All others are opened again when the history reads them, and must be
+//! what they were.
 
 use std::{fmt, io};
 
 use crate::state::{self, Seen};
 use crate::{
-    ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, Opened, Resolved, Source,
+    ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, OpenFile, Opened, Resolved,
+    Source,
 };
 
 /// A file with more bytes is not held in memory.
@@ -27,22 +29,77 @@ impl<'f> OldContents<'f> {
         Self { files, all: Vec::new(), held: 0 }
     }
 
+    /// Makes room for so many contents: a list that grows is twice as long as it needs to be.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.all.reserve_exact(count);
+    }
+
     /// Looks at a place. The bytes of a small file are read for good.
     pub(super) fn see(
         &self,
         path: &Resolved,
         known: Option<(Fingerprint, &[u8])>,
     ) -> Result<Seen, FileError> {
-        state::see_with(self.files, path, known, SMALL.min(MOST_HELD.saturating_sub(self.held)))
+        state::see_with(self.files, path, known, self.most())
+    }
+
+    /// Looks at a place whose state is known if it still has this fingerprint. The bytes of a small file are read for good.
+    pub(super) fn see_again(
+        &self,
+        path: &Resolved,
+        expected: Fingerprint,
+        known: &FileState,
+    ) -> Result<Seen, FileError> {
+        let mut bytes = None;
+        let found = match known {
+            FileState::File { hash, len, .. } if *len <= self.most() => {
+                let opened = self.files.open(path).ok();
+                bytes = opened.as_ref().and_then(|opened| read_hashed(opened, *hash));
+                opened.map(|opened| opened.stat).filter(|_| bytes.is_some())
+            }
+            _ => self.files.stat(path).ok(),
+        };
+        let Some(stat) = found.filter(|stat| stat.fingerprint == expected) else {
+            return self.see(path, None);
+        };
+        let (state, entries) = (known.clone(), Vec::new());
+        Ok(Seen { state, fingerprint: Some(expected), kind: Some(stat.kind), bytes, entries })
+    }
+
+    /// Hashes new bytes. Those of a small file on a stage are read for good.
+    pub(super) fn read_new(&mut self, source: Source<'_>) -> io::Result<NewBytes> {
+        let Source::At(place) = source else {
+            let (hash, length) = ContentHash::measure(source)?;
+            return Ok(NewBytes { hash, length, bytes: None });
+        };
+        let file = std::fs::File::open(place)?;
+        let facts = file.metadata()?;
+        if !facts.is_file() || facts.len() > self.most() {
+            let (hash, length) = ContentHash::measure(Source::File(&file))?;
+            return Ok(NewBytes { hash, length, bytes: None });
+        }
+        let bytes = Source::File(&file).read()?.into_owned().into_boxed_slice();
+        let (hash, length) = (ContentHash::of(&bytes), bytes.len() as u64);
+        self.held += length;
+        Ok(NewBytes { hash, length, bytes: Some(bytes) })
+    }
+
+    /// A file with more bytes is not held in memory.
+    fn most(&self) -> u64 {
+        SMALL.min(MOST_HELD.saturating_sub(self.held))
     }
 
     /// Adds the content of what was seen at a place, if it is a file.
     pub(super) fn add(&mut self, path: &Resolved, seen: &mut Seen) {
         let FileState::File { hash, len, .. } = seen.state else { return };
-        let bytes = seen.bytes.take();
-        self.held += bytes.as_ref().map_or(0, |bytes| bytes.len() as u64);
-        let place = bytes.is_none().then(|| path.clone());
-        self.all.push(OldContent { files: self.files, hash, length: len, bytes, place });
+        let body = match seen.bytes.take() {
+            Some(bytes) => Body::Held(bytes.into_boxed_slice()),
+            None => Body::At(self.files, Box::new(path.clone())),
+        };
+        if let Body::Held(bytes) = &body {
+            self.held += bytes.len() as u64;
+        }
+        self.all.push(OldContent { hash, length: len, body });
     }
 
     /// Lets go of what is held in memory.
@@ -52,21 +109,40 @@ impl<'f> OldContents<'f> {
     }
 }
 
+/// The bytes of an open file, if they have this hash.
+fn read_hashed(opened: &OpenFile, hash: ContentHash) -> Option<Vec<u8>> {
+    let bytes = Source::File(&opened.file).read().ok()?;
+    (ContentHash::of(&bytes) == hash).then(|| bytes.into_owned())
+}
+
+/// The bytes that a step puts in place.
+pub(super) struct NewBytes {
+    pub(super) hash: ContentHash,
+    pub(super) length: u64,
+    /// The bytes themselves, if they are few.
+    pub(super) bytes: Option<Box<[u8]>>,
+}
+
 /// A content that is there before a commit.
 pub(super) struct OldContent<'f> {
-    files: &'f dyn Files,
     pub(super) hash: ContentHash,
     length: u64,
-    bytes: Option<Vec<u8>>,
-    /// The place of what is not held in memory.
-    place: Option<Resolved>,
+    body: Body<'f>,
+}
+
+/// The bytes of a content.
+enum Body<'f> {
+    /// In memory.
+    Held(Box<[u8]>),
+    /// In the file at this place.
+    At(&'f dyn Files, Box<Resolved>),
 }
 
 impl OldContent<'_> {
     pub(super) fn source(&self) -> Source<'_> {
-        match &self.bytes {
-            Some(bytes) => Source::Bytes(bytes),
-            None => Source::Kept(self),
+        match &self.body {
+            Body::Held(bytes) => Source::Bytes(bytes),
+            Body::At(..) => Source::Kept(self),
         }
     }
 }
@@ -82,13 +158,12 @@ impl KeptContent for OldContent<'_> {
 
     /// Whoever keeps the bytes compares their hash: the file may be another by now.
     fn open(&self) -> io::Result<Opened> {
-        if let Some(bytes) = &self.bytes {
-            return Ok(Opened::Bytes(bytes.clone()));
-        }
-        let opened = self.place.as_ref().map(|place| state::open(self.files, place));
-        match opened.transpose().map_err(io::Error::other)?.flatten() {
-            Some(file) => Ok(Opened::File(file)),
-            None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
+        match &self.body {
+            Body::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),
+            Body::At(files, place) => match state::open(*files, place).map_err(io::Error::other)? {
+                Some(file) => Ok(Opened::File(file)),
+                None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
+            },
         }
     }
 }

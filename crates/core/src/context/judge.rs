@@ -101,7 +101,7 @@ impl Judge<'_> {
         if self.obeyed.iter().any(|obeyed| change.path.starts_with(obeyed)) {
             return Some(OBEYED_REASON);
         }
-        if matches!(change.to, ChangedTo::Symlink(_)) && leads_to_protected(&change.path) {
+        if matches!(change.to, ChangedTo::Symlink(..)) && leads_to_protected(&change.path) {
             return Some(OBEYED_REASON);
         }
         let place = git_place(&change.path, &|directory| self.is_git(directory));
@@ -116,7 +116,7 @@ impl Judge<'_> {
             change.path.parent() == Some(&hooks) && is_sample(change.path.file_name())
         };
         match (&change.to, place.part) {
-            (ChangedTo::Symlink(_) | ChangedTo::Linked(_), _)
+            (ChangedTo::Symlink(..) | ChangedTo::Linked(_), _)
             | (ChangedTo::Directory(_), GitPart::Config) => false,
             // Git writes a configuration anew that says the same.
             (ChangedTo::Attributes(to), GitPart::Config) => to.mode.is_none() && to.owner.is_none(),
@@ -198,7 +198,7 @@ impl Judge<'_> {
         let workspace = self.files.workspace();
         let is_link = |path: &Path| {
             let to = self.changes.get(path).map(|change| &change.to);
-            matches!(to, Some(ChangedTo::Symlink(_)))
+            matches!(to, Some(ChangedTo::Symlink(..)))
         };
         let resolves = || self.files.resolve(path).is_ok_and(|resolved| resolved.path == path);
         // What is in a build directory was written without a judgement.

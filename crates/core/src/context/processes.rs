@@ -665,9 +665,13 @@ fn step_of<'s>(
             To::File { content: Source::At(content), attributes: Some(attributes) }
         }
         (ChangedTo::Attributes(attributes), _) => To::Attributes(attributes),
-        (ChangedTo::Symlink(target), _) => To::Symlink(target),
+        (ChangedTo::Symlink(target, _), _) => To::Symlink(target),
         (ChangedTo::Directory(attributes), _) => To::Directory { attributes: Some(attributes) },
         (ChangedTo::Nothing | ChangedTo::Linked(_), _) => To::Nothing,
     };
-    Step { opens_directories: true, ..Step::new(path, expect, to) }
+    let rewrite = match &change.to {
+        ChangedTo::Symlink(_, time) if !time.is_empty() => Some(To::Attributes(time)),
+        _ => None,
+    };
+    Step { rewrite, opens_directories: true, ..Step::new(path, expect, to) }
 }

@@ -43,17 +43,22 @@ impl ContentHash {
 
     /// The hash of a file's bytes, wherever they are. They are read in pieces.
     pub fn of_source(source: Source<'_>) -> io::Result<Self> {
+        Self::measure(source).map(|(hash, _)| hash)
+    }
+
+    /// The same, with the number of the bytes.
+    pub(crate) fn measure(source: Source<'_>) -> io::Result<(Self, u64)> {
         match source {
-            Source::Bytes(bytes) => return Ok(Self::of(bytes)),
-            Source::Kept(kept) => return Ok(kept.hash()),
+            Source::Bytes(bytes) => return Ok((Self::of(bytes), bytes.len() as u64)),
+            Source::Kept(kept) => return Ok((kept.hash(), kept.length())),
             Source::File(_) | Source::At(_) => {}
         }
         let mut hasher = ContentHasher::default();
-        source.visit(&mut |piece| {
+        let length = source.visit(&mut |piece| {
             hasher.update(piece);
             Ok(())
         })?;
-        Ok(hasher.finish())
+        Ok((hasher.finish(), length))
     }
 
     /// The bytes of the hash.

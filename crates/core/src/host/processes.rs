@@ -783,9 +783,9 @@ pub struct ProcessChange {
 /// What a program made of an object.
 ///
 /// ```
-/// use windlass_core::ChangedTo;
+/// use windlass_core::{Attributes, ChangedTo};
 /// let is_there = |to: &ChangedTo| !matches!(to, ChangedTo::Nothing);
-/// assert!(is_there(&ChangedTo::Symlink("target".into())));
+/// assert!(is_there(&ChangedTo::Symlink("target".into(), Attributes::default())));
 /// ```
 #[derive(Debug)]
 pub enum ChangedTo {
@@ -795,8 +795,8 @@ pub enum ChangedTo {
     Attributes(Attributes),
     /// One more name for the file at another place.
     Linked(PathBuf),
-    /// A symbolic link that points there.
-    Symlink(PathBuf),
+    /// A symbolic link that points there, with its time where that is known.
+    Symlink(PathBuf, Attributes),
     /// A directory.
     Directory(Attributes),
     /// Nothing.

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::{Thought, Walked, Way, same};
+use super::{Thought, Thoughts, Walked, Way, same};
 use crate::commit::beside;
 use crate::names::{self, Identities, Object};
-use crate::state::{self, Seen};
+use crate::state::{self, Move, Moves, Seen};
 use crate::{Checkpoint, ContentHash, FileState, Files, History, Query, RecordedChange, ToolError};
 
 /// Where names are looked for: among the files, and in what is on record about them.
@@ -50,28 +50,28 @@ impl Machine<'_> {
     fn find_name(
         self,
         identities: &Identities,
-        paths: &[Thought],
+        thoughts: &Thoughts<'_>,
         file: Object,
         left: &FileState,
     ) -> Option<Name> {
-        let is_known = |path: &Path| paths.iter().any(|thought| thought.path == path);
+        let is_known = |path: &Path| thoughts.at(path).is_some();
         let found = names::find(self.files, identities.real(file), left, &is_known).ok()?;
         found
             .map(|(name, seen)| Name { path: name.path, seen: Some(seen) })
-            .or_else(|| self.find_recorded(identities, paths, file, left))
+            .or_else(|| self.find_recorded(identities, thoughts, file, left))
     }
 
     fn find_recorded(
         self,
         identities: &Identities,
-        paths: &[Thought],
+        thoughts: &Thoughts<'_>,
         file: Object,
         left: &FileState,
     ) -> Option<Name> {
         let is_it = |state: &FileState| identities.file_of(state) == Some(file);
         let changes = self.record.iter().flat_map(|checkpoint| checkpoint.changes.iter().rev());
         changes.filter(|change| is_it(&change.after)).find_map(|change| {
-            if let Some(thought) = paths.iter().find(|thought| thought.path == change.path) {
+            if let Some(thought) = thoughts.at(&change.path) {
                 let is_like_it = !is_it(&thought.then) && thought.then.is_like(left);
                 return is_like_it.then(|| Name { path: change.path.clone(), seen: None });
             }
@@ -119,10 +119,11 @@ pub(super) fn identify(
 
 impl Walked<'_> {
     /// What was changed under one name was changed under all.
-    pub(super) fn take_back_shared(&mut self, checkpoint: &Checkpoint, change: &RecordedChange) {
-        let home = change.moved_from.as_ref();
-        let origin = home.and_then(|home| checkpoint.changes.iter().find(|one| one.path == *home));
-        let before = origin.map_or(&change.before, |origin| &origin.before);
+    pub(super) fn take_back_shared(&mut self, moves: &Moves<'_>, change: &RecordedChange) {
+        let before = match moves.of(change) {
+            Move::From(origin) => &origin.before,
+            Move::To(_) | Move::None => &change.before,
+        };
         let Some(file) = self.identities.shared_file_of(before) else { return };
         if self.identities.file_of(&change.after) == Some(file) {
             let left = || Shared { left: change.after.clone(), then: FileState::Absent };
@@ -132,24 +133,28 @@ impl Walked<'_> {
 
     /// Where a file with several names was changed and none of its names that are known stays, it is changed under another.
     pub(super) fn settle_shared(&mut self) {
-        for thought in &mut self.paths {
+        for thought in self.thoughts.all_mut() {
             let shared = Shared::of(&self.shared, &self.identities, thought);
             if let Some(then) = shared {
                 thought.then = then.clone();
                 thought.is_fresh = false;
             }
         }
+        if self.shared.is_empty() {
+            return;
+        }
+        let paths = self.thoughts.all().iter();
+        let staying: HashSet<Object> =
+            paths.filter_map(|thought| thought.staying(&self.identities)).collect();
         for (file, Shared { left, then }) in &self.shared {
-            let stays = |thought: &Thought| thought.stays(*file, &self.identities);
-            if same(left, then) || self.paths.iter().any(stays) {
+            if same(left, then) || staying.contains(file) {
                 continue;
             }
-            let found = self.machine.find_name(&self.identities, &self.paths, *file, left);
+            let found = self.machine.find_name(&self.identities, &self.thoughts, *file, left);
             let Some(Name { path, seen }) = found else { continue };
             if let Some(now) = seen {
-                let (then, is_fresh, is_stuck) = (then.clone(), false, false);
-                self.paths.push(Thought { path, now, then, is_fresh, is_stuck });
-            } else if let Some(known) = self.paths.iter_mut().find(|known| known.path == path) {
+                self.thoughts.add(path, now, then.clone());
+            } else if let Some(known) = self.thoughts.at_mut(&path) {
                 known.then = then.clone();
             }
         }
@@ -160,19 +165,32 @@ impl Walked<'_> {
 pub(super) fn find_names(
     machine: Machine<'_>,
     ways: &mut Vec<Way>,
-    paths: &[Thought],
+    thoughts: &Thoughts<'_>,
     identities: &Identities,
 ) {
+    let key = |way: &Way| names::object_of(&way.then).map(|file| (file, way.then.hash()));
+    let is_shared = |way: &&Way| names::links(&way.then) > 1;
+    let shared: HashSet<_> = ways.iter().filter(is_shared).filter_map(key).collect();
+    if shared.is_empty() {
+        return;
+    }
     let mut groups: BTreeMap<(Object, Option<ContentHash>), Vec<&Way>> = BTreeMap::new();
     for way in &*ways {
-        if let Some(file) = names::object_of(&way.then) {
-            groups.entry((file, way.then.hash())).or_default().push(way);
+        if let Some(key) = key(way).filter(|key| shared.contains(key)) {
+            groups.entry(key).or_default().push(way);
+        }
+    }
+    let mut staying: HashMap<Object, &Path> = HashMap::new();
+    for thought in thoughts.all() {
+        if let Some(file) = thought.staying(identities) {
+            staying.entry(file).or_insert(&thought.path);
         }
     }
     let mut needless: HashSet<PathBuf> = HashSet::new();
     let mut names: HashMap<PathBuf, PathBuf> = HashMap::new();
     for ((file, _), members) in groups {
-        let group = Group { file, members: &members, paths, identities };
+        let staying = staying.get(&file).copied();
+        let group = Group { file, members: &members, staying, thoughts, identities };
         let Some(carrier) = group.carrier(machine) else { continue };
         for way in &members {
             if way.path == carrier || way.moved_from.is_some() {
@@ -195,32 +213,28 @@ pub(super) fn find_names(
 struct Group<'g> {
     file: Object,
     members: &'g [&'g Way],
-    paths: &'g [Thought],
+    /// The first of its names that stays one.
+    staying: Option<&'g Path>,
+    thoughts: &'g Thoughts<'g>,
     identities: &'g Identities,
 }
 
 impl Group<'_> {
     fn stays(&self, path: &Path) -> bool {
-        self.staying().any(|thought| thought.path == path)
+        let thought = self.thoughts.at(path);
+        thought.is_some_and(|thought| thought.stays(self.file, self.identities))
     }
 
-    fn staying(&self) -> impl Iterator<Item = &Thought> {
-        self.paths.iter().filter(|thought| thought.stays(self.file, self.identities))
-    }
-
-    /// The name that the others are added to; `None` if the file had one name only.
+    /// The name that the others are added to.
     fn carrier(&self, machine: Machine<'_>) -> Option<PathBuf> {
         let links = self.members.iter().map(|way| names::links(&way.then)).max()?;
-        if links < 2 {
-            return None;
-        }
         let moved = self.members.iter().find(|way| way.moved_from.is_some());
         let staying = || self.members.iter().find(|way| self.stays(&way.path));
         if let Some(way) = moved.or_else(staying) {
             return Some(way.path.clone());
         }
-        if let Some(thought) = self.staying().next() {
-            return Some(thought.path.clone());
+        if let Some(path) = self.staying {
+            return Some(path.to_owned());
         }
         let is_elsewhere = usize::try_from(links).is_ok_and(|links| links > self.members.len());
         let elsewhere = is_elsewhere.then(|| self.other_name(machine)).flatten();
@@ -234,7 +248,7 @@ impl Group<'_> {
     /// A name that the file still has and that nothing happens to.
     fn other_name(&self, machine: Machine<'_>) -> Option<PathBuf> {
         let then = &self.members.first()?.then;
-        let found = machine.find_name(self.identities, self.paths, self.file, then);
+        let found = machine.find_name(self.identities, self.thoughts, self.file, then);
         found.map(|name| name.path)
     }
 }

@@ -24,12 +24,27 @@ const LABEL: &str = "security.selinux";
 /// The bit of a directory whose group all that is made in it gets.
 const SET_GROUP: u32 = 0o2000;
 
+/// A file of ours that can be moved as it is.
+#[derive(Debug)]
+pub(super) struct Adopted {
+    pub(super) file: File,
+    pub(super) known: Known,
+}
+
+/// What is known of a file that is moved as it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub(super) raw: rustix::fs::Stat,
+    /// Whether it has no extended attributes.
+    pub(super) is_bare: bool,
+}
+
 /// Opens a file of ours, if it can be moved to the directory as it is and will have these attributes. `None` if it has to be copied.
 pub(super) fn open(
     place: &Path,
     directory: BorrowedFd<'_>,
     told: &Attributes,
-) -> Result<Option<File>, Errno> {
+) -> Result<Option<Adopted>, Errno> {
     let Ok(file) = rustix::fs::open(place, FOR_READING, Mode::empty()) else { return Ok(None) };
     let (raw, above) = (rustix::fs::fstat(&file)?, rustix::fs::fstat(directory)?);
     let is_ours = raw.st_uid == rustix::process::geteuid().as_raw()
@@ -55,7 +70,8 @@ pub(super) fn open(
     // What its own mode keeps from being changed is copied.
     let are_gone =
         marks.iter().all(|(name, _)| rustix::fs::fremovexattr(&file, name.as_str()).is_ok());
-    Ok(are_gone.then(|| file.into()))
+    let known = Known { raw, is_bare: others.is_empty() };
+    Ok(are_gone.then(|| Adopted { file: file.into(), known }))
 }
 
 /// Whether a directory has a list of rights for all that is made in it.

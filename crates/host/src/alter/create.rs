@@ -7,7 +7,6 @@ use super::file::New;
 use super::parents::Parents;
 use super::temporary::{Style, Temporary};
 use super::{unconfirmed, unseen, whole};
-use crate::attributes;
 use crate::files::LocalFiles;
 use crate::kernel::{meaning, stat, stat_child};
 
@@ -23,23 +22,19 @@ pub(super) fn create(
     };
     let parents = Parents::make(&files.resolver, path).map_err(meaning)?;
     let directory = parents.directory();
-    if is_long(new.content) && stat_child(directory, name).is_ok() {
-        return Err(FileErrorKind::Exists);
-    }
     let adopted =
         Temporary::adopt(directory, &path.path, new.content, new.attributes).map_err(meaning)?;
     let mut temporary = match adopted {
         Some(adopted) => adopted,
+        None if is_long(new.content) && stat_child(directory, name).is_ok() => {
+            return Err(FileErrorKind::Exists);
+        }
         None => {
             Temporary::create(directory, first_mode(new), style, new.temporary).map_err(meaning)?
         }
     };
     temporary.fill(new.content).map_err(meaning)?;
-    if let Some(wanted) = new.attributes {
-        let now = rustix::fs::fstat(&temporary.file).map_err(meaning)?;
-        attributes::give(&temporary.file, &now, wanted).map_err(meaning)?;
-    }
-    attributes::give_time(&temporary.file, new.modified()).map_err(meaning)?;
+    temporary.give(new.attributes).map_err(meaning)?;
     temporary.settle(files.durability).map_err(meaning)?;
     temporary.become_new(name).map_err(meaning)?;
     parents.settle(files.durability).map_err(unconfirmed)?;

@@ -13,9 +13,11 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use windlass_core::{Attributes, Source};
 
-use super::{adopt, content};
+use super::adopt::{self, Adopted, Known};
+use super::content;
+use crate::attributes;
 use crate::durability::Settling;
-use crate::kernel::descriptor_path;
+use crate::kernel::{descriptor_path, stat_from};
 
 /// How often a name is drawn again that exists already.
 const TRIES: usize = 16;
@@ -38,6 +40,8 @@ pub(super) struct Temporary<'d> {
     elsewhere: Option<&'d Path>,
     /// Whether it has its content since before.
     is_adopted: bool,
+    /// What is known of a file of ours elsewhere.
+    known: Option<Known>,
     pub(super) file: File,
 }
 
@@ -78,7 +82,7 @@ impl<'d> Temporary<'d> {
     }
 
     fn empty(directory: BorrowedFd<'d>, name: Option<String>, file: File) -> Self {
-        Self { directory, name, elsewhere: None, is_adopted: false, file }
+        Self { directory, name, elsewhere: None, is_adopted: false, known: None, file }
     }
 
     /// A file that has the content already and only needs its name, if it can be used as it is: one that was prepared beside
@@ -94,10 +98,15 @@ impl<'d> Temporary<'d> {
             return Self::take_prepared(directory, place).map(Some);
         }
         let Some(told) = told else { return Ok(None) };
-        let file = adopt::open(place, directory, told)?;
-        let adopted =
-            |file| Self { directory, name: None, elsewhere: Some(place), is_adopted: true, file };
-        Ok(file.map(adopted))
+        let adopted = adopt::open(place, directory, told)?;
+        Ok(adopted.map(|Adopted { file, known }| Self {
+            directory,
+            name: None,
+            elsewhere: Some(place),
+            is_adopted: true,
+            known: Some(known),
+            file,
+        }))
     }
 
     fn take_prepared(directory: BorrowedFd<'d>, place: &Path) -> Result<Self, Errno> {
@@ -105,12 +114,33 @@ impl<'d> Temporary<'d> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, Mode::empty())?.into();
         let name = Some(name.to_owned());
-        Ok(Self { directory, name, elsewhere: None, is_adopted: true, file })
+        Ok(Self { directory, name, elsewhere: None, is_adopted: true, known: None, file })
     }
 
     /// Whether it has its content since before.
     pub(super) fn is_adopted(&self) -> bool {
         self.is_adopted
+    }
+
+    /// Gives a new file what it is to have: what one of ours has already is not set again.
+    pub(super) fn give(&self, wanted: Option<&Attributes>) -> Result<(), Errno> {
+        let modified = wanted.and_then(|wanted| wanted.modified);
+        let Some(wanted) = wanted else { return attributes::give_time(&self.file, modified) };
+        let Some(Known { raw, is_bare }) = self.known else {
+            let now = rustix::fs::fstat(&self.file)?;
+            attributes::give(&self.file, &now, wanted)?;
+            return attributes::give_time(&self.file, modified);
+        };
+        if is_bare && wanted.extended.as_ref().is_none_or(Vec::is_empty) {
+            let wanted = Attributes { extended: None, ..wanted.clone() };
+            attributes::give(&self.file, &raw, &wanted)?;
+        } else {
+            attributes::give(&self.file, &raw, wanted)?;
+        }
+        if modified == Some(stat_from(&raw).fingerprint.modified) {
+            return Ok(());
+        }
+        attributes::give_time(&self.file, modified)
     }
 
     /// Leaves the file under the name that it has, for later.

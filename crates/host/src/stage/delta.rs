@@ -415,14 +415,20 @@ impl Reader<'_> {
 
     fn read_link(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let target = link_target(entry.upper, entry.name)?;
+        let modified = Some(stat_from(&entry.raw).fingerprint.modified);
+        let time = Attributes { modified, ..Attributes::default() };
         let was_link = entry.before.is_some_and(|before| before.kind == FileKind::Symlink);
         if was_link
             && let Some(lower) = entry.lower
             && link_target(lower, entry.name)? == target
         {
+            // A time is all that a link has besides.
+            if entry.before.is_some_and(|before| Some(before.fingerprint.modified) != modified) {
+                self.make(entry, ChangedTo::Attributes(time));
+            }
             return Ok(());
         }
-        self.make(entry, ChangedTo::Symlink(target));
+        self.make(entry, ChangedTo::Symlink(target, time));
         Ok(())
     }
 

@@ -68,6 +68,8 @@ fn without_marks(mut attributes: Attributes) -> (Attributes, Marks) {
         attributes::is_told(name.as_bytes())
     });
     extended.sort();
+    // What overlayfs noted is gone from it, and one is held for each of many files.
+    extended.shrink_to_fit();
     attributes.extended = Some(extended);
     (attributes, marks)
 }

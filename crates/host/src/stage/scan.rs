@@ -142,7 +142,9 @@ impl Thing {
             (FileKind::Directory, _) => {
                 ChangedTo::Directory(Attributes { mode, ..Attributes::default() })
             }
-            (FileKind::Symlink, Some(target)) => ChangedTo::Symlink(target.clone()),
+            (FileKind::Symlink, Some(target)) => {
+                ChangedTo::Symlink(target.clone(), Attributes::default())
+            }
             _ => {
                 let modified = Some(self.fingerprint.modified);
                 let attributes = Attributes { mode, modified, ..Attributes::default() };

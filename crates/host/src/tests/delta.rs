@@ -412,7 +412,7 @@ fn apply(files: &LocalFiles, delta: &Delta) {
                 let seen = files.look(&other).unwrap().unwrap().stat.fingerprint;
                 To::Linked { with: &other, seen }
             }
-            ChangedTo::Symlink(target) => To::Symlink(target),
+            ChangedTo::Symlink(target, _) => To::Symlink(target),
             ChangedTo::Directory(attributes) => To::Directory { attributes: Some(attributes) },
             ChangedTo::Nothing => To::Nothing,
         };

@@ -53,7 +53,7 @@ pub(crate) fn told(change: &ProcessChange, workspace: &Path) -> String {
             format!("a {path}{}{modified}", shown(attributes))
         }
         ChangedTo::Linked(with) => format!("{sign} {path} = {}", inside(with)),
-        ChangedTo::Symlink(target) => format!("{sign} {path} -> {}", target.display()),
+        ChangedTo::Symlink(target, _) => format!("{sign} {path} -> {}", target.display()),
         ChangedTo::Directory(attributes) => format!("{sign} {path}/{}", shown(attributes)),
     }
 }

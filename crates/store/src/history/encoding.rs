@@ -27,6 +27,8 @@ pub(super) fn encode(bytes: &mut Vec<u8>, origin: &Origin, changes: &[RecordedCh
         put_bytes(bytes, call.as_str().as_bytes());
     }
     put_number(bytes, changes.len() as u64);
+    // A buffer that grows is twice as long as it needs to be.
+    bytes.reserve_exact(changes.iter().map(usual_size).sum());
     for change in changes {
         put_change(bytes, change);
     }
@@ -43,6 +45,21 @@ pub(super) fn decode(bytes: &[u8]) -> Option<(Origin, Vec<RecordedChange>)> {
 /// By whom it was done, without all that was.
 pub(super) fn decode_origin(bytes: &[u8]) -> Option<Origin> {
     Reader(bytes).origin()
+}
+
+/// The bytes that a change takes at most, unless it has extended attributes.
+fn usual_size(change: &RecordedChange) -> usize {
+    const NUMBERS: usize = 16;
+    let state = |state: &FileState| match state {
+        FileState::File { .. } => 128,
+        FileState::Symlink { target, .. } => 64 + target.as_os_str().len(),
+        FileState::Directory { .. } => 64,
+        FileState::Absent | FileState::Other => 1,
+    };
+    let RecordedChange { path, before, after, moved_from, temporary } = change;
+    let moved = moved_from.as_ref().map_or(0, |from| from.as_os_str().len());
+    let temporary = temporary.as_ref().map_or(0, String::len);
+    NUMBERS + path.as_os_str().len() + state(before) + state(after) + moved + temporary
 }
 
 const MOVED: u8 = 1;
@@ -234,8 +251,9 @@ impl<'a> Reader<'a> {
 
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = usize::try_from(self.number()?).ok()?;
-        // Each has a byte at least; a count that was tampered with reserves nothing.
-        let mut items = Vec::with_capacity(count.min(self.0.len()).min(1024));
+        // A list that grows is twice as long as it needs to be. A count that was tampered with reserves no more than a few times
+        // the bytes that there are: a change has more than this many.
+        let mut items = Vec::with_capacity(count.min(self.0.len() / 48 + 16));
         for _ in 0..count {
             items.push(item(self)?);
         }

@@ -8,7 +8,7 @@ use windlass_core::{CallId, Checkpoint, ContentHash, Opened, Query};
 use super::catalog::{self, Form, Totals, bytes_of};
 use super::compress;
 use super::delta::Common;
-use super::encoding::decode;
+use super::encoding::{decode, decode_origin};
 use super::objects::Objects;
 use super::plan::MAX_DEPTH;
 use super::slot::damaged;
@@ -64,9 +64,12 @@ impl Reading<'_> {
     ) -> Result<Vec<Checkpoint>, StoreError> {
         let which = format!("{which} AND is_undo = 0");
         let mut call = None;
-        self.visit(&which, [key], |checkpoint| {
-            call = checkpoint.can_be_undone().then_some(checkpoint.origin.call);
-            call.is_none()
+        // What they changed may be a long list, and only the newest is needed.
+        self.visit_bodies(&which, [key], |body, undos| {
+            let Some(origin) = decode_origin(body) else { return Ok(None) };
+            let is_undone = undos.in_effect(&origin.call)?.is_some();
+            call = (!is_undone).then_some(origin.call);
+            Ok(Some(is_undone))
         })?;
         let Some(call) = call else { return Ok(Vec::new()) };
         let mut found = Vec::new();
@@ -85,6 +88,20 @@ impl Reading<'_> {
         keys: impl rusqlite::Params,
         mut visitor: impl FnMut(Checkpoint) -> bool,
     ) -> Result<(), StoreError> {
+        self.visit_bodies(which, keys, |body, undos| {
+            let Some((origin, changes)) = decode(body) else { return Ok(None) };
+            let undone_by = undos.in_effect(&origin.call)?;
+            Ok(Some(visitor(Checkpoint { origin, changes, undone_by })))
+        })
+    }
+
+    /// The same for checkpoints as they are kept. The visitor has none for one that it does not understand.
+    fn visit_bodies(
+        &self,
+        which: &str,
+        keys: impl rusqlite::Params,
+        mut visitor: impl FnMut(&[u8], &mut Undos<'_>) -> rusqlite::Result<Option<bool>>,
+    ) -> Result<(), StoreError> {
         let failed = |error: rusqlite::Error| self.database.error("read", &error);
         let sql =
             format!("SELECT body FROM checkpoints WHERE {which} ORDER BY moment DESC, id DESC");
@@ -93,12 +110,10 @@ impl Reading<'_> {
         let mut undos = Undos::new(self.connection);
         while let Some(row) = rows.next().map_err(failed)? {
             let body = row.get_ref(0).and_then(|body| Ok(body.as_blob()?)).map_err(failed)?;
-            let Some((origin, changes)) = decode(body) else {
-                return Err(self.damaged("a checkpoint in it cannot be understood"));
-            };
-            let undone_by = undos.in_effect(&origin.call).map_err(failed)?;
-            if !visitor(Checkpoint { origin, changes, undone_by }) {
-                break;
+            match visitor(body, &mut undos).map_err(failed)? {
+                Some(true) => {}
+                Some(false) => break,
+                None => return Err(self.damaged("a checkpoint in it cannot be understood")),
             }
         }
         Ok(())

@@ -170,6 +170,7 @@ pub(super) fn complete(
 ) -> Option<()> {
     let body = u32::try_from(bytes.len().checked_sub(PRELUDE)?).ok()?;
     let count = u32::try_from(entries.len()).ok()?;
+    bytes.reserve_exact(entries.len() * ENTRY);
     for entry in entries {
         bytes.extend(entry.hash.as_bytes());
         bytes.extend(entry.place.to_number().to_le_bytes());

@@ -197,3 +197,32 @@ fn un_1_commands_of_an_ordinary_user() {
     let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success() && said.contains("3 passed"), "{said}");
 }
+
+#[tokio::test]
+async fn the_time_that_a_command_gives_a_link_is_taken_over_and_back() {
+    const TIME: i64 = 1_000_000_000;
+    for (link, command) in [
+        ("link", ""),
+        ("link", "ln -sfn b.txt link"),
+        ("d/new", "ln -s nowhere d/new"),
+        ("a.txt", "rm a.txt; ln -s b.txt a.txt"),
+        ("d", "rm -r d; ln -s f d"),
+        ("moved", "mv link moved"),
+    ] {
+        let place = lay_out();
+        let before = place.tree();
+        let command = format!("{command}\ntouch -h -d @{TIME} {link}");
+        let done = place.call("bash", json!({"command": command})).await;
+        assert_eq!(done.outcome, Outcome::Ok, "{command}: {}", text(&done));
+        let facts = std::fs::symlink_metadata(place.path(link)).expect("a link");
+        assert_eq!((facts.is_symlink(), facts.mtime()), (true, TIME), "{command}");
+        let after = place.tree();
+        let mut what = Undo::Last;
+        for expected in [&before, &after, &before] {
+            let undone = place.undo(what).await;
+            assert_eq!(undone.outcome, Outcome::Ok, "{command}: {}", text(&undone));
+            expected.assert_is(&place.tree(), &command);
+            what = Undo::Call(undone.call);
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod failures;
 mod jobs;
 mod killed_build;
 mod kinds;
+mod looks;
 mod many;
 mod player;
 mod races;

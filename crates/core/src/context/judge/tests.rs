@@ -116,7 +116,9 @@ fn difference(before: &Path, after: &Path, name: &Path, changes: &mut Vec<Proces
     };
     let to = match &new {
         None => Some(ChangedTo::Nothing),
-        Some(new) if new.is_symlink() => Some(ChangedTo::Symlink("x".into())),
+        Some(new) if new.is_symlink() => {
+            Some(ChangedTo::Symlink("x".into(), Attributes::default()))
+        }
         Some(new) if new.is_dir() => {
             Some(ChangedTo::Directory(Attributes::default())).filter(|_| !is_directory(&old))
         }
@@ -301,7 +303,7 @@ fn a_masked_file_that_was_there_is_asked_about() {
     let change = |path: &str, before| ProcessChange {
         path: path.into(),
         before,
-        to: ChangedTo::Symlink("x".into()),
+        to: ChangedTo::Symlink("x".into(), Attributes::default()),
     };
     let changes = [
         change("/w/.env", Some(SEEN)),

@@ -1,0 +1,196 @@
+//! What an undo needs besides its plan: a fresh look at every path, the contents that come back, and other names of files.
+//!
+//! A path is not read a second time where its fingerprint proves that nothing was changed there since the plan was made.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use super::{UndoPlan, Way, see};
+use crate::commit::{self, Step, beside};
+use crate::history::Kept;
+use crate::names;
+use crate::state::{self, Present, Seen};
+use crate::{ContentHash, Expect, FileState, Files, Fingerprint, History, Resolved, To, ToolError};
+
+/// Everything that it takes to make the steps of a plan.
+pub(super) struct Restoring<'a> {
+    files: &'a dyn Files,
+    history: &'a dyn History,
+    ways: &'a [Way],
+    /// Fresh looks at every path.
+    fresh: Vec<Fresh>,
+    contents: Vec<Option<Kept<'a>>>,
+    /// Other names of files that had several, by the numbers of their ways.
+    names: HashMap<usize, (Resolved, Fingerprint)>,
+    /// What is moved back, by the numbers of the ways.
+    sources: HashMap<usize, Origin>,
+}
+
+/// A fresh look at a path.
+enum Fresh {
+    /// It has the fingerprint that it had when the plan was made, and is what it was then.
+    AsPlanned(Fingerprint),
+    Seen(Box<Seen>),
+}
+
+/// What is moved back.
+struct Origin {
+    from: Resolved,
+    seen: Fingerprint,
+    hash: Option<ContentHash>,
+}
+
+impl<'a> Restoring<'a> {
+    /// Loads what is needed. The files are looked at once more; if something changed since the plan was made, the commit refuses.
+    pub(super) fn load(
+        files: &'a dyn Files,
+        history: &'a dyn History,
+        plan: &'a UndoPlan,
+    ) -> Result<Self, ToolError> {
+        let ways = plan.ways.as_slice();
+        let mut restoring = Self {
+            files,
+            history,
+            ways,
+            fresh: Vec::with_capacity(ways.len()),
+            contents: Vec::with_capacity(ways.len()),
+            names: HashMap::new(),
+            sources: HashMap::new(),
+        };
+        for (at, way) in ways.iter().enumerate() {
+            let settled = plan.settled.get(at).copied().flatten();
+            restoring.add(at, way, settled)?;
+        }
+        Ok(restoring)
+    }
+
+    fn add(&mut self, at: usize, way: &Way, settled: Option<Fingerprint>) -> Result<(), ToolError> {
+        let fresh = self.look(way, settled)?;
+        let source = self.source(way)?;
+        let now = fresh.present(way).state.hash();
+        let have = source.as_ref().map_or(now, |origin| origin.hash);
+        let name = self.name(way)?;
+        let content = match way.then.hash() {
+            Some(hash) if (have != Some(hash) || way.is_apart) && name.is_none() => {
+                Kept::of(self.history, &way.then)?
+            }
+            _ => None,
+        };
+        self.fresh.push(fresh);
+        self.contents.push(content);
+        self.names.extend(name.map(|name| (at, name)));
+        self.sources.extend(source.map(|source| (at, source)));
+        Ok(())
+    }
+
+    /// Looks at the place of a way, at which nothing may have changed.
+    fn look(&self, way: &Way, settled: Option<Fingerprint>) -> Result<Fresh, ToolError> {
+        if let (Some(settled), FileState::File { .. }) = (settled, &way.now) {
+            let stat = self.files.stat(&beside(self.files, &way.path));
+            if stat.is_ok_and(|stat| stat.fingerprint == settled) {
+                return Ok(Fresh::AsPlanned(settled));
+            }
+        }
+        let seen = see(self.files, &way.path)?;
+        if state::is_left(&seen.state, &way.now) {
+            return Ok(Fresh::Seen(Box::new(seen)));
+        }
+        let name = crate::quote::path(&way.path).into_owned();
+        Err(ToolError::failed(format!("stale: {name} changed just now"))
+            .hint("undo again; nothing was changed"))
+    }
+
+    /// The other name that a file is to have. Where it is made only now, what it is will be known then.
+    fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
+        let Some(with) = &way.linked_with else { return Ok(None) };
+        let seen = see(self.files, with)?;
+        let with = beside(self.files, with);
+        Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
+    }
+
+    fn source(&self, way: &Way) -> Result<Option<Origin>, ToolError> {
+        let Some(from) = &way.moved_from else { return Ok(None) };
+        let seen = see(self.files, from)?;
+        let (from, hash) = (beside(self.files, from), seen.state.hash());
+        Ok(seen.fingerprint.map(|seen| Origin { from, seen, hash }))
+    }
+
+    /// The steps, in their order. What is moved needs no step at its old place.
+    pub(super) fn steps(&self) -> Vec<Step<'_>> {
+        let moved: HashSet<&Path> =
+            self.sources.values().map(|origin| origin.from.path.as_path()).collect();
+        let mut steps = Vec::with_capacity(self.ways.len());
+        let mut written = HashSet::new();
+        for (at, way) in self.ways.iter().enumerate() {
+            if moved.contains(way.path.as_path()) {
+                continue;
+            }
+            let Some(mut step) = self.step(at, way) else { continue };
+            step.opens_directories = true;
+            let object = names::shared_object(&way.then);
+            if let (To::Moved { .. }, Some(object)) = (step.to, object)
+                && !written.insert((object, way.then.hash()))
+            {
+                // It is written when the first of its names is moved.
+                step.rewrite = None;
+            }
+            steps.push(step);
+        }
+        steps
+    }
+
+    fn step(&self, at: usize, way: &'a Way) -> Option<Step<'_>> {
+        let path = beside(self.files, &way.path);
+        let fresh = self.fresh.get(at)?;
+        let present = fresh.present(way);
+        let content = self.contents.get(at)?.as_ref().map(Kept::source);
+        let stands_for = state::object(&way.then);
+        if let Some((with, fingerprint)) = self.names.get(&at) {
+            let to = To::Linked { with, seen: *fingerprint };
+            let known = fresh.known(way);
+            return Some(Step { known, stands_for, ..Step::new(path, present.expect, to) });
+        }
+        let Some(Origin { from, seen, .. }) = self.sources.get(&at) else {
+            let to = if way.is_apart { state::apart } else { state::step_to };
+            let step = match (&way.now, &way.then) {
+                (FileState::Directory { .. }, FileState::Directory { attributes }) => {
+                    Step::new(path, present.expect, To::Attributes(attributes))
+                }
+                _ => to(path, present, &way.then, content)?,
+            };
+            return Some(Step { before: fresh.bytes(), known: fresh.known(way), ..step });
+        };
+        let attributes = state::attributes_of(&way.then);
+        let rewrite = match content {
+            Some(content) => Some(To::File { content, attributes }),
+            None => attributes.map(To::Attributes),
+        };
+        let moved = To::Moved { from, seen: *seen };
+        Some(Step { rewrite, stands_for, ..Step::new(path, present.expect, moved) })
+    }
+}
+
+impl Fresh {
+    /// What is there now.
+    fn present<'s>(&'s self, way: &'s Way) -> Present<'s> {
+        match self {
+            Self::AsPlanned(seen) => Present { state: &way.now, expect: Expect::Same(*seen) },
+            Self::Seen(seen) => seen.present(),
+        }
+    }
+
+    /// The state that needs no other look, as long as the fingerprint is the expected one.
+    fn known<'s>(&self, way: &'s Way) -> Option<&'s FileState> {
+        match self {
+            Self::AsPlanned(_) => Some(&way.now),
+            Self::Seen(_) => None,
+        }
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::AsPlanned(_) => None,
+            Self::Seen(seen) => seen.bytes.as_deref(),
+        }
+    }
+}

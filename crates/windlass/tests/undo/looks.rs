@@ -1,0 +1,210 @@
+//! How often an undo looks at files, and what a person changes between those looks.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+use windlass::{
+    Context, Durability, Effects, Kinds, Mode, Outcome, Output, Planned, PlannedTool, Policy,
+    Query, Scene, ToolError, Toolbox, UndoPlan,
+};
+use windlass_core::{
+    Alteration, Altered, Clock, Engine, FileError, Files, Found, Host, OpenFile, Resolved, Session,
+    SessionId, Stat, ToolCall, Visitor, WalkOptions, WalkReport,
+};
+use windlass_host::{LocalHost, RandomIds};
+use windlass_store::UndoHistory;
+use windlass_tools::BUILTIN;
+
+use crate::support::{Place, text};
+
+/// A machine that counts the looks at each path, after which the file is hashed.
+struct Counting {
+    inner: LocalHost,
+    looks: Mutex<HashMap<PathBuf, usize>>,
+}
+
+impl Host for Counting {
+    fn files(&self) -> &dyn Files {
+        self
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.inner.clock()
+    }
+}
+
+impl Files for Counting {
+    fn workspace(&self) -> &Path {
+        self.inner.files().workspace()
+    }
+
+    fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
+        self.inner.files().resolve(path)
+    }
+
+    fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
+        self.inner.files().stat(path)
+    }
+
+    fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
+        self.inner.files().open(path)
+    }
+
+    fn walk<'a>(
+        &self,
+        root: &Resolved,
+        options: &WalkOptions<'a>,
+        visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
+    ) -> Result<WalkReport, FileError> {
+        self.inner.files().walk(root, options, visitors)
+    }
+
+    fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
+        *self.looks.lock().unwrap().entry(path.path.clone()).or_default() += 1;
+        self.inner.files().look(path)
+    }
+
+    fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
+        self.inner.files().alter(path, alteration)
+    }
+
+    fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {
+        self.inner.files().excluded_by(path)
+    }
+
+    fn nearest(&self, path: &Path) -> Option<PathBuf> {
+        self.inner.files().nearest(path)
+    }
+}
+
+const FILES: usize = 20;
+
+fn name(number: usize) -> String {
+    format!("f{number:02}")
+}
+
+/// The last stamp of a file.
+fn stamp(path: &Path) -> (i64, i64) {
+    let facts = fs::symlink_metadata(path).unwrap();
+    (facts.ctime(), facts.ctime_nsec())
+}
+
+/// Gives the last of the new files, which an undo looks at first, a later stamp than all others have.
+fn let_time_pass(place: &Place) {
+    let last = place.path(&name(FILES - 1));
+    let latest = (0..FILES - 1).map(|number| stamp(&place.path(&name(number)))).max();
+    while Some(stamp(&last)) <= latest {
+        let mode = fs::metadata(&last).unwrap().permissions();
+        fs::set_permissions(&last, mode).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_undo_reads_a_file_no_more_where_its_fingerprint_proves_what_it_is() {
+    let place = Place::new();
+    let inner = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
+    let host = Arc::new(Counting { inner, looks: Mutex::default() });
+    let engine = Engine::builder(host.clone())
+        .ids(Arc::new(RandomIds::default()))
+        .toolbox(Toolbox::of(BUILTIN).unwrap())
+        .policy(Policy::new(Mode::Yolo))
+        .history(Arc::new(UndoHistory::open(&place.state()).unwrap()))
+        .build();
+    let session = Arc::new(Session::new(SessionId::new("counting")));
+    let added = (0..FILES).map(|number| format!("*** Add File: {}\n+{number}\n", name(number)));
+    let patch = format!("*** Begin Patch\n{}*** End Patch\n", added.collect::<String>());
+    let made = engine.call(&session, ToolCall::new("patch", json!({"patch": patch}))).await;
+    assert_eq!(made.outcome, Outcome::Ok, "{}", text(&made));
+    let_time_pass(&place);
+    host.looks.lock().unwrap().clear();
+    let undone = engine.call(&session, ToolCall::new("undo", json!({}))).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+    let looks = host.looks.lock().unwrap();
+    for number in 0..FILES - 1 {
+        let path = place.path(&name(number));
+        assert!(!path.exists());
+        // For the plan, and for the lines of the report.
+        assert_eq!(looks.get(&path), Some(&2), "{}", path.display());
+    }
+}
+
+/// Plans an undo of the last change, lets a person do something, and then does what was planned.
+struct Interrupted;
+
+#[derive(Deserialize, JsonSchema)]
+struct Args {
+    /// The number of the change that the person makes.
+    change: usize,
+}
+
+impl PlannedTool for Interrupted {
+    const NAME: &'static str = "interrupted";
+    const KINDS: Kinds = Kinds::STATE.with(Kinds::DELETE);
+    type Args = Args;
+    type Plan = (UndoPlan, usize);
+
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
+        let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
+        let tree = windlass::PathPattern::tree(scene.workspace());
+        let effects = Effects::state("undo").and(windlass::Effect::Delete(tree));
+        Ok(Planned { effects, plan: (plan, args.change) })
+    }
+
+    async fn call(&self, cx: &Context, (plan, change): Self::Plan) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| {
+            let file = cx.files().resolve(Path::new(&name(3)))?.path;
+            CHANGES[change].1(&file);
+            cx.undo()?.perform(&plan)?;
+            Ok(Output::text("undid it"))
+        })
+        .await?
+    }
+}
+
+/// The changes that a person makes to a file. No undo may take them with it.
+const CHANGES: &[(&str, fn(&Path))] = &[
+    ("writes as many bytes and sets the old time", |path| {
+        let old = fs::metadata(path).unwrap().modified().unwrap();
+        fs::write(path, "x\n").unwrap();
+        fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
+    }),
+    ("moves a file of the same length and time over it", |path| {
+        let (other, old) = (path.with_extension("other"), fs::metadata(path).unwrap());
+        fs::write(&other, "x\n").unwrap();
+        let file = fs::File::options().write(true).open(&other).unwrap();
+        file.set_modified(old.modified().unwrap()).unwrap();
+        fs::rename(&other, path).unwrap();
+    }),
+    ("changes its mode", |path| {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+    }),
+    ("puts a link there", |path| {
+        fs::remove_file(path).unwrap();
+        symlink("elsewhere", path).unwrap();
+    }),
+    ("removes it", |path| fs::remove_file(path).unwrap()),
+];
+
+#[tokio::test]
+async fn what_a_person_changes_between_the_plan_and_the_undo_stays() {
+    for (number, (change, _)) in CHANGES.iter().enumerate() {
+        let place = Place::built(&[], |builder| builder.tool(Interrupted));
+        let files = (0..FILES).map(|number| {
+            json!({"path": name(number), "to": "file", "content": format!("{}\n", number % 10)})
+        });
+        place.ok("delta", json!({"changes": files.collect::<Vec<_>>()})).await;
+        let_time_pass(&place);
+        let refused = place.call("interrupted", json!({"change": number})).await;
+        let said = text(&refused);
+        assert_eq!(refused.outcome, Outcome::Error, "{change}: {said}");
+        assert!(said.contains("stale"), "{change}: {said}");
+        let left = (0..FILES).filter(|number| *number != 3 && place.path(&name(*number)).exists());
+        assert_eq!(left.count(), FILES - 1, "{change}: {said}");
+    }
+}
