@@ -167,8 +167,11 @@ impl PlannedTool for Interrupted {
     }
 }
 
+/// A change that a person makes to a file, in words and as it is made.
+type Change = (&'static str, fn(&Path));
+
 /// The changes that a person makes to a file. No undo may take them with it.
-const CHANGES: &[(&str, fn(&Path))] = &[
+const CHANGES: &[Change] = &[
     ("writes as many bytes and sets the old time", |path| {
         let old = fs::metadata(path).unwrap().modified().unwrap();
         fs::write(path, "x\n").unwrap();
