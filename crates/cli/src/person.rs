@@ -43,7 +43,7 @@ impl Person {
         let unavailable = |why: &dyn std::fmt::Display| {
             Reply::Unavailable(format!("the terminal could not be asked: {why}"))
         };
-        let (mut terminal, _keep_asking) = match Terminal::open_stoppable() {
+        let (mut terminal, keep_asking) = match Terminal::open_stoppable() {
             Ok(opened) => opened,
             Err(error) => return unavailable(&format!("{error:#}")),
         };
@@ -51,7 +51,9 @@ impl Person {
             let _turn = turn;
             ask(&mut terminal)
         });
-        match asked.await {
+        let asked = asked.await;
+        keep_asking.end();
+        match asked {
             Ok(Ok(answer)) => Reply::Answered(answer),
             Ok(Err(error)) => unavailable(&format!("{error:#}")),
             Err(error) => unavailable(&error),

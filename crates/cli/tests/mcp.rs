@@ -92,3 +92,18 @@ fn a_question_of_a_client_without_forms_is_answered_later() {
     assert_eq!(approved.code, 0, "{approved:?}");
     assert!(home.workspace().join("b").exists());
 }
+
+/// What the server denies stays denied for other arguments, whichever process makes the call.
+#[test]
+fn a_rule_of_the_server_holds_for_who_answers_later() {
+    let home = Home::new();
+    let call = json!({"name": "write", "arguments": {"path": "b", "content": "x"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let answers = talk(&home, &["--deny", "write sub/**"], &[initialize(), call]);
+    let facts = &answer(&answers, 1)["result"]["_meta"]["windlass/result"];
+    let id = facts["metadata"]["approval"].as_str().expect("the question is named");
+    let input = json!({"path": "sub/b", "content": "x"}).to_string();
+    let approved = home.run(&["policy", "approve", id, "--input", &input]);
+    assert_eq!(approved.code, 3, "{approved:?}");
+    assert!(!home.workspace().join("sub").exists());
+}

@@ -152,6 +152,14 @@ impl Policy {
         self
     }
 
+    /// The rules that deny something, with those of the sessions whose rights narrow this policy.
+    pub(crate) fn deny_rules(&self) -> Vec<String> {
+        let layers = self.layers.iter().flat_map(|layer| layer.rules.iter());
+        let denies = self.rules.iter().chain(layers);
+        let denies = denies.filter(|ruling| ruling.decision == Decision::Deny);
+        denies.map(|ruling| ruling.rule.to_string()).collect()
+    }
+
     /// Whether what somebody else may have written makes a session ask more. Default: it does.
     #[must_use]
     pub fn with_provenance(mut self, provenance: bool) -> Self {

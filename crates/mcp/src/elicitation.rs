@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rmcp::model::RequestId;
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use windlass_core::{
@@ -28,8 +29,8 @@ pub(crate) struct Asked {
     waiting: Mutex<HashMap<String, oneshot::Sender<Answered>>>,
 }
 
-/// The client's answer: a result, or the message of an error.
-pub(crate) type Answered = Result<Value, String>;
+/// The client's answer: the text of a result, or the message of an error.
+pub(crate) type Answered = Result<String, String>;
 
 impl Asked {
     pub(crate) fn set_can_elicit(&self, can: bool) {
@@ -96,7 +97,7 @@ impl Elicitation {
             "type": "object", "properties": form.properties, "required": form.required,
         }});
         let answered = asked.ask(&self.0.outgoing, "elicitation/create", params).await;
-        let answered = match answered.map(serde_json::from_value::<Elicited>) {
+        let answered = match answered.map(|text| serde_json::from_str::<Elicited>(&text)) {
             Ok(Ok(answered)) => answered,
             Ok(Err(error)) => {
                 return unavailable(&format!("the client's answer is not understood: {error}"));
@@ -118,19 +119,65 @@ struct Form {
     required: Vec<&'static str>,
 }
 
-#[derive(Deserialize)]
+/// The result of an elicitation. Nothing but an object with each field once is one: what is not clear is no yes.
 struct Elicited {
     action: Action,
-    #[serde(default)]
     content: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
 enum Action {
     Accept,
     Decline,
     Cancel,
+}
+
+impl<'de> Deserialize<'de> for Elicited {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Fields(mut fields) = Fields::deserialize(from)?;
+        let action = match fields.remove("action").as_ref().and_then(Value::as_str) {
+            Some("accept") => Action::Accept,
+            Some("decline") => Action::Decline,
+            Some("cancel") => Action::Cancel,
+            _ => return Err(D::Error::custom("`action` must be accept, decline or cancel")),
+        };
+        let content = match fields.remove("content") {
+            Some(Value::Object(content)) => content,
+            None | Some(Value::Null) => Map::new(),
+            Some(_) => return Err(D::Error::custom("`content` must be an object")),
+        };
+        Ok(Self { action, content })
+    }
+}
+
+/// An object whose fields, and those of the objects in it, are all different.
+struct Fields(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Fields;
+            fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+                let mut fields = Map::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    let value = if name == "content" {
+                        let content: Option<Fields> = map.next_value()?;
+                        content.map_or(Value::Null, |Fields(fields)| Value::Object(fields))
+                    } else {
+                        map.next_value()?
+                    };
+                    if fields.insert(name, value).is_some() {
+                        return Err(A::Error::custom("a field is there twice"));
+                    }
+                }
+                Ok(Fields(fields))
+            }
+        }
+        from.deserialize_map(Reader)
+    }
 }
 
 impl Attendant for Elicitation {
@@ -176,35 +223,50 @@ fn approval_form(request: &ApprovalRequest) -> Form {
     Form { message: told(request), properties: object(properties), required: vec![DECISION] }
 }
 
-/// Everything about a call that a person decides on, with nothing in it that acts on a terminal.
+/// Everything about a call that a person decides on. What comes from the model stands behind a bar on every line, so that it cannot pass
+/// for a part of the question, and nothing in it acts on a terminal.
 fn told(request: &ApprovalRequest) -> String {
-    let visible = |text: &str| {
-        text.split('\n')
-            .map(|line| quote::visible(line).into_owned())
-            .collect::<Vec<_>>()
-            .join("\n")
-    };
-    let mut text = format!("{} wants to (risk: {}):\n", visible(&request.tool), request.risk);
+    let mut text = format!(
+        "{} asks for a person's decision (risk: {}).\nAsked by {}, session {}; {} asks.\n",
+        quote::visible(&request.tool),
+        request.risk,
+        request.asker,
+        request.session,
+        quote::visible(&request.by.to_string()),
+    );
+    if let Some(source) = &request.untrusted {
+        add(&mut text, format_args!("This session has read {}.\n", quote::visible(source)));
+    }
+    text.push_str("It wants to:\n");
     for effect in request.effects.iter() {
-        add(&mut text, format_args!("  {}\n", visible(&effect.to_string())));
+        text.push_str(&barred(&effect.to_string()));
     }
     for change in request.changes.iter() {
-        add(&mut text, format_args!("  {} {}\n", change.verb, quote::path(&change.path)));
+        text.push_str(&barred(&format!("{} {}", change.verb, quote::path(&change.path))));
     }
     let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
-    add(&mut text, format_args!("with:\n{}\n", visible(&input)));
-    add(&mut text, format_args!("asked by {}, session {}", request.asker, request.session));
-    if let Some(source) = &request.untrusted {
-        add(&mut text, format_args!("; this session has read {}", quote::visible(source)));
-    }
-    add(&mut text, format_args!(" ({} asks)", visible(&request.by.to_string())));
+    add(&mut text, format_args!("with the arguments:\n{}", barred(&input)));
     text
 }
 
+/// A text of the model with a bar before every line, and the number of lines if there are many.
+fn barred(text: &str) -> String {
+    let lines: Vec<String> =
+        text.split('\n').map(|line| format!("  | {}\n", quote::visible(line))).collect();
+    let count = match lines.len() {
+        0..=8 => String::new(),
+        many => format!("  ({many} lines)\n"),
+    };
+    format!("{count}{}", lines.concat())
+}
+
 fn read_approval(content: &Map<String, Value>) -> Reply<Answer> {
-    let field = |name: &str| content.get(name).and_then(Value::as_str);
-    let reason = field(REASON).filter(|reason| !reason.is_empty());
-    let decision = field(DECISION).unwrap_or_default();
+    let decision = content.get(DECISION).and_then(Value::as_str).unwrap_or_default();
+    let reason = match content.get(REASON) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(reason)) => Some(reason.trim()).filter(|reason| !reason.is_empty()),
+        Some(_) => return unavailable("the client's reason is no text"),
+    };
     let answer = match DECISIONS.iter().find(|(name, _)| *name == decision) {
         Some((_, scope)) => Answer::allow_for(*scope),
         None if decision == DENY => Answer::deny(""),

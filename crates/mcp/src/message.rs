@@ -86,12 +86,14 @@ impl Envelope<'_> {
         if self.jsonrpc.as_deref() != Some("2.0") {
             return Message::Refused(id, invalid("`jsonrpc` must be \"2.0\""));
         }
-        let answers = usize::from(self.result.is_some()) + usize::from(self.error.is_some());
+        // Some libraries send `"error": null` beside a result.
+        let error = self.error.filter(|error| self.result.is_none() || error.get() != "null");
+        let answers = usize::from(self.result.is_some() || error.is_some());
         match (self.method, id, answers) {
             (Some(method), Some(id), 0) => request(id.clone(), &method, self.params)
                 .unwrap_or_else(|error| Message::Refused(Some(id), error)),
             (Some(method), None, 0) => notification(&method, self.params),
-            (None, Some(id), 1) => Message::Answered(id, answered(self.result, self.error)),
+            (None, Some(id), 1) => Message::Answered(id, answered(self.result, error)),
             (None, None, 1) => Message::Nothing,
             (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),
         }
@@ -106,7 +108,8 @@ fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> Answered {
     }
     let unreadable = |error: serde_json::Error| error.to_string();
     match (result, error) {
-        (Some(result), _) => serde_json::from_str(result.get()).map_err(unreadable),
+        (Some(_), Some(_)) => Err("the client answered with a result and an error".to_owned()),
+        (Some(result), None) => Ok(result.get().to_owned()),
         (None, Some(error)) => Err(serde_json::from_str::<Fault>(error.get())
             .map_or_else(unreadable, |fault| fault.message)),
         (None, None) => Err("the client answered nothing".to_owned()),
@@ -258,7 +261,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "nothing"),
             (r#"{"jsonrpc":"2.0","method":"tools/call","params":{"name":"x"}}"#, "nothing"),
             (r#"{"jsonrpc":"2.0","id":1,"method":"notifications/x"}"#, "1: notifications/x"),
-            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "1: answered Ok(Null)"),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "1: answered Ok(\"null\")"),
             (r#"{"jsonrpc":"2.0","id":1,"error":{}}"#, "1: answered Err(\"missing field"),
             (r#"{"jsonrpc":"2.0","id":1,"error":{"message":"no"}}"#, "1: answered Err(\"no\")"),
             (r#"{"jsonrpc":"2.0","result":1}"#, "nothing"),

@@ -19,10 +19,27 @@ pub(super) struct Terminal {
     stop: Option<PipeReader>,
 }
 
-/// Lets a [`Terminal`] go on asking. When it is dropped, the terminal stops.
-pub(super) struct KeepAsking(
-    #[expect(dead_code, reason = "it acts when it is dropped")] PipeWriter,
-);
+/// Lets a [`Terminal`] go on asking. When it is dropped before the end, the terminal stops, and says so.
+pub(super) struct KeepAsking {
+    tty: Option<File>,
+    _keep: PipeWriter,
+}
+
+impl KeepAsking {
+    /// The person has answered.
+    pub(super) fn end(mut self) {
+        self.tty = None;
+    }
+}
+
+impl Drop for KeepAsking {
+    fn drop(&mut self) {
+        if let Some(tty) = &mut self.tty {
+            // A terminal that is gone need not be told.
+            drop(tty.write_all(b"\n(answered elsewhere, or no longer asked)\n"));
+        }
+    }
+}
 
 impl Terminal {
     pub(super) fn open() -> Result<Self> {
@@ -36,7 +53,8 @@ impl Terminal {
     pub(super) fn open_stoppable() -> Result<(Self, KeepAsking)> {
         let (stop, keep) = std::io::pipe()?;
         let terminal = Self { stop: Some(stop), ..Self::open()? };
-        Ok((terminal, KeepAsking(keep)))
+        let tty = Some(terminal.tty.try_clone()?);
+        Ok((terminal, KeepAsking { tty, _keep: keep }))
     }
 
     /// Shows a text, screen by screen if it is long.
@@ -68,7 +86,7 @@ impl Terminal {
     }
 
     /// Waits until a line was typed. The error is that the answer is no longer needed.
-    fn wait(&mut self) -> Result<()> {
+    fn wait(&self) -> Result<()> {
         let Some(stop) = &self.stop else { return Ok(()) };
         loop {
             let mut waiting =
@@ -76,10 +94,7 @@ impl Terminal {
             match poll(&mut waiting, None) {
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
-                Ok(_) if !waiting[0].revents().is_empty() => {
-                    self.tty.write_all(b"\n(answered elsewhere, or no longer asked)\n")?;
-                    bail!("the question was closed");
-                }
+                Ok(_) if !waiting[0].revents().is_empty() => bail!("the question was closed"),
                 Ok(_) => return Ok(()),
             }
         }

@@ -460,6 +460,7 @@ impl Context {
             // What a program did is not known before it has run, so no earlier answer is about it.
             is_whole: false,
             can_be_remembered: false,
+            denies: Vec::new(),
             has_run: true,
         };
         let announce = |request: &Arc<ApprovalRequest>| {

@@ -74,6 +74,11 @@ pub(super) async fn permit<'t>(
         }
         match settle(engine, call, &ready, &verdict).await? {
             Permission::Granted(grant, said) => {
+                // While a person was asked, a link may have come to lead elsewhere: what was shown is what may be done.
+                let was_asked = verdict.decision() == Decision::Ask;
+                if was_asked && prepare(engine, slot, call)?.effects != ready.effects {
+                    continue;
+                }
                 call.said.extend(said);
                 return Ok((ready, grant));
             }
@@ -160,6 +165,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),
         can_be_remembered: !verdict.is_asked_always(),
+        denies: engine.policy_of(&call.session).deny_rules(),
         has_run: false,
     }
 }

@@ -58,7 +58,8 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
 
     /// Returns whether it expired so long ago that it need not be kept.
     fn is_outdated(&self, now: SystemTime) -> bool {
-        self.state(now) == InquiryState::Expired && self.expires() + KEPT_EXPIRED < now
+        let kept = self.expires().checked_add(KEPT_EXPIRED);
+        self.state(now) == InquiryState::Expired && kept.is_some_and(|until| until < now)
     }
 }
 

@@ -184,12 +184,15 @@ impl Broker {
                     break waited;
                 }
                 Part::Shares(mut receiver) => {
-                    // If the call that asked goes away without an answer, the next one asks.
+                    // If the call that asked goes away without an answer, or with a yes that counts once, the next one asks.
                     if let Ok(waited) = receiver.wait_for(Option::is_some).await
                         && let Some(waited) = waited.clone()
+                        && !is_for_one_call(&waited)
                     {
                         break waited;
                     }
+                    // The call that asked removes the question before it goes on.
+                    while receiver.changed().await.is_ok() {}
                 }
             }
         };
@@ -384,6 +387,11 @@ impl Drop for Asks<'_> {
     }
 }
 
+/// Returns whether an answer is a yes to one call, and so to the call that asked alone.
+fn is_for_one_call(waited: &Waited<Approval>) -> bool {
+    matches!(waited, Waited::Answered(one) if one.settled == Settled::Allowed && one.scope == Scope::Once)
+}
+
 fn granted(verdict: &Verdict, approval: &Approval, scope: Option<Scope>) -> Permission {
     let grant = verdict.grant_by_person(decided_by(approval, scope));
     Permission::Granted(grant, approval.said())
@@ -421,6 +429,7 @@ fn on_record(request: &ApprovalRequest, expire_after: Duration) -> Approval {
         who: None,
         reason: None,
         edited: None,
+        denies: request.denies.clone(),
         has_run: request.has_run,
         can_be_remembered: request.can_be_remembered,
     }

@@ -95,11 +95,11 @@ impl<R: Inquiry> Desk<R> {
                 asked.extend(begin());
             }
             if asked.is_empty() {
-                return if is_deferred {
-                    open.defer(clock)
-                } else {
-                    open.close(clock, unavailable)
-                };
+                if is_deferred && open.not_on_record.is_none() {
+                    return open.defer(clock);
+                }
+                unavailable.extend(open.not_on_record.take());
+                return open.close(clock, unavailable);
             }
             tokio::select! {
                 biased;
@@ -108,8 +108,10 @@ impl<R: Inquiry> Desk<R> {
                     Reply::Answered(answer) => {
                         // If it comes second, the first one is on record. If it does not fit, another attendant may do better.
                         let settled = open.book.settle(record.id(), answer, clock.now());
-                        if let Err(AnswerError::Unfit(why) | AnswerError::Record(why)) = settled {
-                            unavailable.push(why);
+                        if let Err(error @ (AnswerError::Unfit(_) | AnswerError::Record(_) | AnswerError::Expired)) =
+                            settled
+                        {
+                            unavailable.push(error.to_string());
                         }
                     }
                     Reply::Deferred => is_deferred = true,
@@ -125,12 +127,16 @@ impl<R: Inquiry> Desk<R> {
     /// Puts a question on record, marked as waited for.
     fn put(&self, record: &R) -> Open<'_, R> {
         let held = self.book.hold(record.id());
-        if let (Ok(held), Ok(())) = (held, self.book.put(record)) {
-            return Open::new(&*self.book, record, Some(held));
-        }
+        let put = held.and_then(|held| self.book.put(record).map(|()| held));
+        let why = match put {
+            Ok(held) => return Open::new(&*self.book, record, Some(held)),
+            Err(why) => why,
+        };
         // A book in memory takes everything.
         drop(self.spare.put(record));
-        Open::new(&self.spare, record, self.spare.hold(record.id()).ok())
+        let mut open = Open::new(&self.spare, record, self.spare.hold(record.id()).ok());
+        open.not_on_record = Some(format!("the question cannot be put on record: {why}"));
+        open
     }
 }
 
@@ -138,6 +144,8 @@ impl<R: Inquiry> Desk<R> {
 struct Open<'a, R: Inquiry> {
     book: &'a dyn Book<R>,
     id: String,
+    /// The reason why it is kept in memory only.
+    not_on_record: Option<String>,
     /// The version of the book that was last looked at.
     seen: Option<u64>,
     held: Option<Held>,
@@ -145,7 +153,7 @@ struct Open<'a, R: Inquiry> {
 
 impl<'a, R: Inquiry> Open<'a, R> {
     fn new(book: &'a dyn Book<R>, record: &R, held: Option<Held>) -> Self {
-        Self { book, id: record.id().to_owned(), seen: None, held }
+        Self { book, id: record.id().to_owned(), not_on_record: None, seen: None, held }
     }
 
     /// Returns the end of waiting, if the record says that it has come.
@@ -169,7 +177,11 @@ impl<'a, R: Inquiry> Open<'a, R> {
         let taken = self.book.take(&self.id);
         // Only now: an answer that comes from another process is either taken here or left to that one.
         self.held = None;
-        let Ok(Some(record)) = taken else { return Some(Waited::Withdrawn) };
+        let record = match taken {
+            Ok(Some(record)) => record,
+            Ok(None) => return Some(Waited::Withdrawn),
+            Err(why) => return Some(Waited::Unavailable(vec![why])),
+        };
         if record.state(clock.now()) != InquiryState::Answered {
             return None;
         }

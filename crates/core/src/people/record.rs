@@ -102,7 +102,7 @@ impl fmt::Display for Settled {
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
-/// #     has_run: false, can_be_remembered: true,
+/// #     denies: vec![], has_run: false, can_be_remembered: true,
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
@@ -153,6 +153,9 @@ pub struct Approval {
     /// The arguments that the answer puts in place of those of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Value>,
+    /// The rules that deny something in the session that asked. They hold for the call also when another process makes it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub denies: Vec<String>,
     /// Whether the call has run, so that the answer is about what it changed.
     #[serde(default)]
     pub has_run: bool,
@@ -202,7 +205,7 @@ impl Inquiry for Approval {
     }
 
     fn expires(&self) -> SystemTime {
-        self.expires.unwrap_or(self.at + EXPIRES_AFTER)
+        self.expires.or_else(|| self.at.checked_add(EXPIRES_AFTER)).unwrap_or(self.at)
     }
 
     /// An answer that counts once expires with its question. One that is remembered counts until it is taken back.
@@ -220,6 +223,9 @@ impl Inquiry for Approval {
     fn write(&mut self, answer: Answer) -> Result<(), String> {
         if answer.input.is_some() && self.has_run {
             return Err("the call has run already, so that its input cannot be changed".to_owned());
+        }
+        if answer.input.as_ref().is_some_and(|input| !input.is_object()) {
+            return Err("the arguments of a call are a JSON object".to_owned());
         }
         self.settled = if answer.is_yes() {
             Settled::Allowed
@@ -338,6 +344,7 @@ mod tests {
             who: None,
             reason: None,
             edited: None,
+            denies: Vec::new(),
             has_run: false,
             can_be_remembered: true,
         }

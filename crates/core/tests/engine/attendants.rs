@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::testing::MockTool;
 use windlass_core::{
     Answer, AnswerError, Approval, ApprovalRequest, Attendant, Book, BoxFuture, Effects, Event,
-    Inquiry, InquiryState, Kinds, Listening, MemoryBook, Mode, Outcome, Output, Overrides, Policy,
-    Predicate, Principal, Question, QuestionAnswer, QuestionRequest, Reply, Scope, Selection,
-    Session, SessionId, ToolCall,
+    Held, Inquiry, InquiryState, Kinds, Listening, MemoryBook, Mode, Outcome, Output, Overrides,
+    Policy, Predicate, Principal, Question, QuestionAnswer, QuestionRequest, Reply, Scope,
+    Selection, Session, SessionId, ToolCall,
 };
 
 use crate::support::{MapHost, Setup, path_of, says, writes};
@@ -428,4 +428,109 @@ async fn an_edited_call_is_not_remembered_for_the_call_as_it_was() {
     setup.engine.answer(&id, answer).unwrap();
     running.await.unwrap();
     assert!(machine.approvals.list().unwrap().is_empty());
+}
+
+/// A book that takes nothing, as on a full disk.
+struct FullBook;
+
+impl Book<Approval> for FullBook {
+    fn list(&self) -> Result<Vec<Approval>, String> {
+        Ok(Vec::new())
+    }
+    fn put(&self, _: &Approval) -> Result<(), String> {
+        Err("the disk is full".into())
+    }
+    fn settle(&self, _: &str, _: Answer, _: SystemTime) -> Result<(), AnswerError> {
+        Err(AnswerError::Unknown)
+    }
+    fn take(&self, _: &str) -> Result<Option<Approval>, String> {
+        Ok(None)
+    }
+    fn version(&self) -> u64 {
+        0
+    }
+    fn hold(&self, _: &str) -> Result<Held, String> {
+        Ok(Held::by(()))
+    }
+    fn is_held(&self, _: &str) -> Result<bool, String> {
+        Ok(false)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_put_on_record_is_asked_but_not_deferred() {
+    for (reply, outcome) in [(yes(), Outcome::Ok), (Reply::Deferred, Outcome::Denied)] {
+        let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
+            let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(Arc::new(FullBook));
+            builder.attendant(After::new(1, reply))
+        });
+        let result = setup.call("deploy", json!({})).await;
+        assert_eq!(result.outcome, outcome);
+        assert_eq!(result.output.metadata.get("approval"), None);
+        let is_told = result.output.to_text().contains("the disk is full");
+        assert_eq!(is_told, outcome == Outcome::Denied, "{}", result.output.to_text());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_of_an_attendant_is_told_to_be_late() {
+    let machine = Machine::new();
+    let mut setup = machine.process();
+    let _there = setup.engine.attend(setup.session.id(), After::new(60, yes()));
+    let running = setup.spawn(write("a"));
+    asked(&mut setup).await;
+    machine.host.wait(WEEK + Duration::from_secs(1));
+    let result = running.await.unwrap();
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(result.output.to_text().contains("expired"), "{}", result.output.to_text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn arguments_that_are_no_object_are_no_answer() {
+    let machine = Machine::new();
+    let mut setup = machine.process();
+    let _there = setup.engine.attend(setup.session.id(), Listening::default());
+    let running = setup.spawn(write("a"));
+    let id = asked(&mut setup).await.id.clone();
+    for input in [Value::Null, json!([]), json!("b")] {
+        let answered = setup.engine.answer(&id, Answer::allow_edited(input));
+        assert!(matches!(answered, Err(AnswerError::Unfit(_))), "{answered:?}");
+    }
+    setup.engine.answer(&id, Answer::deny("no")).unwrap();
+    assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_of_the_far_future_is_no_fault() {
+    let machine = Machine::new();
+    let setup = machine.process();
+    let _there = setup.engine.attend(setup.session.id(), After::new(0, Reply::Deferred));
+    setup.engine.call(&setup.session, write("a")).await;
+    let mut record = machine.approvals.list().unwrap().remove(0);
+    let far = SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX.unsigned_abs());
+    (record.at, record.expires) = (far, None);
+    machine.approvals.put(&record).unwrap();
+    let result = setup.engine.call(&setup.session, write("b")).await;
+    assert_eq!((result.outcome, result.code), (Outcome::Denied, Some("denied")));
+}
+
+/// What a link leads to when the person answers must be what it led to when they were asked.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_become_another_one_while_it_waited_asks_again() {
+    let leads_to = Arc::new(std::sync::Mutex::new("a"));
+    let now = leads_to.clone();
+    let tool = MockTool::named("follow")
+        .with_effects(Kinds::WRITE, move |_| Effects::write(*now.lock().unwrap()));
+    let mut setup = Setup::with([tool], |builder| {
+        builder.policy(Policy::new(Mode::Ask)).attendant(Listening::default())
+    });
+    let running = setup.spawn(ToolCall::new("follow", json!({})));
+    let request = asked(&mut setup).await;
+    assert_eq!(request.effects.to_string(), "write /w/a");
+    *leads_to.lock().unwrap() = "b";
+    setup.engine.answer(&request.id, Answer::allow()).unwrap();
+    let request = asked(&mut setup).await;
+    assert_eq!(request.effects.to_string(), "write /w/b");
+    setup.engine.answer(&request.id, Answer::deny("not there")).unwrap();
+    assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
 }

@@ -104,17 +104,28 @@ async fn a_no_can_be_remembered_and_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_question_is_asked_once() {
+async fn the_same_question_is_asked_once_unless_the_yes_is_for_one_call() {
     let book = Arc::default();
     let mut setup = listeners(&book);
-    let calls = [setup.spawn(deploy("a")), setup.spawn(deploy("a")), setup.spawn(deploy("a"))];
-    let request = asked(&mut setup).await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let others = setup.told();
-    assert!(!others.iter().any(|event| matches!(event, Event::Approval(_))), "{others:?}");
-    setup.engine.answer(&request.id, Answer::allow()).unwrap();
-    for call in calls {
-        assert_eq!(call.await.unwrap().outcome, Outcome::Ok);
+    for (answer, questions, outcome) in [
+        (Answer::allow_for(Scope::Session), 1, Outcome::Ok),
+        (Answer::deny("no"), 1, Outcome::Denied),
+        (Answer::allow(), 3, Outcome::Ok),
+    ] {
+        let calls: Vec<_> = (0..3).map(|_| setup.spawn(deploy("a"))).collect();
+        for _ in 0..questions {
+            let request = asked(&mut setup).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let others = setup.told();
+            assert!(!others.iter().any(|event| matches!(event, Event::Approval(_))), "{others:?}");
+            setup.engine.answer(&request.id, answer.clone()).unwrap();
+        }
+        for call in calls {
+            assert_eq!(call.await.unwrap().outcome, outcome, "{answer:?}");
+        }
+        for one in book.list().unwrap() {
+            setup.engine.revoke(&one.id).unwrap();
+        }
     }
 }
 

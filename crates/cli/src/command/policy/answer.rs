@@ -22,7 +22,9 @@ use crate::terminal;
 pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
     let book = approvals::book(global)?;
     let question = open_question(global, &book, id)?;
-    let terms = Terms::of(global, question.workspace.clone())?;
+    let mut terms = Terms::of(global, question.workspace.clone())?;
+    // What was denied where the question was asked stays denied, also for other arguments.
+    terms.config.set("deny", question.denies.clone());
     block_on(async {
         let who = (question.session.clone(), question.asker.clone());
         let setup = Setup::on(global, Journal::Brief, terms, Some(who))?;
