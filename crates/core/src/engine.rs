@@ -156,8 +156,8 @@ struct Call {
     source: Option<String>,
     /// The decision about it, once that is known.
     decided: Option<Decided>,
-    /// The approval of a person who replaced the arguments.
-    edited: Option<Box<Approval>>,
+    /// The answer of a person that the call brings along: a no, or a yes to other arguments.
+    answer: Option<Box<Approval>>,
     /// This call as those that it makes see it.
     lineage: Arc<Lineage>,
     /// What hooks have said.
@@ -227,18 +227,18 @@ impl Engine {
         self.start_answered(session, call, None)
     }
 
-    /// The same for a call whose arguments a person has replaced and approved, if that is so.
+    /// The same for a call that brings the answer of a person along.
     fn start_answered(
         &self,
         session: &Arc<Session>,
         call: ToolCall,
-        edited: Option<Box<Approval>>,
+        answer: Option<Box<Approval>>,
     ) -> (CallId, impl Future<Output = CallResult> + Send + use<>) {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
         let ticket = self.0.scheduler.reserve_one();
         let mut call =
             self.receive(session, turn, call, Around { place: ticket.place(), cx: None });
-        call.edited = edited;
+        call.answer = answer;
         (call.id.clone(), self.begin(call, ticket))
     }
 
@@ -345,6 +345,37 @@ impl Engine {
     ///
     /// If the call that asked still waits, in this process or another, it uses the answer itself: that is waited for, and the result
     /// is `None`.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::json;
+    /// use windlass_core::{Answer, ApprovalId, ApprovalRequest, Attendant, BoxFuture, Outcome, Reply, ToolCall};
+    /// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
+    ///
+    /// /// Leaves every decision to a person who comes later.
+    /// struct Later;
+    ///
+    /// impl Attendant for Later {
+    ///     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+    ///         Box::pin(std::future::ready(Reply::Deferred))
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let mut tools = Toolbox::new();
+    /// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).attendant(Later).build();
+    /// let session = engine.new_session();
+    /// let result = engine.call(&session, ToolCall::new("publish", json!({}))).await;
+    /// assert_eq!(result.outcome, Outcome::Denied);
+    /// let id = ApprovalId::new(result.output.metadata["approval"].as_str().unwrap_or_default());
+    /// engine.answer(&id, Answer::allow())?;
+    /// let result = engine.resume(&session, &id).await?.ok_or("another call used the answer")?;
+    /// assert_eq!(result.outcome, Outcome::Ok);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn resume(
         &self,
         session: &Arc<Session>,
@@ -363,6 +394,7 @@ impl Engine {
             return Err(ToolError::failed(format!("there is no question `{id}` on record"))
                 .hint("`windlass policy approvals` lists them"));
         };
+        self.check_resumed(session, &approval)?;
         // A remembered answer has served the call that waited.
         if was_held && approval.input.is_none() && approval.scope != Scope::Once {
             return Ok(None);
@@ -374,15 +406,38 @@ impl Engine {
             ))
             .hint("the model has to make it again"));
         };
-        // An open question is asked anew, under another name. An answer with other arguments is not about the call as it was.
-        let is_edited = approval.edited.is_some();
-        if (approval.settled == Settled::Pending || is_edited) && !self.revoke(id)? {
+        // A no ends the call whatever the rules say by now, and other arguments are not those that the answer can be found by.
+        let is_carried =
+            approval.edited.is_some() || matches!(approval.settled, Settled::Denied(_));
+        if is_carried && approval.scope == Scope::Once && !self.revoke(id)? {
             return Ok(None);
         }
         let overrides = Overrides { work_dir: approval.directory.clone(), ..Overrides::default() };
         let call = ToolCall::new(approval.tool.clone(), input).with_overrides(overrides);
-        let edited = is_edited.then(|| Box::new(approval));
-        Ok(Some(self.start_answered(session, call, edited).1.await))
+        let answer = is_carried.then(|| Box::new(approval));
+        Ok(Some(self.start_answered(session, call, answer).1.await))
+    }
+
+    /// Checks that a call may be made from the record: it is answered, and made where and by whom it was to be made.
+    fn check_resumed(&self, session: &Session, approval: &Approval) -> Result<(), ToolError> {
+        let id = &approval.id;
+        let workspace = self.0.host.files().workspace();
+        let why = if approval.settled == Settled::Pending {
+            format!("`{id}` is not answered yet")
+        } else if approval.session != *session.id() {
+            format!("`{id}` was asked in session {}, not in {}", approval.session, session.id())
+        } else if approval.workspace != workspace {
+            let (its, this) =
+                (crate::quote::path(&approval.workspace), crate::quote::path(workspace));
+            format!("`{id}` was asked in the workspace {its}, not in {this}")
+        } else if approval.edited.is_some() && approval.rights != Some(session.rights().digest()) {
+            format!(
+                "the arguments of `{id}` were changed, and the session has other rights now than when it asked"
+            )
+        } else {
+            return Ok(());
+        };
+        Err(ToolError::failed(format!("the call cannot be made: {why}")))
     }
 
     /// Listens to what happens.
@@ -483,7 +538,7 @@ impl Engine {
             started: false,
             source: None,
             decided: None,
-            edited: None,
+            answer: None,
             said: hooks::Said::default(),
         }
     }

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::{Confinement, Level, Mode, NetworkAccess, Policy, Predicate, Principal, Ruling};
+use crate::{
+    Confinement, ContentHash, Level, Mode, NetworkAccess, Policy, Predicate, Principal, Ruling,
+};
 
 /// The most that a session may do.
 ///
@@ -63,6 +65,15 @@ impl Rights {
     /// All rights that the policy of the engine leaves.
     pub fn all() -> Self {
         Self::default()
+    }
+
+    /// The rights in one hash, the same in every process.
+    pub(crate) fn digest(&self) -> ContentHash {
+        let rules = |layer: &Policy| layer.rules().iter().map(ToString::to_string).collect();
+        let layers: Vec<(Mode, Vec<String>)> =
+            self.layers.iter().map(|layer| (layer.mode(), rules(layer))).collect();
+        let text = format!("{:?} {layers:?} {:?} {:?}", self.tools, self.sandbox, self.net);
+        ContentHash::of(text.as_bytes())
     }
 
     /// The intersection of these rights and the limits.

@@ -351,6 +351,7 @@ mod tests {
             who: None,
             reason: None,
             edited: None,
+            rights: None,
             denies: Vec::new(),
             has_run: false,
             can_be_remembered: true,

@@ -461,6 +461,7 @@ impl Context {
             is_whole: false,
             can_be_remembered: false,
             denies: Vec::new(),
+            rights: inner.session.rights().digest(),
             has_run: true,
         };
         let announce = |request: &Arc<ApprovalRequest>| {

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use super::schedule::Ticket;
-use super::{Call, Ready, Shared, hooks, parse, prepare, record, search, trial, unless_stopped};
+use super::{
+    Call, Ready, Shared, effects, hooks, parse, prepare, record, search, trial, unless_stopped,
+};
 use crate::people::{Broker, Permission, Place, subject};
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
-    ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Session, Situation,
-    ToolError, Verdict,
+    Approval, ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Session,
+    Settled, Situation, ToolError, Verdict,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -56,6 +58,11 @@ pub(super) async fn permit<'t>(
     ticket: &Ticket,
 ) -> Result<(Ready<'t>, Grant), ToolError> {
     let cancel = call.cancel.clone();
+    if let Some(Approval { id, settled: Settled::Denied(why), .. }) = call.answer.as_deref() {
+        return Err(ToolError::denied(format!(
+            "not allowed: a person said no before, in {id}: {why}"
+        )));
+    }
     loop {
         let mut ready = prepare(engine, slot, call)?;
         if !engine.hooks.is_empty() {
@@ -74,17 +81,15 @@ pub(super) async fn permit<'t>(
         }
         match settle(engine, call, &ready, &verdict).await? {
             Permission::Granted(grant, said) => {
-                // While a person was asked, a link may have come to lead elsewhere: what was shown is what may be done.
-                let was_asked = verdict.decision() == Decision::Ask;
-                if was_asked && prepare(engine, slot, call)?.effects != ready.effects {
-                    continue;
+                if verdict.decision() == Decision::Ask {
+                    effects::check_again(call, &ready.resolved)?;
                 }
                 call.said.extend(said);
                 return Ok((ready, grant));
             }
             Permission::Edited(approval) => {
                 call.input = approval.edited.clone().unwrap_or_default();
-                call.edited = Some(approval);
+                call.answer = Some(approval);
                 parse::weigh(call)?;
             }
         }
@@ -94,7 +99,7 @@ pub(super) async fn permit<'t>(
 /// The right to run with the arguments that a person put in place of the model's. A hook that changed them once more makes it another
 /// call, which is asked about anew.
 fn grant_edited(call: &mut Call, verdict: &Verdict) -> Option<Grant> {
-    let approval = call.edited.take()?;
+    let approval = call.answer.take()?;
     if verdict.decision() != Decision::Ask || approval.edited.as_ref() != Some(&call.input) {
         return None;
     }
@@ -166,6 +171,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         at: engine.host.clock().now(),
         can_be_remembered: !verdict.is_asked_always(),
         denies: engine.policy_of(&call.session).deny_rules(),
+        rights: call.session.rights().digest(),
         has_run: false,
     }
 }

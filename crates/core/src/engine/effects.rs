@@ -6,7 +6,7 @@ use super::{Call, Shared};
 use crate::toolbox::Slot;
 use crate::{
     Effects, Kinds, PathPattern, Planned, PlannedCall, Reach, Resolved, Scene, ToolError, context,
-    normalize,
+    normalize, quote,
 };
 
 /// Plans a call. What is decided on and what runs both come from this one plan.
@@ -68,4 +68,23 @@ pub(super) fn resolve(
         Ok::<_, crate::FileError>(PathPattern { path, reach: pattern.reach })
     })?;
     Ok((effects, resolved))
+}
+
+/// Checks that the paths of a call still lead where they led when a person was asked: what was shown is what may be done.
+pub(super) fn check_again(call: &Call, resolved: &[(PathBuf, Resolved)]) -> Result<(), ToolError> {
+    let (files, overrides) = (call.files.get(), &call.overrides);
+    for (declared, shown) in resolved {
+        let leads_there = [context::resolve, context::resolve_entry].iter().any(|resolve| {
+            resolve(files, overrides, declared).is_ok_and(|now| now.path == shown.path)
+        });
+        if !leads_there {
+            return Err(ToolError::denied(format!(
+                "not allowed: {} led to {} when a person was asked, and leads elsewhere now",
+                quote::path(declared),
+                quote::path(&shown.path)
+            ))
+            .hint("make the call again, to ask about where it leads now"));
+        }
+    }
+    Ok(())
 }

@@ -69,6 +69,8 @@ pub struct ApprovalRequest {
     pub(crate) is_whole: bool,
     /// Whether an answer may be remembered: what holds the leash is asked about each time.
     pub can_be_remembered: bool,
+    /// The rights of the session in one hash.
+    pub(crate) rights: ContentHash,
     /// The rules that deny something in this session.
     pub(crate) denies: Vec<String>,
     /// Whether the call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.

@@ -429,6 +429,7 @@ fn on_record(request: &ApprovalRequest, expire_after: Duration) -> Approval {
         who: None,
         reason: None,
         edited: None,
+        rights: Some(request.rights),
         denies: request.denies.clone(),
         has_run: request.has_run,
         can_be_remembered: request.can_be_remembered,

@@ -102,7 +102,7 @@ impl fmt::Display for Settled {
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
-/// #     denies: vec![], has_run: false, can_be_remembered: true,
+/// #     rights: None, denies: vec![], has_run: false, can_be_remembered: true,
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
@@ -153,6 +153,9 @@ pub struct Approval {
     /// The arguments that the answer puts in place of those of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Value>,
+    /// The rights of the session that asked, in one hash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rights: Option<ContentHash>,
     /// The rules that deny something in the session that asked. They hold for the call also when another process makes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denies: Vec<String>,
@@ -344,6 +347,7 @@ mod tests {
             who: None,
             reason: None,
             edited: None,
+            rights: None,
             denies: Vec::new(),
             has_run: false,
             can_be_remembered: true,

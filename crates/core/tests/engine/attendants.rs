@@ -514,23 +514,63 @@ async fn a_record_of_the_far_future_is_no_fault() {
     assert_eq!((result.outcome, result.code), (Outcome::Denied, Some("denied")));
 }
 
-/// What a link leads to when the person answers must be what it led to when they were asked.
+/// Defers a call of `write` in a session, and returns the id of its question.
+async fn deferred(setup: &Setup, session: &Arc<Session>) -> windlass_core::ApprovalId {
+    let _there = setup.engine.attend_all(After::new(0, Reply::Deferred));
+    let result = setup.engine.call(session, write("a")).await;
+    let id = result.output.metadata["approval"].as_str().expect("a question");
+    windlass_core::ApprovalId::new(id)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_call_that_has_become_another_one_while_it_waited_asks_again() {
-    let leads_to = Arc::new(std::sync::Mutex::new("a"));
-    let now = leads_to.clone();
-    let tool = MockTool::named("follow")
-        .with_effects(Kinds::WRITE, move |_| Effects::write(*now.lock().unwrap()));
-    let mut setup = Setup::with([tool], |builder| {
-        builder.policy(Policy::new(Mode::Ask)).attendant(Listening::default())
-    });
-    let running = setup.spawn(ToolCall::new("follow", json!({})));
-    let request = asked(&mut setup).await;
-    assert_eq!(request.effects.to_string(), "write /w/a");
-    *leads_to.lock().unwrap() = "b";
-    setup.engine.answer(&request.id, Answer::allow()).unwrap();
-    let request = asked(&mut setup).await;
-    assert_eq!(request.effects.to_string(), "write /w/b");
-    setup.engine.answer(&request.id, Answer::deny("not there")).unwrap();
-    assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
+async fn a_call_is_made_from_the_record_only_as_it_was_asked_about() {
+    let machine = Machine::new();
+    let setup = machine.process();
+    let resume = |session: &Arc<Session>, id| {
+        let (engine, session) = (setup.engine.clone(), session.clone());
+        async move { engine.resume(&session, &id).await }
+    };
+    // Not before it is answered.
+    let id = deferred(&setup, &setup.session).await;
+    let error = resume(&setup.session, id.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("is not answered yet"), "{error}");
+    // Not by another session.
+    setup.engine.answer(&id, Answer::allow_edited(json!({"path": "b"}))).unwrap();
+    let other = Arc::new(Session::new(SessionId::new("other")));
+    let error = resume(&other, id.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("was asked in session s"), "{error}");
+    assert_eq!(resume(&setup.session, id).await.unwrap().unwrap().outcome, Outcome::Ok);
+    // A no stays a no under rules that allow the call by now.
+    let id = deferred(&setup, &setup.session).await;
+    setup.engine.answer(&id, Answer::deny("never there")).unwrap();
+    setup.engine.set_policy(Policy::new(Mode::Yolo));
+    let result = resume(&setup.session, id).await.unwrap().unwrap();
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(result.output.to_text().contains("never there"), "{}", result.output.to_text());
+}
+
+/// Other arguments are decided on with the rights of the session that asked, or not at all.
+#[tokio::test(start_paused = true)]
+async fn changed_arguments_do_not_escape_the_rights_of_the_session() {
+    use windlass_core::{Decision, Limits, Ruling};
+    let machine = Machine::new();
+    let setup = machine.process();
+    let limits = || Limits {
+        rules: vec![Ruling::new(Decision::Deny, "write src/**".parse().unwrap())],
+        ..Limits::default()
+    };
+    let child =
+        || Arc::new(setup.session.child(SessionId::new("c"), limits(), &Overrides::default()));
+    for (session, code) in [(child(), "denied"), (Arc::new(Session::new(SessionId::new("c"))), "")]
+    {
+        let id = deferred(&setup, &child()).await;
+        setup.engine.answer(&id, Answer::allow_edited(json!({"path": "src/b"}))).unwrap();
+        match setup.engine.resume(&session, &id).await {
+            Ok(result) => assert_eq!(result.unwrap().code, Some(code)),
+            Err(error) => {
+                assert!(code.is_empty() && error.to_string().contains("other rights"), "{error}");
+            }
+        }
+        setup.engine.revoke(&id).unwrap();
+    }
 }

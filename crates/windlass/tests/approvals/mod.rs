@@ -84,3 +84,29 @@ async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
     assert_eq!(call(&place, "write", write).await, Outcome::Error, "a trial is no reading");
     assert!(place.windlass.approvals().unwrap().is_empty());
 }
+
+/// A link that is changed while the person looks at the question is not followed: they saw where it led before.
+#[tokio::test]
+async fn a_link_that_changes_while_a_person_is_asked_is_not_followed() {
+    for (tool, input) in [
+        ("bash", json!({"command": "echo x >> link/f"})),
+        ("write", json!({"path": "link/f", "content": "x\n"})),
+    ] {
+        let workspace = Arc::new(Mutex::new(std::path::PathBuf::new()));
+        let known = workspace.clone();
+        let swap = move |request: &ApprovalRequest| {
+            let link = known.lock().unwrap().join("link");
+            assert!(request.effects.to_string().contains("/one/f"), "{}", request.effects);
+            std::fs::remove_file(&link).unwrap();
+            std::os::unix::fs::symlink("two", link).unwrap();
+            true
+        };
+        let place = Place::built(&[("one/", ""), ("two/", "")], |builder| {
+            builder.mode(Mode::Ask).attendant(swap)
+        });
+        *workspace.lock().unwrap() = place.path("");
+        std::os::unix::fs::symlink("one", place.path("link")).unwrap();
+        assert_eq!(call(&place, tool, input).await, Outcome::Denied, "{tool}");
+        assert!(!place.path("one/f").exists() && !place.path("two/f").exists(), "{tool}");
+    }
+}
