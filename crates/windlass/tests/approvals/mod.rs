@@ -3,7 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use windlass::{ApprovalRequest, FileChange, Mode, Outcome, ToolCall};
+use windlass::testing::MockTool;
+use windlass::{
+    ApprovalRequest, Effects, Event, FileChange, Kinds, Listening, Mode, Outcome, Output, Question,
+    QuestionAnswer, Selection, ToolCall, Windlass,
+};
 
 use crate::support::Place;
 
@@ -109,4 +113,41 @@ async fn a_link_that_changes_while_a_person_is_asked_is_not_followed() {
         assert_eq!(call(&place, tool, input).await, Outcome::Denied, "{tool}");
         assert!(!place.path("one/f").exists() && !place.path("two/f").exists(), "{tool}");
     }
+}
+
+/// A tool that asks which letter it shall be.
+fn choose() -> MockTool {
+    MockTool::named("choose").with_effects(Kinds::STATE, |_| Effects::state("question")).answering(
+        |cx, _| async move {
+            let answer = cx.people()?.ask(&[Question::new("Which?", ["a", "b"])]).await?;
+            Ok(Output::text(answer.selections[0].selected.join(",")))
+        },
+    )
+}
+
+/// Two that share nothing but the state directory, like two processes: one asks, the other answers.
+#[tokio::test]
+async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (work, state) = (folder.path().join("work"), folder.path().join("state"));
+    std::fs::create_dir(&work).unwrap();
+    let open = || Windlass::builder(&work).state(&state).tool(choose()).build().unwrap();
+    let (here, there) = (open(), open());
+    let session = here.new_session();
+    let _there = here.attend(session.id(), Listening::default());
+    let mut events = here.subscribe();
+    let (_, running) = here.start(&session, ToolCall::new("choose", json!({})));
+    let running = tokio::spawn(running);
+    let request = loop {
+        if let Event::Question(request) = events.next().await {
+            break request;
+        }
+    };
+    let [open_question] = &there.questions().unwrap()[..] else { panic!("it is on record") };
+    assert_eq!(open_question.id, request.id);
+    let answer = |label| QuestionAnswer::new([Selection::of(label)]);
+    there.answer_questions(&request.id, answer("b")).unwrap();
+    assert!(there.answer_questions(&request.id, answer("a")).is_err(), "the first one counts");
+    assert_eq!(running.await.unwrap().output.to_text(), "b");
+    assert!(there.questions().unwrap().is_empty(), "it is used up");
 }
