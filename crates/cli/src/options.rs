@@ -350,7 +350,7 @@ pub(crate) enum PolicyWhat {
         /// For how long the answer counts: once, session, project, always.
         #[arg(long, default_value = "once")]
         scope: Scope,
-        /// What the model is told.
+        /// A reason for the model to read.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
         /// Other arguments for the call, as JSON or `-`. They are decided on anew.

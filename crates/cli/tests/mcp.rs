@@ -93,7 +93,7 @@ fn a_question_of_a_client_without_forms_is_answered_later() {
     assert!(home.workspace().join("b").exists());
 }
 
-/// What the server denies stays denied for other arguments, whichever process makes the call.
+/// Rules of the server that deny something hold for other arguments, whichever process makes the call.
 #[test]
 fn a_rule_of_the_server_holds_for_who_answers_later() {
     let home = Home::new();

@@ -89,7 +89,7 @@ pub(crate) struct Refused {
     pub(crate) taken_back: Vec<PathBuf>,
     /// What had been done before and could not be taken back, and why.
     pub(crate) left: Vec<(PathBuf, String)>,
-    /// Whether the next start decides: it finishes the change or takes it back.
+    /// The next start decides: it finishes the change or takes it back.
     pub(crate) is_open: bool,
 }
 

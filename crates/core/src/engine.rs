@@ -21,6 +21,7 @@ mod parse;
 mod provenance;
 mod record;
 mod redact;
+mod resume;
 mod run;
 mod schedule;
 mod search;
@@ -51,8 +52,8 @@ use crate::{
     Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, BoxFuture, CallId,
     CallResult, Context, Decided, Effects, Event, History, Hook, Host, IdSource, Job, Journal,
     JournalError, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece,
-    QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Scope, Secrets, Session,
-    SessionId, Settled, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets, Session, SessionId,
+    Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -81,9 +82,6 @@ impl std::fmt::Debug for Engine {
         f.debug_struct("Engine").field("tools", &self.0.toolbox()).finish_non_exhaustive()
     }
 }
-
-/// The time between two looks at a record that another process may use.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Is told what is not the fault of a call, for a person to know.
 type OnWarning = Box<dyn Fn(&str) + Send + Sync>;
@@ -337,107 +335,6 @@ impl Engine {
     /// Forgets a question or a remembered answer; `false` if there is none of that name.
     pub fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
         self.0.broker.approvals().remove(id.as_str()).map_err(|why| unreadable(&why))
-    }
-
-    /// Makes the call that an approval was about, once it has been answered: without asking the model again. A "no" comes back as a
-    /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say. It
-    /// works where it worked; who is behind it is said by the session ([`Session::on_behalf_of`]).
-    ///
-    /// If the call that asked still waits, in this process or another, it uses the answer itself: that is waited for, and the result
-    /// is `None`.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use serde_json::json;
-    /// use windlass_core::{Answer, ApprovalId, ApprovalRequest, Attendant, BoxFuture, Outcome, Reply, ToolCall};
-    /// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
-    ///
-    /// /// Leaves every decision to a person who comes later.
-    /// struct Later;
-    ///
-    /// impl Attendant for Later {
-    ///     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-    ///         Box::pin(std::future::ready(Reply::Deferred))
-    ///     }
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let mut tools = Toolbox::new();
-    /// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
-    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).attendant(Later).build();
-    /// let session = engine.new_session();
-    /// let result = engine.call(&session, ToolCall::new("publish", json!({}))).await;
-    /// assert_eq!(result.outcome, Outcome::Denied);
-    /// let id = ApprovalId::new(result.output.metadata["approval"].as_str().unwrap_or_default());
-    /// engine.answer(&id, Answer::allow())?;
-    /// let result = engine.resume(&session, &id).await?.ok_or("another call used the answer")?;
-    /// assert_eq!(result.outcome, Outcome::Ok);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn resume(
-        &self,
-        session: &Arc<Session>,
-        id: &ApprovalId,
-    ) -> Result<Option<CallResult>, ToolError> {
-        let book = self.0.broker.approvals();
-        let mut was_held = false;
-        while book.is_held(id.as_str()).map_err(|why| unreadable(&why))? {
-            was_held = true;
-            tokio::time::sleep(LOOK).await;
-        }
-        let Some(approval) = self.approvals()?.into_iter().find(|one| one.id == *id) else {
-            if was_held {
-                return Ok(None);
-            }
-            return Err(ToolError::failed(format!("there is no question `{id}` on record"))
-                .hint("`windlass policy approvals` lists them"));
-        };
-        self.check_resumed(session, &approval)?;
-        // A remembered answer has served the call that waited.
-        if was_held && approval.input.is_none() && approval.scope != Scope::Once {
-            return Ok(None);
-        }
-        let input = approval.edited.clone().or_else(|| approval.input.clone());
-        let Some(input) = input else {
-            return Err(ToolError::failed(format!(
-                "the call of `{id}` cannot be made from the record: its arguments are not kept"
-            ))
-            .hint("the model has to make it again"));
-        };
-        // A no ends the call whatever the rules say by now, and other arguments are not those that the answer can be found by.
-        let is_carried =
-            approval.edited.is_some() || matches!(approval.settled, Settled::Denied(_));
-        if is_carried && approval.scope == Scope::Once && !self.revoke(id)? {
-            return Ok(None);
-        }
-        let overrides = Overrides { work_dir: approval.directory.clone(), ..Overrides::default() };
-        let call = ToolCall::new(approval.tool.clone(), input).with_overrides(overrides);
-        let answer = is_carried.then(|| Box::new(approval));
-        Ok(Some(self.start_answered(session, call, answer).1.await))
-    }
-
-    /// Checks that a call may be made from the record: it is answered, and made where and by whom it was to be made.
-    fn check_resumed(&self, session: &Session, approval: &Approval) -> Result<(), ToolError> {
-        let id = &approval.id;
-        let workspace = self.0.host.files().workspace();
-        let why = if approval.settled == Settled::Pending {
-            format!("`{id}` is not answered yet")
-        } else if approval.session != *session.id() {
-            format!("`{id}` was asked in session {}, not in {}", approval.session, session.id())
-        } else if approval.workspace != workspace {
-            let (its, this) =
-                (crate::quote::path(&approval.workspace), crate::quote::path(workspace));
-            format!("`{id}` was asked in the workspace {its}, not in {this}")
-        } else if approval.edited.is_some() && approval.rights != Some(session.rights().digest()) {
-            format!(
-                "the arguments of `{id}` were changed, and the session has other rights now than when it asked"
-            )
-        } else {
-            return Ok(());
-        };
-        Err(ToolError::failed(format!("the call cannot be made: {why}")))
     }
 
     /// Listens to what happens.

@@ -84,10 +84,11 @@ impl Drop for CancelIfDropped<'_> {
 pub(crate) struct Elicitation(pub(crate) Arc<Connection>);
 
 impl Elicitation {
+    /// Shows a form, and reads what the person filled in, or that they declined.
     async fn elicit<A>(
         &self,
         form: Form,
-        read: impl FnOnce(Map<String, Value>) -> Reply<A>,
+        read: impl FnOnce(Option<Map<String, Value>>) -> Reply<A>,
     ) -> Reply<A> {
         let asked = &self.0.asked;
         if !asked.can_elicit.load(Ordering::Relaxed) {
@@ -105,8 +106,8 @@ impl Elicitation {
             Err(error) => return unavailable(&format!("the client could not ask: {error}")),
         };
         match answered.action {
-            Action::Accept => read(answered.content),
-            Action::Decline => read(Map::from_iter([(DECISION.to_owned(), DENY.into())])),
+            Action::Accept => read(Some(answered.content)),
+            Action::Decline => read(None),
             Action::Cancel => unavailable("the person closed the question without an answer"),
         }
     }
@@ -182,14 +183,17 @@ impl<'de> Deserialize<'de> for Fields {
 
 impl Attendant for Elicitation {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        Box::pin(self.elicit(approval_form(request), |content| read_approval(&content)))
+        Box::pin(self.elicit(approval_form(request), |content| match content {
+            Some(content) => read_approval(&content),
+            None => Reply::Answered(Answer::deny("")),
+        }))
     }
 
     fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
         Box::pin(self.elicit(question_form(request), |content| {
-            if content.contains_key(DECISION) {
+            let Some(content) = content else {
                 return unavailable("the person declined to answer");
-            }
+            };
             let selection = |(at, question)| read_selection(&content, at, question);
             let selections = request.questions.iter().enumerate().map(selection);
             Reply::Answered(QuestionAnswer::new(selections))

@@ -6,9 +6,9 @@ use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use anyhow::{Context as _, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// How many lines fit where nobody says how large the terminal is.
+/// The number of lines of a terminal that does not tell its size.
 const USUAL_ROWS: usize = 24;
-/// And how many characters on a line.
+/// The number of characters on a line of it.
 const USUAL_COLUMNS: usize = 80;
 
 /// The terminal that controls this process.

@@ -73,7 +73,7 @@ impl PeopleDoor<'_> {
             questions: questions.iter().map(clean).collect(),
             asker: asker(&inner.session, &inner.overrides),
             at,
-            expires: at + inner.broker.expire_after(),
+            expires: inner.broker.expiry(at),
             answer: None,
         };
         let announce = |request: &Arc<QuestionRequest>| {

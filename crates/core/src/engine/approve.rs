@@ -119,11 +119,7 @@ async fn settle(
         return Ok(Permission::Granted(grant, None));
     }
     if verdict.decision() == Decision::Deny {
-        let error = ToolError::denied(verdict.refusal());
-        return Err(match verdict.remedy() {
-            Some(remedy) => error.hint(remedy),
-            None => error,
-        });
+        return Err(verdict.denial(None));
     }
     let mut request = request(engine, call, verdict);
     if let Some(answered) = engine.broker.answered(verdict, &request) {

@@ -1,4 +1,4 @@
-//! What a person says to an approval, and why an answer may not count.
+//! Answers of people to approvals, and the reasons why one does not count.
 
 use serde_json::Value;
 
@@ -90,7 +90,7 @@ impl Answer {
     }
 }
 
-/// What an attendant makes of something that a person is to be asked.
+/// The reply of an attendant that is to ask a person something.
 ///
 /// ```
 /// use windlass_core::{Answer, Reply};

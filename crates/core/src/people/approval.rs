@@ -1,4 +1,4 @@
-//! What a person is shown before a call that needs one runs.
+//! The approval of a call, as a person is shown it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -73,7 +73,7 @@ pub struct ApprovalRequest {
     pub(crate) rights: ContentHash,
     /// The rules that deny something in this session.
     pub(crate) denies: Vec<String>,
-    /// Whether the call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.
+    /// The call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.
     pub has_run: bool,
 }
 

@@ -24,7 +24,7 @@ const KEPT_EXPIRED: Duration = Duration::from_hours(30 * 24);
 /// assert!(open_ids::<windlass_core::Approval>(&[], SystemTime::now()).is_empty());
 /// ```
 pub trait Inquiry: Clone + Send + Sync + 'static {
-    /// What a person answers.
+    /// The answer of a person.
     type Answer: Clone + Send + Sync + 'static;
 
     /// Its id.
@@ -51,7 +51,7 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
         }
     }
 
-    /// What stays in the book once the answer is used: nothing, unless it counts again.
+    /// The record that stays in the book once the answer is used: none, unless it counts again.
     fn after_use(self) -> Option<Self> {
         None
     }

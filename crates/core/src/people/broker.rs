@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
 
@@ -10,8 +10,8 @@ use super::attendant::{Attendants, Registered};
 use super::desk::{AskingOne, Desk, Waited};
 use super::record::{Asked, EXPIRES_AFTER, answered};
 use super::{
-    Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, QuestionAnswer,
-    QuestionRequest, Reply, Scope, Settled,
+    Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, Inquiry as _,
+    InquiryState, QuestionAnswer, QuestionRequest, Reply, Scope, Settled,
 };
 use crate::sync::Lock;
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) struct Broker {
     shared: Lock<HashMap<ApprovalId, Shared>>,
 }
 
-/// What can be chosen about asking people.
+/// The settings of asking people.
 pub(crate) struct Settings {
     pub(crate) approvals: Option<Arc<dyn Book<Approval>>>,
     pub(crate) questions: Option<Arc<dyn Book<QuestionRequest>>>,
@@ -75,7 +75,7 @@ struct Asks<'a> {
     id: ApprovalId,
 }
 
-/// What a person's yes is worth.
+/// The permission that a person's yes gives.
 #[derive(Debug)]
 pub(crate) enum Permission {
     /// The right to run, and what the person wants the model to know.
@@ -109,8 +109,10 @@ impl Broker {
         QuestionId::new(id::mint('q', &*self.ids))
     }
 
-    pub(crate) fn expire_after(&self) -> Duration {
-        self.settings.expire_after
+    /// The time from which something that was asked can no longer be answered.
+    pub(crate) fn expiry(&self, asked: SystemTime) -> SystemTime {
+        let expires = asked.checked_add(self.settings.expire_after);
+        expires.or_else(|| asked.checked_add(EXPIRES_AFTER)).unwrap_or(asked)
     }
 
     pub(crate) fn approvals(&self) -> &dyn Book<Approval> {
@@ -119,6 +121,11 @@ impl Broker {
 
     pub(crate) fn questions(&self) -> &dyn Book<QuestionRequest> {
         self.questions.book()
+    }
+
+    /// Waits while a call, in whichever process, waits for an approval. Returns whether one did.
+    pub(crate) async fn wait_for_asker(&self, id: &ApprovalId) -> Result<bool, String> {
+        self.approvals.wait_for_asker(id.as_str()).await
     }
 
     /// Registers an attendant for a session, or for all.
@@ -150,7 +157,9 @@ impl Broker {
         let id = &before.id;
         if let Settled::Denied(why) = &before.settled {
             let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-            return Some(Err(denied(verdict, &format!("a person said no before, in {id}{why}"))));
+            return Some(Err(
+                verdict.denial(Some(&format!("a person said no before, in {id}{why}")))
+            ));
         }
         Some(Ok(granted(verdict, &before, Some(before.scope))))
     }
@@ -173,7 +182,7 @@ impl Broker {
             return Ok(Permission::Granted(grant, None));
         }
         if !self.is_attended(session) {
-            return Err(denied(verdict, "nobody is there to ask"));
+            return Err(verdict.denial(Some("nobody is there to ask")));
         }
         let request = Arc::new(request);
         let waited = loop {
@@ -245,7 +254,6 @@ impl Broker {
     fn answered_before(&self, request: &QuestionRequest) -> Option<QuestionAnswer> {
         let (book, subject, now) = (self.questions(), request.subject(), self.clock().now());
         let answered = |one: &QuestionRequest| {
-            use super::{Inquiry as _, InquiryState};
             one.state(now) == InquiryState::Answered && one.subject() == subject
         };
         let found = book.list().ok()?.into_iter().find(answered)?;
@@ -290,7 +298,7 @@ impl Broker {
             })
         };
         let begin = self.begin(session, || announce(request), ask);
-        let record = on_record(request, self.settings.expire_after);
+        let record = on_record(request, self.expiry(request.at));
         self.approvals.ask(record, begin, self.attendants.arrivals(), self.clock()).await
     }
 
@@ -334,22 +342,24 @@ impl Broker {
         let approval = match waited {
             Waited::Answered(approval) => approval,
             Waited::Deferred(approval) => return Err(self.deferred(verdict, approval.id)),
-            Waited::Unavailable(why) => return Err(denied(verdict, &why.join("; "))),
+            Waited::Unavailable(why) => return Err(verdict.denial(Some(&why.join("; ")))),
             Waited::Withdrawn => {
-                return Err(denied(verdict, "the question was answered or taken back elsewhere"));
+                return Err(
+                    verdict.denial(Some("the question was answered or taken back elsewhere"))
+                );
             }
             Waited::Expired => {
                 let limit = in_words(self.settings.expire_after);
-                return Err(denied(verdict, &format!("nobody answered within {limit}")));
+                return Err(verdict.denial(Some(&format!("nobody answered within {limit}"))));
             }
         };
         match approval.settled {
-            Settled::Denied(why) => Err(denied(verdict, &why)),
+            Settled::Denied(why) => Err(verdict.denial(Some(&why))),
             Settled::Allowed if approval.edited.is_some() => {
                 Ok(Permission::Edited(Box::new(approval)))
             }
             Settled::Allowed => Ok(granted(verdict, &approval, None)),
-            Settled::Pending => Err(denied(verdict, "nobody answered")),
+            Settled::Pending => Err(verdict.denial(Some("nobody answered"))),
         }
     }
 
@@ -401,16 +411,8 @@ fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
     DecidedBy::Approval { id: approval.id.clone(), scope, who: approval.who.clone() }
 }
 
-fn denied(verdict: &Verdict, why: &str) -> ToolError {
-    let error = ToolError::denied(format!("{}: {why}", verdict.refusal()));
-    match verdict.remedy() {
-        Some(remedy) => error.hint(remedy),
-        None => error,
-    }
-}
-
 /// An approval as it is written down.
-fn on_record(request: &ApprovalRequest, expire_after: Duration) -> Approval {
+fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
     Approval {
         id: request.id.clone(),
         subject: request.subject,
@@ -425,7 +427,7 @@ fn on_record(request: &ApprovalRequest, expire_after: Duration) -> Approval {
         at: request.at,
         asker: request.asker.clone(),
         directory: request.directory.clone(),
-        expires: Some(request.at + expire_after),
+        expires: Some(expires),
         who: None,
         reason: None,
         edited: None,

@@ -124,6 +124,16 @@ impl<R: Inquiry> Desk<R> {
         }
     }
 
+    /// Waits while a call, in whichever process, waits for a question. Returns whether one did.
+    pub(super) async fn wait_for_asker(&self, id: &str) -> Result<bool, String> {
+        let mut was_held = false;
+        while self.book.is_held(id)? {
+            was_held = true;
+            tokio::time::sleep(LOOK).await;
+        }
+        Ok(was_held)
+    }
+
     /// Puts a question on record, marked as waited for.
     fn put(&self, record: &R) -> Open<'_, R> {
         let held = self.book.hold(record.id());

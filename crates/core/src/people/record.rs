@@ -159,10 +159,10 @@ pub struct Approval {
     /// The rules that deny something in the session that asked. They hold for the call also when another process makes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denies: Vec<String>,
-    /// Whether the call has run, so that the answer is about what it changed.
+    /// The call has run, so that the answer is about what it changed.
     #[serde(default)]
     pub has_run: bool,
-    /// Whether an answer may count for more than this call.
+    /// An answer may count for more than this call.
     #[serde(default = "yes")]
     pub can_be_remembered: bool,
 }

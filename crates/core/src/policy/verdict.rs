@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Decided, DecidedBy, Decision, Grant, remedy};
-use crate::{Effect, Effects};
+use crate::{Effect, Effects, ToolError};
 
 /// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
 ///
@@ -128,6 +128,16 @@ impl Verdict {
         let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
         let because = self.because().map(|why| format!("; {why}")).unwrap_or_default();
         format!("not allowed: {what} (decided by {}{because})", self.by)
+    }
+
+    /// The refusal as an error, with the reason that a person or a front door gave, and what would allow it.
+    pub(crate) fn denial(&self, why: Option<&str>) -> ToolError {
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let error = ToolError::denied(format!("{}{why}", self.refusal()));
+        match self.remedy() {
+            Some(remedy) => error.hint(remedy),
+            None => error,
+        }
     }
 
     /// What it is about a command that a person has to look at: the part that no rule allows, the word that does more than the

@@ -1,13 +1,12 @@
 //! Asking: who is asked, what the answer does, and that no answer is a denial rather than a wait for ever.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
     Answer, AnswerError, ApprovalId, ApprovalRequest, Attendant, BoxFuture, Effects, EngineBuilder,
-    Event, Kinds, Listening, Mode, Outcome, Policy, Reply, ToolCall,
+    Kinds, Listening, Mode, Outcome, Policy, Reply, ToolCall,
 };
 
 use crate::support::{Setup, assert_text, call, echo, path_of, says, writes};
@@ -24,15 +23,6 @@ fn asking(people: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Setup {
 
 fn listeners() -> Setup {
     asking(|builder| builder.attendant(Listening { patience: Some(PATIENCE) }))
-}
-
-async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
-    setup
-        .next(|event| match event {
-            Event::Approval(request) => Some(request),
-            _ => None,
-        })
-        .await
 }
 
 const REFUSED: &str = "not allowed: write /w/out (decided by mode ask)";
@@ -119,7 +109,7 @@ async fn a_listener_answers_through_the_engine() {
         (Answer::deny("later"), Outcome::Denied, format!("{REFUSED}: later\n{REMEDY}")),
     ] {
         let running = setup.spawn(ToolCall::new("deploy", json!({"to": "test"})));
-        let request = asked(&mut setup).await;
+        let request = setup.asked().await;
         assert_eq!(request.tool, "deploy");
         assert_eq!(request.input, json!({"to": "test"}));
         assert_eq!(request.effects.to_string(), "write /w/out");
@@ -138,7 +128,7 @@ async fn no_answer_in_time_is_a_denial() {
     let mut setup = listeners();
     let begun = tokio::time::Instant::now();
     let running = setup.spawn(call("deploy"));
-    let request = asked(&mut setup).await;
+    let request = setup.asked().await;
     let text = format!("{REFUSED}: no answer within 300 s\n{REMEDY}");
     assert_text(&running.await.unwrap(), Outcome::Denied, &text);
     assert_eq!(begun.elapsed(), PATIENCE);
@@ -154,8 +144,8 @@ async fn two_questions_at_once_do_not_get_each_others_answers() {
     let mut setup = listeners();
     let deploy = |to: &str| ToolCall::new("deploy", json!({"to": to}));
     let (first, second) = (setup.spawn(deploy("a")), setup.spawn(deploy("b")));
-    let one = asked(&mut setup).await;
-    let other = asked(&mut setup).await;
+    let one = setup.asked().await;
+    let other = setup.asked().await;
     assert_ne!((&one.id, &one.call), (&other.id, &other.call));
     setup.engine.answer(&other.id, Answer::deny("no")).unwrap();
     setup.engine.answer(&one.id, Answer::allow()).unwrap();
@@ -169,7 +159,7 @@ async fn two_questions_at_once_do_not_get_each_others_answers() {
 async fn a_question_ends_with_the_call_that_asked() {
     let mut setup = listeners();
     let running = setup.spawn(call("deploy"));
-    let request = asked(&mut setup).await;
+    let request = setup.asked().await;
     assert!(setup.engine.cancel(&request.call));
     let text = "the call was stopped before anybody answered";
     assert_text(&running.await.unwrap(), Outcome::Cancelled, text);
@@ -196,7 +186,7 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
         tokio::spawn(
             async move { engine.turn(&session, vec![call("deploy"), call("read")]).await },
         );
-    let request = asked(&mut setup).await;
+    let request = setup.asked().await;
     assert_text(&setup.call("read", json!({})).await, Outcome::Ok, "seen");
     // Also not through the read of that turn, which is allowed but must wait for the deployment.
     assert_text(&setup.call("quick", json!({})).await, Outcome::Ok, "written");
@@ -220,7 +210,7 @@ impl Attendant for Absent {
 async fn an_approver_that_never_answers_can_be_left() {
     let mut setup = asking(|builder| builder.attendant(Absent));
     let running = setup.spawn(call("deploy"));
-    let request = asked(&mut setup).await;
+    let request = setup.asked().await;
     setup.engine.cancel(&request.call);
     assert_eq!(running.await.unwrap().outcome, Outcome::Cancelled);
 }

@@ -73,15 +73,6 @@ fn choose() -> ToolCall {
     ToolCall::new("choose", json!({}))
 }
 
-async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
-    setup
-        .next(|event| match event {
-            Event::Approval(request) => Some(request),
-            _ => None,
-        })
-        .await
-}
-
 async fn questioned(setup: &mut Setup) -> Arc<QuestionRequest> {
     setup
         .next(|event| match event {
@@ -208,7 +199,7 @@ async fn people_may_come_and_go_while_a_question_is_open() {
     let mut setup = Machine::new().process();
     let first = setup.engine.attend(setup.session.id(), Listening::default());
     let running = setup.spawn(write("a"));
-    asked(&mut setup).await;
+    setup.asked().await;
     let _second = setup.engine.attend(setup.session.id(), After::new(5, yes()));
     drop(first);
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok, "the one who came later is asked");
@@ -229,7 +220,7 @@ async fn an_answer_from_another_process_wakes_the_call_that_waits() {
     let (mut here, there) = (machine.process(), machine.process());
     let _there = here.engine.attend(here.session.id(), Listening::default());
     let running = here.spawn(write("a"));
-    let request = asked(&mut here).await;
+    let request = here.asked().await;
     there.engine.answer(&request.id, Answer::allow().because("but only this one")).unwrap();
     let resumed = there.engine.resume(&there.session, &request.id).await.unwrap();
     assert!(resumed.is_none(), "the call that waits runs, not another one");
@@ -256,7 +247,7 @@ async fn of_many_answers_at_once_exactly_one_counts() {
     let _there = here.engine.attend(here.session.id(), Listening::default());
     for _ in 0..20 {
         let running = here.spawn(write("a"));
-        let id = asked(&mut here).await.id.clone();
+        let id = here.asked().await.id.clone();
         let processes: Vec<Setup> = (0..4).map(|_| machine.process()).collect();
         let counted: usize = std::thread::scope(|scope| {
             let answer = |number: usize| {
@@ -324,7 +315,7 @@ async fn an_answer_counts_after_a_kill_and_not_after_the_question_expired() {
         let _there = setup.engine.attend(setup.session.id(), Listening::default());
         let (calls, questions) = (setup.spawn(write("a")), setup.spawn(choose()));
         let (approval, question) =
-            (asked(&mut setup).await.id.clone(), questioned(&mut setup).await.id.clone());
+            (setup.asked().await.id.clone(), questioned(&mut setup).await.id.clone());
         let left = machine.killed();
         drop((calls, questions));
         machine.host.wait(Duration::from_hours(24 * days));
@@ -360,6 +351,8 @@ async fn a_yes_that_is_not_used_expires_too() {
     machine.host.wait(WEEK + Duration::from_secs(1));
     let now = windlass_core::Host::clock(&*machine.host).now();
     assert_eq!(machine.approvals.list().unwrap()[0].state(now), InquiryState::Expired);
+    let error = setup.engine.resume(&setup.session, &id).await.unwrap_err();
+    assert!(error.to_string().contains("has expired"), "{error}");
     let result = setup.engine.call(&setup.session, write("a")).await;
     assert_eq!(result.outcome, Outcome::Denied);
 }
@@ -393,7 +386,7 @@ async fn other_arguments_are_decided_on_anew() {
             let delay = if is_deferred { 0 } else { 3600 };
             let _there = setup.engine.attend(setup.session.id(), After::new(delay, reply));
             let running = setup.spawn(write("a"));
-            let id = asked(&mut setup).await.id.clone();
+            let id = setup.asked().await.id.clone();
             let result = if is_deferred {
                 running.await.unwrap();
                 setup.engine.answer(&id, input.clone()).unwrap();
@@ -422,7 +415,7 @@ async fn an_edited_call_is_not_remembered_for_the_call_as_it_was() {
     let mut setup = machine.process();
     let _there = setup.engine.attend(setup.session.id(), Listening::default());
     let running = setup.spawn(write("a"));
-    let id = asked(&mut setup).await.id.clone();
+    let id = setup.asked().await.id.clone();
     let mut answer = Answer::allow_edited(json!({"path": "b"}));
     answer.scope = Scope::Always;
     setup.engine.answer(&id, answer).unwrap();
@@ -478,7 +471,7 @@ async fn a_late_answer_of_an_attendant_is_told_to_be_late() {
     let mut setup = machine.process();
     let _there = setup.engine.attend(setup.session.id(), After::new(60, yes()));
     let running = setup.spawn(write("a"));
-    asked(&mut setup).await;
+    setup.asked().await;
     machine.host.wait(WEEK + Duration::from_secs(1));
     let result = running.await.unwrap();
     assert_eq!(result.outcome, Outcome::Denied);
@@ -491,7 +484,7 @@ async fn arguments_that_are_no_object_are_no_answer() {
     let mut setup = machine.process();
     let _there = setup.engine.attend(setup.session.id(), Listening::default());
     let running = setup.spawn(write("a"));
-    let id = asked(&mut setup).await.id.clone();
+    let id = setup.asked().await.id.clone();
     for input in [Value::Null, json!([]), json!("b")] {
         let answered = setup.engine.answer(&id, Answer::allow_edited(input));
         assert!(matches!(answered, Err(AnswerError::Unfit(_))), "{answered:?}");

@@ -39,15 +39,6 @@ fn listeners(book: &Arc<Approvals>) -> Setup {
     asking(attended, book)
 }
 
-async fn asked(setup: &mut Setup) -> Arc<ApprovalRequest> {
-    setup
-        .next(|event| match event {
-            Event::Approval(request) => Some(request),
-            _ => None,
-        })
-        .await
-}
-
 /// Nobody may be asked any more.
 fn unattended(book: &Arc<Approvals>) -> Setup {
     asking(|builder| builder, book)
@@ -64,7 +55,7 @@ async fn an_answer_counts_for_its_scope_and_for_this_very_call() {
         let book = Arc::default();
         let mut setup = listeners(&book);
         let running = setup.spawn(deploy("a"));
-        let request = asked(&mut setup).await;
+        let request = setup.asked().await;
         setup.engine.answer(&request.id, Answer::allow_for(scope)).unwrap();
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
         let later = unattended(&book).in_session(Session::new(setup.session.id().clone()));
@@ -84,7 +75,7 @@ async fn a_no_can_be_remembered_and_taken_back() {
     let book = Arc::default();
     let mut setup = listeners(&book);
     let running = setup.spawn(deploy("a"));
-    let request = asked(&mut setup).await;
+    let request = setup.asked().await;
     setup.engine.answer(&request.id, Answer::deny_for(Scope::Always, "not on a Friday")).unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
     let again = setup.engine.call(&setup.session, deploy("a")).await;
@@ -97,7 +88,7 @@ async fn a_no_can_be_remembered_and_taken_back() {
     assert_eq!(setup.engine.approvals().unwrap()[0].scope, Scope::Always);
     assert!(setup.engine.revoke(&request.id).unwrap());
     let running = setup.spawn(deploy("a"));
-    let second = asked(&mut setup).await;
+    let second = setup.asked().await;
     setup.engine.answer(&second.id, Answer::allow()).unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
     assert!(setup.engine.approvals().unwrap().is_empty());
@@ -114,7 +105,7 @@ async fn the_same_question_is_asked_once_unless_the_yes_is_for_one_call() {
     ] {
         let calls: Vec<_> = (0..3).map(|_| setup.spawn(deploy("a"))).collect();
         for _ in 0..questions {
-            let request = asked(&mut setup).await;
+            let request = setup.asked().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             let others = setup.told();
             assert!(!others.iter().any(|event| matches!(event, Event::Approval(_))), "{others:?}");
@@ -134,9 +125,9 @@ async fn who_shares_a_question_asks_when_the_other_goes_away() {
     let book = Arc::default();
     let mut setup = listeners(&book);
     let (first, second) = (setup.spawn(deploy("a")), setup.spawn(deploy("a")));
-    let request = asked(&mut setup).await;
+    let request = setup.asked().await;
     setup.engine.cancel(&request.call);
-    let next = asked(&mut setup).await;
+    let next = setup.asked().await;
     assert_ne!(request.call, next.call);
     setup.engine.answer(&next.id, Answer::allow()).unwrap();
     let mut outcomes = [first.await.unwrap().outcome, second.await.unwrap().outcome];
@@ -158,7 +149,7 @@ async fn a_question_outlives_the_program() {
         let book = Arc::default();
         let mut setup = listeners(&book);
         let running = setup.spawn(deploy("a"));
-        let request = asked(&mut setup).await;
+        let request = setup.asked().await;
         let left = killed(&book);
         running.abort();
 
@@ -181,7 +172,7 @@ async fn an_answer_is_not_for_another_call() {
     let book = Arc::default();
     let mut setup = listeners(&book);
     let running = setup.spawn(deploy("a"));
-    let request = asked(&mut setup).await;
+    let request = setup.asked().await;
     let left = killed(&book);
     running.abort();
     let changed =
@@ -203,7 +194,7 @@ async fn what_holds_the_leash_is_asked_about_each_time() {
     let mut setup = listeners(&book);
     for _ in 0..2 {
         let running = setup.spawn(ToolCall::new("write", json!({"path": ".git/hooks/pre-commit"})));
-        let request = asked(&mut setup).await;
+        let request = setup.asked().await;
         assert!(!request.can_be_remembered);
         setup.engine.answer(&request.id, Answer::allow_for(Scope::Always)).unwrap();
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
@@ -244,7 +235,7 @@ async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
 
     let mut asked_before = listeners(&book).in_session(Session::new(setup.session.id().clone()));
     let running = asked_before.spawn(deploy("a"));
-    let request = asked(&mut asked_before).await;
+    let request = asked_before.asked().await;
     asked_before.engine.answer(&request.id, Answer::deny_for(Scope::Always, "no")).unwrap();
     running.await.unwrap();
     assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Denied);
@@ -277,7 +268,7 @@ async fn a_call_that_is_resumed_is_whose_it_was_and_where_it_was() {
     let child = main.child(SessionId::new("child"), Predicate::All, &overrides);
     let mut setup = setup.in_session(child.with_agent("reviewer"));
     let running = setup.spawn(ToolCall::new("whoami", json!({"path": "a"})));
-    let id = asked(&mut setup).await.id.clone();
+    let id = setup.asked().await.id.clone();
     let book = killed(&book);
     running.abort();
     drop(setup);

@@ -8,9 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
 use windlass_core::{
-    BoxFuture, CallId, CallResult, CallStarted, Effects, Engine, EngineBuilder, Event, Handle,
-    Host, Journal, JournalError, Kinds, Mode, Outcome, Output, Policy, Record, RecordKind, Session,
-    Subscription, ToolCall, Toolbox,
+    ApprovalRequest, BoxFuture, CallId, CallResult, CallStarted, Effects, Engine, EngineBuilder,
+    Event, Handle, Host, Journal, JournalError, Kinds, Mode, Outcome, Output, Policy, Record,
+    RecordKind, Session, Subscription, ToolCall, Toolbox,
 };
 
 pub(crate) use host::MapHost;
@@ -76,6 +76,15 @@ impl Setup {
             }
         };
         tokio::time::timeout(Duration::from_hours(1), search).await.expect("the event never came")
+    }
+
+    /// The next approval that a person is asked for.
+    pub(crate) async fn asked(&mut self) -> Arc<ApprovalRequest> {
+        self.next(|event| match event {
+            Event::Approval(request) => Some(request),
+            _ => None,
+        })
+        .await
     }
 
     /// Waits until a call of this tool begins.

@@ -7,13 +7,11 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
-use windlass::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Windlass};
-use windlass_core::{
-    Answer, ApprovalId, Decision, Outcome, Overrides, Scope, Session, ToolCall, quote,
-};
+use windlass::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState};
+use windlass_core::{Answer, ApprovalId, Outcome, Scope, quote};
 use windlass_store::utc;
 
-use super::{approvals, decide};
+use super::approvals;
 use crate::command::{block_on, call, until_interrupted};
 use crate::options::Global;
 use crate::setup::{Journal, Setup, Terms};
@@ -33,22 +31,12 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         windlass
             .answer(&question.id, answer.clone())
             .map_err(|error| anyhow!("`{id}`: {error}"))?;
-        let is_no = !answer.is_yes();
-        if !is_awaited {
-            let Some(input) = answer.input.as_ref().or(question.input.as_ref()) else {
-                terminal::note(
-                    global,
-                    "the answer is kept; the call holds a secret, so that the model has to make it again",
-                );
-                return Ok(ExitCode::SUCCESS);
-            };
-            if is_no && runs_unasked(windlass, session, &question, input.clone()).await {
-                terminal::note(
-                    global,
-                    "the answer is kept; the call is not made, since the rules allow it now without asking",
-                );
-                return Ok(ExitCode::SUCCESS);
-            }
+        if !is_awaited && answer.input.is_none() && question.input.is_none() {
+            terminal::note(
+                global,
+                "the answer is kept; the call holds a secret, so that the model has to make it again",
+            );
+            return Ok(ExitCode::SUCCESS);
         }
         let resumed = until_interrupted(session, windlass.resume(session, &question.id)).await??;
         let Some(result) = resumed else {
@@ -60,7 +48,11 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         };
         take_back_unused(global, &book, &question)?;
         let shown = call::show(global, &result)?;
-        Ok(if is_no && result.outcome == Outcome::Denied { ExitCode::SUCCESS } else { shown })
+        Ok(if !answer.is_yes() && result.outcome == Outcome::Denied {
+            ExitCode::SUCCESS
+        } else {
+            shown
+        })
     })?
 }
 
@@ -81,18 +73,6 @@ fn open_question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Appro
             utc(found.expires())
         ),
     }
-}
-
-/// Whether a call that a person says no to would be made all the same: a "no" answers a question, and there would be none.
-async fn runs_unasked(
-    windlass: &Windlass,
-    session: &std::sync::Arc<Session>,
-    question: &Approval,
-    input: serde_json::Value,
-) -> bool {
-    let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
-    let call = ToolCall::new(question.tool.clone(), input).with_overrides(overrides);
-    matches!(decide(windlass, session, call).await, Ok(decided) if decided.decision == Decision::Allow)
 }
 
 /// An answer for one call that this call did not use would wait for another one that nobody has looked at.
