@@ -7,6 +7,7 @@
 
 mod directories;
 mod moves;
+mod new_modes;
 mod old;
 mod perform;
 
@@ -14,6 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 pub(crate) use self::moves::join_moves;
+use self::new_modes::NewModes;
 use self::old::{NewBytes, OldContents};
 use self::perform::Stopped;
 pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
@@ -202,6 +204,8 @@ struct Plan<'f> {
     /// Where each place is among the first changes, and the number of these.
     places: HashMap<PathBuf, usize>,
     noted: usize,
+    /// The modes that new files get.
+    new_modes: NewModes,
 }
 
 /// So many bytes of new contents are kept, so that they can be shown and compared later. More are not worth the space: it takes the
@@ -241,6 +245,7 @@ impl<'f> Plan<'f> {
             altered: HashMap::new(),
             places: HashMap::new(),
             noted: 0,
+            new_modes: NewModes::default(),
         };
         plan.around = plan.changes.len();
         // A list that grows is twice as long as it needs to be.
@@ -310,10 +315,13 @@ impl<'f> Plan<'f> {
         let written = written(step);
         let new = written.map(|source| self.read.read_new(source)).transpose();
         let new = new.map_err(unreadable)?;
-        let after = match linked {
+        let mut after = match linked {
             Some(linked) => linked,
             None => after(step, &before, moved.as_ref(), new.as_ref()),
         };
+        if before == FileState::Absent {
+            self.new_modes.tell(files, step, &mut after);
+        }
         let is_in_place = names::shared_object(&after).is_some();
         let new_length = match after {
             FileState::File { len, .. } => len,

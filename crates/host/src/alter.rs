@@ -27,6 +27,7 @@ use windlass_core::{Alteration, Altered, Expect, FileError, FileErrorKind, Resol
 use crate::files::LocalFiles;
 use crate::kernel::{meaning, refusal};
 pub(crate) use content::copy as copy_content;
+pub(crate) use create::new_file_mode;
 use locks::Key;
 pub(crate) use prepare::prepare;
 pub(crate) use temporary::as_errno;

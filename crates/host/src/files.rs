@@ -12,7 +12,7 @@ use crate::alter::as_errno;
 use crate::alter::locks::Locks;
 use crate::batch::LocalBatch;
 use crate::durability::{Durability, Settling};
-use crate::kernel::{Lookup, meaning, refusal};
+use crate::kernel::{Lookup, failure, meaning, refusal};
 use crate::resolver::{Resolver, is_session_tmp};
 use crate::session_tmp::SessionTmp;
 use crate::temporary::TemporaryDirectories;
@@ -133,6 +133,11 @@ impl Files for LocalFiles {
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         alter::alter(self, path, alteration)
+    }
+
+    fn new_file_mode(&self, directory: &Resolved) -> Result<Option<u32>, FileError> {
+        alter::new_file_mode(&self.resolver, directory)
+            .map_err(|errno| failure("look at", directory, errno))
     }
 
     fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {

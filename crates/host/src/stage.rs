@@ -18,6 +18,7 @@ mod left_behind;
 pub(crate) mod lineage;
 pub(crate) mod mask_layer;
 pub(crate) mod masked_index;
+mod moved_build;
 mod scan;
 pub(crate) mod tracked;
 

@@ -60,6 +60,13 @@ pub trait Files: Send + Sync {
     /// Makes one object what it should be, if it still is what was seen: afterwards it is all of the new or all of the old.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;
 
+    /// Returns the mode that a new file in this directory gets if none is told: it follows from the umask and from what the
+    /// directory hands down. `None` if nobody can say it before the file is made.
+    fn new_file_mode(&self, directory: &Resolved) -> Result<Option<u32>, FileError> {
+        let _ = directory;
+        Ok(None)
+    }
+
     /// Begins many changes that wait for the disk together; `None` if each is to wait for itself. `contents` are files of ours
     /// that will be new contents, as [`Source::At`]: the disk has them when this returns.
     fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {

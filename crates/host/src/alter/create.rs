@@ -1,6 +1,9 @@
 //! A file where nothing is: whole from its first moment, and never over something.
 
-use rustix::fs::Mode;
+use std::os::fd::AsFd as _;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use windlass_core::{Altered, FileErrorKind, FileKind, Resolved, Source};
 
 use super::file::New;
@@ -8,7 +11,8 @@ use super::parents::Parents;
 use super::temporary::{Style, Temporary};
 use super::{unconfirmed, unseen, whole};
 use crate::files::LocalFiles;
-use crate::kernel::{meaning, stat, stat_child};
+use crate::kernel::{NAME_ONLY, meaning, stat, stat_child};
+use crate::resolver::Resolver;
 
 /// Creates a file, and the directories above it that are missing.
 pub(super) fn create(
@@ -52,11 +56,27 @@ fn is_long(content: Source<'_>) -> bool {
     }
 }
 
+/// The mode that is asked for where none is told; the umask takes from it.
+const UNTOLD: Mode = Mode::from_raw_mode(0o666);
+
 /// What any new file has, from the beginning: so the kernel applies the umask, or the directory's own default. If the mode is
 /// told, nobody else sees the file before it has it.
 pub(super) fn first_mode(new: &New<'_>) -> Mode {
     match new.attributes.and_then(|attributes| attributes.mode) {
         Some(_) => Mode::from_raw_mode(0o600),
-        None => Mode::from_raw_mode(0o666),
+        None => UNTOLD,
     }
+}
+
+/// Asks the kernel for the mode of a new file by making one without a name, which is gone at once. A file system that cannot make
+/// such a file may also give modes of its own: there the answer is `None`.
+pub(crate) fn new_file_mode(
+    resolver: &Resolver,
+    directory: &Resolved,
+) -> Result<Option<u32>, Errno> {
+    let directory = resolver.open_place(directory, NAME_ONLY | OFlags::DIRECTORY)?;
+    let Ok(probe) = Temporary::create(directory.as_fd(), UNTOLD, Style::Unnamed, None) else {
+        return Ok(None);
+    };
+    Ok(Some(stat(&probe.file)?.mode))
 }

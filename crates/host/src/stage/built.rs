@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
@@ -47,11 +47,18 @@ pub(super) struct Tie {
 impl Built {
     /// Writes down, on the stage at `stage`, that the changes are to be kept.
     pub(super) fn record(&self, stage: &Path) -> io::Result<()> {
+        // A command that changed no build directory does not wait for the disk.
+        if self.directories.is_empty() {
+            return Ok(());
+        }
         write(&stage.join(RECORD), &self.fields())
     }
 
     /// Writes down, on the stage at `stage`, that the changes are to be kept if those of a call are made.
     pub(super) fn record_tie(&self, stage: &Path, tie: &Tie) -> io::Result<()> {
+        if self.directories.is_empty() {
+            return Ok(());
+        }
         let mut fields = vec![tie.call.as_str().as_bytes(), tie.state.as_os_str().as_bytes()];
         fields.extend(self.fields());
         write(&stage.join(TIED), &fields)
@@ -145,9 +152,16 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file that is there whole or not at all, and waits for the disk: after a loss of power, the renames of a merge may be
+/// there, and then so must be what says how to finish it.
 fn write(path: &Path, fields: &[&[u8]]) -> io::Result<()> {
     let temporary = path.with_extension("tmp");
-    fs::write(&temporary, fields.join(&0))?;
-    fs::rename(temporary, path)
+    let mut file = fs::File::create(&temporary)?;
+    file.write_all(&fields.join(&0))?;
+    file.sync_all()?;
+    fs::rename(temporary, path)?;
+    match path.parent() {
+        Some(stage) => fs::File::open(stage)?.sync_all(),
+        None => Ok(()),
+    }
 }

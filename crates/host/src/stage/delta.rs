@@ -22,6 +22,7 @@ use super::file;
 use super::found::{Change, Found, join};
 use super::gone::Gone;
 use super::ignoring::Ignoring;
+use super::moved_build::Arrived;
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::{Tree, names};
 use crate::kernel::{FOR_LISTING, FOR_READING, stat_child, stat_from};
@@ -104,11 +105,13 @@ pub(crate) fn delta_of(
         ignoring: Ignoring::new(&upper, &lower),
         waiting: vec![Place { path: PathBuf::new(), merged: true }],
         modes: HashMap::new(),
+        gone_builds: Vec::new(),
         found: Found::default(),
     };
     while let Some(place) = reader.waiting.pop() {
         reader.read_directory(&place)?;
     }
+    reader.settle_gone_builds()?;
     Ok(reader.found.into_delta(workspace))
 }
 
@@ -134,6 +137,8 @@ struct Reader<'a> {
     waiting: Vec<Place>,
     /// The modes of files that could not be read before they were given another.
     modes: HashMap<(u64, u64), u32>,
+    /// Build directories that are gone, and what they were.
+    gone_builds: Vec<(PathBuf, Stat)>,
     found: Found,
 }
 
@@ -205,7 +210,10 @@ impl Reader<'_> {
         let kind = stat_from(&entry.raw).kind;
         let is_gone = is_whiteout(&entry.raw);
         if (is_gone || kind == FileKind::Directory) && self.is_known_build(entry) {
-            self.found.built.push(entry.path.clone());
+            match entry.before.filter(|_| is_gone) {
+                Some(before) => self.gone_builds.push((entry.path.clone(), before)),
+                None => self.found.built.push(entry.path.clone()),
+            }
             return Ok(());
         }
         if is_gone {
@@ -292,6 +300,27 @@ impl Reader<'_> {
             let change = Change { path, before: Some(before), to: ChangedTo::Nothing };
             self.found.removed.push(change);
         }
+    }
+
+    /// Tells of build directories that are gone: without history, unless their files were moved to where they have one.
+    fn settle_gone_builds(&mut self) -> io::Result<()> {
+        let gone_builds = std::mem::take(&mut self.gone_builds);
+        if gone_builds.is_empty() {
+            return Ok(());
+        }
+        let arrived = Arrived::among(&self.found.made, self.since);
+        for (path, before) in gone_builds {
+            let is_moved = !arrived.is_empty() && {
+                let gone = self.gone(&path)?;
+                arrived.has_any_of(gone.objects.iter().map(|(_, stat)| stat))
+            };
+            if is_moved {
+                self.remove(path, before)?;
+            } else {
+                self.found.built.push(path);
+            }
+        }
+        Ok(())
     }
 
     /// In a directory through which nothing shines, what is not on the stage is gone.

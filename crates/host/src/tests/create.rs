@@ -154,3 +154,27 @@ fn a_mode_that_is_told_passes_no_umask() {
     alter(&files, &place(&files, "new"), Expect::Absent, file(b"", Some(&told))).unwrap();
     assert_eq!(fs::metadata(ground.work("new")).unwrap().mode() & 0o7777, 0o666);
 }
+
+/// The record of a change has the mode before the file is made.
+#[test]
+fn the_mode_of_a_new_file_is_known_before_it_is_made() {
+    // A list of rights that new files get: read and write for the owner and the group, nothing for others.
+    let entry = |tag: u8, rights: u8| [tag, 0, rights, 0, 0xff, 0xff, 0xff, 0xff];
+    let list = [&[2, 0, 0, 0][..], &entry(1, 7), &entry(4, 6), &entry(0x20, 0)].concat();
+    let ground = Ground::with(&[("plain/", ""), ("handed_down/", ""), ("file", "")]);
+    let name = "system.posix_acl_default";
+    let flags = rustix::fs::XattrFlags::empty();
+    rustix::fs::setxattr(ground.work("handed_down"), name, &list, flags).unwrap();
+    for lookup in LOOKUPS {
+        let files = ground.files(lookup);
+        for directory in ["plain", "handed_down"] {
+            let told = files.new_file_mode(&place(&files, directory)).unwrap();
+            let path = format!("{directory}/{lookup:?}");
+            let made = write(&files, &path, "x", Expect::Absent).unwrap().stat.unwrap();
+            assert_eq!(told, Some(made.mode), "{directory}");
+        }
+        assert_eq!(error(files.new_file_mode(&place(&files, "missing"))), "NotFound");
+        assert_eq!(error(files.new_file_mode(&place(&files, "file"))), "NotADirectory");
+    }
+    assert_eq!(ground.names("work/plain").len(), LOOKUPS.len(), "the probe leaves nothing behind");
+}

@@ -34,12 +34,17 @@ async fn un_4_what_somebody_changed_since_is_not_overwritten() {
 async fn un_4_what_a_person_attached_since_is_not_lost() {
     let calls = [
         ("edit", json!({"path": "d/a.txt", "old_string": "a", "new_string": "b"})),
+        ("write", json!({"path": "d/a.txt", "content": "b\n"})),
+        ("write", json!({"path": "d/new", "content": "b\n"})),
+        ("write", json!({"path": "d/new/and/deep", "content": "b\n"})),
         ("bash", json!({"command": "echo more >> d/a.txt"})),
         ("bash", json!({"command": "chmod 750 d/a.txt d"})),
         ("bash", json!({"command": "echo new > d/new; chmod 700 d"})),
     ];
     for (tool, input) in &calls {
-        let name = if input.to_string().contains("d/new") { "d/new" } else { "d/a.txt" };
+        let names = ["d/new/and/deep", "d/new", "d/a.txt"];
+        let is_named = |name: &&&str| input.to_string().contains(**name);
+        let name = *names.iter().find(is_named).expect("a name");
         let mut cases = vec![
             (name, "user.note", None, "its extended attributes were changed since"),
             (name, "user.old", None, "its extended attributes were changed since"),
@@ -56,6 +61,7 @@ async fn un_4_what_a_person_attached_since_is_not_lost() {
                 rustix::fs::setxattr(place.path(name), attribute, b"1", flags).expect("attached");
             };
             attach("d/a.txt", "user.old");
+            place.ok("read", json!({"path": "d/a.txt"})).await;
             place.ok(tool, input.clone()).await;
             match mode {
                 Some(mode) => {

@@ -69,6 +69,37 @@ fn inodes(directory: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
+/// A build directory has no history, but what it is moved to has: an undo must not remove the only copy.
+#[tokio::test]
+async fn a_build_directory_that_a_command_moved_away_comes_back() {
+    let place = place();
+    place.put(".gitignore", "node_modules\n");
+    for number in 0..100 {
+        let path = format!("node_modules/d{}/f{number}", number % 5);
+        place.put(&path, format!("content {number:03}\n"));
+    }
+    fs::create_dir(place.path("node_modules/empty")).unwrap();
+    std::os::unix::fs::symlink("../d1/f1", place.path("node_modules/d0/link")).unwrap();
+    for (command, to) in [
+        ("mv node_modules x", "x"),
+        ("mkdir y; mv node_modules y/z; echo more >> y/z/d1/f1; rm y/z/d2/f2", "y/z"),
+        ("cp -a node_modules x; rm -rf node_modules", "x"),
+    ] {
+        let before = place.tree();
+        run(&place, command).await;
+        assert!(!place.path("node_modules").exists() && place.path(to).exists(), "{command}");
+        let after = place.tree();
+        let mut what = Undo::Last;
+        for expected in [&before, &after, &before] {
+            what = undo(&place, what).await;
+            expected.assert_is(&place.tree(), command);
+        }
+    }
+    run(&place, "rm -rf node_modules; touch new").await;
+    undo(&place, Undo::Last).await;
+    assert!(!place.path("node_modules").exists(), "what is only removed has no history");
+}
+
 #[tokio::test]
 async fn files_that_a_command_moved_stay_the_files_that_they_are() {
     let place = place();
