@@ -18,6 +18,7 @@ use table::Row;
 mod build;
 mod change;
 mod engine;
+mod flight;
 mod many;
 mod mcp;
 mod measure;
@@ -42,6 +43,7 @@ struct Group {
 const GROUPS: &[Group] = &[
     Group { rows: start::ROWS, measure: start::measure },
     Group { rows: engine::ROWS, measure: engine::measure },
+    Group { rows: flight::ROWS, measure: flight::measure },
     Group { rows: policy::ROWS, measure: policy::measure },
     Group { rows: redact::ROWS, measure: redact::measure },
     Group { rows: change::ROWS, measure: change::measure },

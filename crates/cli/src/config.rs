@@ -244,7 +244,7 @@ pub(crate) const KEYS: &[Key] = &[
         name: "at_once",
         takes: Takes::Number,
         default: "10",
-        about: "Calls that run at the same time.",
+        about: "Calls of a session that run at the same time, with those of sessions below it.",
         in_workspace: InWorkspace::Lower,
     },
     Key {

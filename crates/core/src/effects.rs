@@ -298,7 +298,7 @@ impl Effect {
     }
 
     /// The part of the machine that it uses, as far as the order of calls depends on it.
-    fn footprint(&self) -> Footprint<'_> {
+    pub(crate) fn footprint(&self) -> Footprint<'_> {
         match self {
             Self::Read(at) => Footprint::Files { at, changes: false },
             Self::Write(at) | Self::Delete(at) => Footprint::Files { at, changes: true },
@@ -342,7 +342,7 @@ impl Effect {
 
 /// What two calls may both use.
 #[derive(Clone, Copy)]
-enum Footprint<'a> {
+pub(crate) enum Footprint<'a> {
     /// Files by name.
     Files { at: &'a PathPattern, changes: bool },
     /// Any file of the workspace.

@@ -25,6 +25,7 @@ mod resume;
 mod run;
 mod schedule;
 mod search;
+mod toolsets;
 mod trial;
 
 use std::collections::HashMap;
@@ -34,7 +35,6 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use serde_json::Value;
-use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use approve::{asker, situation, surroundings};
@@ -46,12 +46,13 @@ pub(crate) use record::job_ended;
 
 use crate::event::Bus;
 use crate::people::Broker;
+use crate::registry::Registry;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
     Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, BoxFuture, CallId,
-    CallResult, Context, Decided, Effects, Event, History, Hook, Host, IdSource, Job, Journal,
-    JournalError, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece,
+    CallResult, Context, Decided, Effects, Event, Handle, History, Hook, Host, IdSource, Job,
+    Journal, JournalError, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece,
     QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets, Session, SessionId,
     Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
@@ -79,7 +80,7 @@ pub struct Engine(Arc<Shared>);
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("tools", &self.0.toolbox()).finish_non_exhaustive()
+        f.debug_struct("Engine").field("tools", &self.0.registry.shared()).finish_non_exhaustive()
     }
 }
 
@@ -90,15 +91,15 @@ type OnWarning = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct Shared {
     host: Arc<dyn Host>,
     ids: Arc<dyn IdSource>,
-    toolbox: Lock<Arc<Toolbox>>,
-    toolsets: Vec<lookup::Lazy>,
+    registry: Registry,
+    toolsets: Vec<Arc<toolsets::Lazy>>,
     policy: Lock<Arc<Policy>>,
     broker: Arc<Broker>,
     hooks: Vec<Arc<dyn Hook>>,
     history: Arc<dyn History>,
     cache: cache::Cache,
     scheduler: schedule::Scheduler,
-    running: Semaphore,
+    permits: nested::Permits,
     cancels: Lock<HashMap<CallId, CancellationToken>>,
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
@@ -110,8 +111,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn toolbox(&self) -> Arc<Toolbox> {
-        self.toolbox.lock().clone()
+    /// The tools of a session, including those that it may not call.
+    fn toolbox(&self, session: &Session) -> Arc<Toolbox> {
+        self.registry.toolbox(session)
     }
 
     fn policy(&self) -> Arc<Policy> {
@@ -342,10 +344,46 @@ impl Engine {
         self.0.events.subscribe()
     }
 
-    /// What a model is offered in this session, lazy toolsets included.
-    pub async fn tools(&self, session: &Session) -> Vec<Spec> {
-        lookup::load_all(&self.0).await;
-        self.0.toolbox().specs(session).into_iter().cloned().collect()
+    /// Returns the definitions that a model is offered in this session. Loads the toolsets that have no pinned manifest.
+    pub async fn tools(&self, session: &Arc<Session>) -> Vec<Spec> {
+        toolsets::load_unpinned(&self.0, session).await;
+        self.0.toolbox(session).specs(session).into_iter().cloned().collect()
+    }
+
+    /// Replaces all tools of an owner for all sessions, and returns the generation of the tools after it. Calls that run keep the tool
+    /// that they began with. A name that another owner has is left out with a warning, unless
+    /// [`EngineBuilder::merge`] lets this owner replace it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use windlass_core::{Engine, Event, testing::{EmptyHost, MockTool}};
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// let mut events = engine.subscribe();
+    /// engine.replace_tools("skills", vec![MockTool::named("review").into()]);
+    /// engine.replace_tools("skills", vec![MockTool::named("deploy").into()]);
+    /// assert_eq!(engine.tools_generation(), 2);
+    /// let Some(Event::ToolsChanged(first)) = events.try_next() else { panic!("it tells") };
+    /// assert_eq!((&*first.owner, &*first.added), ("skills", &["review".to_owned()][..]));
+    /// ```
+    pub fn replace_tools(&self, owner: &str, tools: Vec<Handle>) -> u64 {
+        let rank = self.0.registry.rank_of(owner);
+        toolsets::replace(&self.0, rank, None, tools);
+        self.tools_generation()
+    }
+
+    /// Returns the number of changes of the tools on offer so far.
+    pub fn tools_generation(&self) -> u64 {
+        self.0.registry.generation()
+    }
+
+    /// Returns the owner of the tool that a session gets under this name.
+    pub fn tool_owner(&self, session: &Session, tool: &str) -> Option<Arc<str>> {
+        self.0.registry.owner_of(session, tool)
+    }
+
+    /// Loads a toolset, also if it was loaded before or has failed. The error says why it has no tools.
+    pub async fn load_toolset(&self, session: &Arc<Session>, name: &str) -> Result<(), ToolError> {
+        toolsets::load_again(&self.0, session, name).await
     }
 
     /// What would be decided about a call, without running it.

@@ -12,7 +12,8 @@ use tokio::sync::Notify;
 
 use crate::sync::Lock;
 use crate::{
-    ApprovalRequest, CallId, CallResult, Decided, Effects, QuestionRequest, SessionId, TurnId,
+    ApprovalRequest, CallId, CallResult, Decided, Effects, QuestionRequest, SessionId,
+    ToolsChanged, TurnId,
 };
 
 /// How many events that may be lost wait for one listener.
@@ -78,6 +79,8 @@ pub enum Event {
         /// In words.
         message: Arc<str>,
     },
+    /// The tools on offer changed: a front door that listed them lists them again.
+    ToolsChanged(Arc<ToolsChanged>),
     /// The end of a call: exactly one for each.
     Finished(Arc<CallResult>),
 }
@@ -132,7 +135,7 @@ impl Event {
             Self::Approval(request) => Some(&request.call),
             Self::Question(request) => Some(&request.call),
             Self::Finished(result) => Some(&result.call),
-            Self::Warning { .. } => None,
+            Self::Warning { .. } | Self::ToolsChanged(_) => None,
         }
     }
 

@@ -4,10 +4,11 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::Ledger;
@@ -46,6 +47,8 @@ pub struct Session {
     proposals: Option<Arc<Proposals>>,
     /// The session whose `/tmp` it has, if not its own.
     tmp_of: Option<SessionId>,
+    /// The permits of its calls. One for a session and all below it: a sub-agent does not add to them.
+    permits: Arc<OnceLock<Arc<Semaphore>>>,
     jobs: Jobs,
 }
 
@@ -66,6 +69,7 @@ impl Session {
             untrusted: Arc::default(),
             proposals: None,
             tmp_of: None,
+            permits: Arc::default(),
             jobs: Jobs::default(),
         }
     }
@@ -91,6 +95,7 @@ impl Session {
         child.cancel = self.cancel.child_token();
         child.ledger = Arc::new(Ledger::new(Budget::default(), Some(self.ledger.clone())));
         child.untrusted = self.untrusted.clone();
+        child.permits = self.permits.clone();
         child.proposals.clone_from(&self.proposals);
         child
     }
@@ -103,6 +108,7 @@ impl Session {
         trial.rights = self.rights.clone();
         trial.overrides = self.overrides.clone();
         trial.cancel = self.cancel.child_token();
+        trial.permits = self.permits.clone();
         trial.seen = Lock::new(self.seen.lock().clone());
         trial.proposals = Some(Arc::new(proposals));
         trial
@@ -312,6 +318,11 @@ impl Session {
     /// Counts bytes that one of its calls brought in or sent out over the network.
     pub fn spend_network(&self, bytes: u64) {
         self.ledger.spend_network(bytes);
+    }
+
+    /// The permits of its calls; the first engine that asks says how many there are.
+    pub(crate) fn permits(&self, at_once: usize) -> Arc<Semaphore> {
+        self.permits.get_or_init(|| Arc::new(Semaphore::new(at_once))).clone()
     }
 
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {

@@ -3,7 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
-use crate::{BoxFuture, Handle, Session, Spec, nearest};
+use crate::registry::Rank;
+use crate::{
+    AnyTool, Handle, Kinds, Planned, PlannedCall, Scene, Session, Spec, ToolError, nearest,
+};
 
 /// A collection of tools.
 ///
@@ -22,15 +25,26 @@ pub struct Toolbox {
     index: HashMap<String, usize>,
 }
 
-/// A tool with its spec, which is made when somebody first asks for it.
+/// A tool with its spec, which is made on first use.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) tool: Handle,
+    /// The owner that has to be loaded before the tool can be called.
+    pub(crate) pinned_by: Option<Rank>,
     description: Option<String>,
     spec: OnceLock<Spec>,
 }
 
 impl Slot {
+    pub(crate) fn new(tool: Handle) -> Self {
+        Self { tool, pinned_by: None, description: None, spec: OnceLock::new() }
+    }
+
+    /// A tool of which only the accepted definition is known so far.
+    pub(crate) fn pinned(spec: Spec, owner: Rank) -> Self {
+        Self { pinned_by: Some(owner), ..Self::new(Handle::from(PinnedTool(spec))) }
+    }
+
     pub(crate) fn spec(&self) -> &Spec {
         self.spec.get_or_init(|| {
             let mut spec = self.tool.spec();
@@ -42,7 +56,32 @@ impl Slot {
     }
 }
 
-/// Why a tool was not taken.
+/// The accepted definition of a tool whose toolset is not loaded.
+struct PinnedTool(Spec);
+
+impl AnyTool for PinnedTool {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn kinds(&self) -> Kinds {
+        self.0.kinds
+    }
+
+    fn spec(&self) -> Spec {
+        self.0.clone()
+    }
+
+    fn plan<'a>(
+        &'a self,
+        _: serde_json::Value,
+        _: &Scene<'_>,
+    ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
+        Err(ToolError::internal(format!("the tool `{}` is not loaded", self.0.name)))
+    }
+}
+
+/// The reason why a tool was refused.
 ///
 /// ```
 /// use windlass_core::{Toolbox, ToolboxError, testing::MockTool};
@@ -93,7 +132,7 @@ impl Toolbox {
             return Err(ToolboxError::Duplicate(name));
         }
         self.index.insert(name, self.entries.len());
-        self.entries.push(Arc::new(Slot { tool, description: None, spec: OnceLock::new() }));
+        self.entries.push(Arc::new(Slot::new(tool)));
         Ok(())
     }
 
@@ -125,9 +164,8 @@ impl Toolbox {
     ) -> Result<(), ToolboxError> {
         let at = *self.index.get(name).ok_or_else(|| ToolboxError::Unknown(name.to_owned()))?;
         self.entries[at] = Arc::new(Slot {
-            tool: self.entries[at].tool.clone(),
             description: Some(description.into()),
-            spec: OnceLock::new(),
+            ..Slot::new(self.entries[at].tool.clone())
         });
         Ok(())
     }
@@ -174,6 +212,21 @@ impl Toolbox {
         self.entries.is_empty()
     }
 
+    pub(crate) fn slots(&self) -> &[Arc<Slot>] {
+        &self.entries
+    }
+
+    /// Puts a tool in the place of the one with its name, or at the end.
+    pub(crate) fn put(&mut self, slot: Arc<Slot>) {
+        let name = slot.tool.name();
+        if let Some(at) = self.index.get(name) {
+            self.entries[*at] = slot;
+        } else {
+            self.index.insert(name.to_owned(), self.entries.len());
+            self.entries.push(slot);
+        }
+    }
+
     pub(crate) fn slot(&self, name: &str) -> Option<&Arc<Slot>> {
         self.index.get(name).map(|at| &self.entries[*at])
     }
@@ -191,66 +244,10 @@ impl Toolbox {
     }
 }
 
-fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name
             .bytes()
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
-}
-
-/// What a [`Toolset`] has fetched: the tools, and what is to be said of those that could not be.
-///
-/// ```
-/// use windlass_core::{Handle, Loaded, testing::MockTool};
-/// let mut loaded = Loaded::from(vec![Handle::from(MockTool::named("forecast"))]);
-/// loaded.warnings.push("the tide tables are not there this year".into());
-/// assert_eq!((loaded.tools.len(), loaded.warnings.len()), (1, 1));
-/// ```
-#[derive(Debug, Default)]
-pub struct Loaded {
-    /// The tools, in their order.
-    pub tools: Vec<Handle>,
-    /// For a person to know, one sentence each.
-    pub warnings: Vec<String>,
-}
-
-impl From<Vec<Handle>> for Loaded {
-    fn from(tools: Vec<Handle>) -> Self {
-        Self { tools, warnings: Vec::new() }
-    }
-}
-
-/// Tools that are fetched when they are first needed: those of an MCP server, a plugin or a directory of command files. One that
-/// fails is a warning.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use windlass_core::{BoxFuture, Handle, Loaded, ToolError, Toolset, testing::MockTool};
-/// # use windlass_core::{Engine, testing::EmptyHost};
-///
-/// struct Weather;
-///
-/// impl Toolset for Weather {
-///     fn name(&self) -> &str {
-///         "weather"
-///     }
-///     fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
-///         Box::pin(async { Ok(vec![Handle::from(MockTool::named("forecast"))].into()) })
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() {
-/// # let builder = Engine::builder(Arc::new(EmptyHost::default()));
-///
-/// let engine = builder.toolset(Arc::new(Weather)).build();
-/// let specs = engine.tools(&engine.new_session()).await;
-/// assert_eq!(specs[0].name, "forecast");
-/// # }
-/// ```
-pub trait Toolset: Send + Sync {
-    /// Its name, for messages.
-    fn name(&self) -> &str;
-    /// Fetches the tools.
-    fn load(&self) -> BoxFuture<'_, Result<Loaded, crate::ToolError>>;
 }

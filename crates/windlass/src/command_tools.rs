@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{BoxFuture, Confinement, Handle, Loaded, ToolError, Toolset, quote};
+use windlass_core::{BoxFuture, Confinement, Handle, Loaded, Session, ToolError, Toolset, quote};
 use windlass_tools::{Author, CommandDefinition, CommandTool};
 
 /// How many files of a directory are looked at.
@@ -133,7 +133,7 @@ impl Toolset for CommandTools {
         "command files"
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
         // A few small files: going elsewhere for them would take longer than they do.
         Box::pin(std::future::ready(Ok(self.read())))
     }

@@ -162,6 +162,13 @@ fn print_event(event: &Event) -> Result<()> {
             "event": "question", "call": call, "id": request.id, "tool": request.tool, "questions": request.questions,
         }),
         Event::Warning { message } => json!({"event": "warning", "message": &**message}),
+        Event::ToolsChanged(change) => json!({
+            "event": "tools_changed",
+            "owner": &*change.owner,
+            "added": change.added,
+            "removed": change.removed,
+            "changed": change.changed,
+        }),
         Event::Finished(result) => json!({
             "event": "finished", "call": call, "tool": result.tool, "outcome": result.outcome.as_str(),
             "duration_ms": u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX),

@@ -1,18 +1,20 @@
 //! Stage 12: no more than a model can take. Head and tail stay, the middle is counted, the whole is kept under `output:CALL`.
 
+use std::sync::Arc;
+
 use super::{Call, Shared};
 use crate::{Content, Output};
 
 /// How far a cut may move to fall between two lines.
 const SLACK: usize = 400;
 
-pub(super) fn bound(engine: &Shared, call: &Call, output: &mut Output) {
+pub(super) async fn bound(engine: &Shared, call: &Call, output: &mut Output) {
     let limit = call.overrides.output_bytes.unwrap_or(engine.output_bytes);
     if text_bytes(output) <= limit {
         return;
     }
-    let whole = whole_text(output);
-    let kept = engine.outputs.keep(call.session.id(), &call.id, &whole).is_ok();
+    let whole = Arc::new(whole_text(output));
+    let kept = keep(engine, call, whole.clone()).await;
     let Some(cut) = Cut::of(&whole, limit) else { return };
     let mut text = String::with_capacity(limit + 200);
     text.push_str(&whole[..cut.head]);
@@ -27,6 +29,14 @@ pub(super) fn bound(engine: &Shared, call: &Call, output: &mut Output) {
     if kept {
         output.metadata.insert("output".into(), format!("output:{}", call.id).into());
     }
+}
+
+/// Keeps the whole where waiting for a disk or a lock holds up no other call. Returns whether it is kept.
+async fn keep(engine: &Shared, call: &Call, whole: Arc<String>) -> bool {
+    let (outputs, session, id) =
+        (engine.outputs.clone(), call.session.id().clone(), call.id.clone());
+    let keeping = tokio::task::spawn_blocking(move || outputs.keep(&session, &id, &whole).is_ok());
+    keeping.await.unwrap_or(false)
 }
 
 fn text_bytes(output: &Output) -> usize {

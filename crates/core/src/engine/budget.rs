@@ -37,5 +37,8 @@ pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
 }
 
 fn has_side_effects(engine: &Shared, call: &Call) -> bool {
-    engine.toolbox().slot(&call.name).is_none_or(|slot| slot.tool.kinds().has_side_effects())
+    engine
+        .toolbox(&call.session)
+        .slot(&call.name)
+        .is_none_or(|slot| slot.tool.kinds().has_side_effects())
 }

@@ -1,16 +1,18 @@
 //! What can be chosen about an engine.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Semaphore;
-
-use super::{Engine, OnWarning, Shared, cache, lookup, schedule};
+use super::nested::Permits;
+use super::{Engine, OnWarning, Shared, cache, schedule, toolsets};
 use crate::people::{Broker, Settings as PeopleSettings};
+use crate::registry::Registry;
 use crate::sync::Lock;
 use crate::{
     Approval, Attendant, Book, History, Hook, Host, IdSource, Journal, MemoryHistory,
-    MemoryOutputs, Outputs, Policy, QuestionRequest, Secrets, SequentialIds, Toolbox, Toolset,
+    MemoryOutputs, Merge, Outputs, Policy, QuestionRequest, Secrets, SequentialIds, Toolbox,
+    Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -30,12 +32,14 @@ pub struct EngineBuilder {
     ids: Arc<dyn IdSource>,
     toolbox: Toolbox,
     toolsets: Vec<Arc<dyn Toolset>>,
+    merges: HashMap<String, Merge>,
     policy: Policy,
     people: PeopleSettings,
     hooks: Vec<Arc<dyn Hook>>,
     history: Arc<dyn History>,
     cache: (usize, Duration),
     at_once: usize,
+    at_once_in_all: usize,
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
     secrets: Secrets,
@@ -57,12 +61,14 @@ impl EngineBuilder {
             ids: Arc::new(SequentialIds::default()),
             toolbox: Toolbox::new(),
             toolsets: Vec::new(),
+            merges: HashMap::new(),
             policy: Policy::default(),
             people: PeopleSettings::default(),
             hooks: Vec::new(),
             history: Arc::new(MemoryHistory::default()),
             cache: (100, Duration::from_mins(5)),
             at_once: 10,
+            at_once_in_all: 320,
             journal: None,
             outputs: Arc::new(MemoryOutputs::default()),
             secrets: Secrets::default(),
@@ -78,9 +84,15 @@ impl EngineBuilder {
         self
     }
 
-    /// Tools that are fetched when they are first needed.
+    /// Adds a source of tools that is loaded when one of its tools is first needed.
     pub fn toolset(mut self, toolset: Arc<dyn Toolset>) -> Self {
         self.toolsets.push(toolset);
+        self
+    }
+
+    /// Decides what becomes of an owner's tool if an earlier owner has one of that name. Default: [`Merge::KeepFirst`].
+    pub fn merge(mut self, owner: impl Into<String>, merge: Merge) -> Self {
+        self.merges.insert(owner.into(), merge);
         self
     }
 
@@ -145,9 +157,22 @@ impl EngineBuilder {
         self
     }
 
-    /// How many calls run at the same time. Default: 10.
+    /// The most calls of one session, with those below it, that run at the same time. Default: 10.
     pub fn at_once(mut self, calls: usize) -> Self {
         self.at_once = calls.max(1);
+        self
+    }
+
+    /// The most calls of all sessions that run at the same time. Default: 320.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).at_once(4).at_once_in_all(64).build();
+    /// # drop(engine);
+    /// ```
+    pub fn at_once_in_all(mut self, calls: usize) -> Self {
+        self.at_once_in_all = calls.max(1);
         self
     }
 
@@ -197,18 +222,20 @@ impl EngineBuilder {
 
     /// The engine.
     pub fn build(self) -> Engine {
-        Engine(Arc::new(Shared {
+        let registry = Registry::new(self.toolbox, self.merges);
+        let (toolsets, warnings) = toolsets::register(&registry, self.toolsets);
+        let shared = Shared {
             broker: Arc::new(Broker::new(self.people, self.host.clone(), self.ids.clone())),
             host: self.host,
-            toolbox: Lock::new(Arc::new(self.toolbox)),
-            toolsets: self.toolsets.into_iter().map(lookup::Lazy::new).collect(),
+            registry,
+            toolsets,
             policy: Lock::new(Arc::new(self.policy)),
             ids: self.ids,
             hooks: self.hooks,
             history: self.history,
             cache: cache::Cache::new(self.cache.0, self.cache.1),
             scheduler: schedule::Scheduler::default(),
-            running: Semaphore::new(self.at_once.min(Semaphore::MAX_PERMITS)),
+            permits: Permits::new(self.at_once, self.at_once_in_all),
             cancels: Lock::default(),
             journal: self.journal,
             outputs: self.outputs,
@@ -217,6 +244,10 @@ impl EngineBuilder {
             on_warning: self.on_warning,
             timeout: self.timeout,
             output_bytes: self.output_bytes,
-        }))
+        };
+        for warning in warnings {
+            shared.warn(warning);
+        }
+        Engine(Arc::new(shared))
     }
 }

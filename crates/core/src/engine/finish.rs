@@ -15,7 +15,7 @@ pub(super) async fn finish(
 ) -> CallResult {
     let mut result = result(&call, ending);
     redact::redact(engine, &mut result.output);
-    bound::bound(engine, &call, &mut result.output);
+    bound::bound(engine, &call, &mut result.output).await;
     budget::end(engine, &call, &mut result);
     provenance::mark(&call, &mut result.output);
     if let Err(error) = record::finished(engine, &call, &result).await {

@@ -1,5 +1,7 @@
 //! Calls that a tool makes: through the whole engine, as part of the call that makes them.
 //!
+//! Permits are counted for each session, so that one which uses up its own delays no other, and for all together.
+//!
 //! The permit of the outer call is lent to its inner calls, one at a time; further ones run at the same time if the engine has
 //! permits to spare. So nested calls end however few permits there are. In the queue an inner call does not wait for the calls
 //! around it, nor for calls that have not begun, since those may wait for the calls around it.
@@ -65,22 +67,41 @@ impl Lineage {
     }
 }
 
+/// The numbers of calls that may run at the same time.
+pub(super) struct Permits {
+    of_session: usize,
+    of_all: Semaphore,
+}
+
+impl Permits {
+    pub(super) fn new(of_session: usize, of_all: usize) -> Self {
+        let [of_session, of_all] =
+            [of_session, of_all].map(|most| most.min(Semaphore::MAX_PERMITS));
+        // One session alone can use all of its own.
+        Self { of_session, of_all: Semaphore::new(of_all.max(of_session)) }
+    }
+}
+
 /// The right to run at the same time as others.
 #[derive(Debug)]
 pub(super) enum Permit<'e> {
-    Own { _permit: SemaphorePermit<'e> },
+    Own { _of_session: OwnedSemaphorePermit, _of_all: SemaphorePermit<'e> },
     Lent { _permit: OwnedSemaphorePermit },
 }
 
-/// Waits for a permit of the engine, or for that of the outer call.
+/// Waits for a permit of the session and one of the engine, or for that of the outer call.
 pub(super) async fn permit<'e>(
     engine: &'e Shared,
+    session: &Session,
     outer: Option<&Lineage>,
 ) -> Result<Permit<'e>, ToolError> {
     let closed = |_| ToolError::internal("the engine is closed");
     let own = async {
-        let permit = engine.running.acquire().await.map_err(closed)?;
-        Ok(Permit::Own { _permit: permit })
+        // That of the session first: a session whose own are used up takes none of those for all.
+        let of_session = session.permits(engine.permits.of_session);
+        let of_session = of_session.acquire_owned().await.map_err(closed)?;
+        let of_all = engine.permits.of_all.acquire().await.map_err(closed)?;
+        Ok(Permit::Own { _of_session: of_session, _of_all: of_all })
     };
     let Some(outer) = outer else { return own.await };
     let lent = outer.lent();

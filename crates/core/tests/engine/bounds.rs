@@ -1,6 +1,6 @@
 //! How much a model gets of one result: head and tail, an exact count of the rest, and a way to the whole.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ use windlass_core::{
     Overrides, SessionId, ToolError,
 };
 
-use crate::support::{Setup, call};
+use crate::support::{Setup, call, says};
 
 /// A tool that gives this output, and one that reads kept outputs.
 fn setup(output: Output, limit: usize) -> Setup {
@@ -174,4 +174,38 @@ fn the_oldest_outputs_make_room_for_new_ones() {
     }
     let there = ["a", "b", "c", "d"].map(|call| outputs.get(&CallId::new(call)).unwrap().is_some());
     assert_eq!(there, [false, true, true, true]);
+}
+
+/// Keeps nothing before it is let go.
+struct HeldOutputs(Mutex<mpsc::Receiver<()>>);
+
+impl Outputs for HeldOutputs {
+    fn keep(&self, _: &SessionId, _: &CallId, _: &str) -> Result<(), JournalError> {
+        self.0.lock().unwrap().recv().expect("somebody lets it go");
+        Ok(())
+    }
+
+    fn get(&self, _: &CallId) -> Result<Option<String>, JournalError> {
+        Ok(None)
+    }
+}
+
+#[tokio::test]
+async fn a_disk_that_is_slow_to_keep_an_output_holds_up_no_other_call() {
+    let (let_go, held) = mpsc::channel();
+    let outputs = Arc::new(HeldOutputs(Mutex::new(held)));
+    let long =
+        MockTool::named("long").answering(|_, _| async { Ok(Output::text("x".repeat(1_000))) });
+    let setup = Setup::with([long, says("short", "ok")], |builder| {
+        builder.output_bytes(100).outputs(outputs)
+    });
+    let waits = tokio::spawn(setup.engine.start(&setup.session, call("long")).1);
+    tokio::task::yield_now().await;
+    for _ in 0..10 {
+        assert_eq!(setup.engine.call(&setup.session, call("short")).await.output.to_text(), "ok");
+    }
+    assert!(!waits.is_finished(), "its output is not kept yet");
+    let_go.send(()).unwrap();
+    let text = waits.await.unwrap().output.to_text();
+    assert!(text.contains("the whole is kept"), "{text}");
 }

@@ -15,7 +15,7 @@ fn session(id: &str) -> Session {
     Session::new(SessionId::new(id))
 }
 
-async fn listed(engine: &Engine, session: &Session) -> Vec<String> {
+async fn listed(engine: &Engine, session: &Arc<Session>) -> Vec<String> {
     engine.tools(session).await.into_iter().map(|spec| spec.name.into_owned()).collect()
 }
 

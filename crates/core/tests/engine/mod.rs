@@ -25,3 +25,4 @@ mod schedule;
 mod session_tmp;
 mod stages;
 mod toolbox;
+mod toolsets;

@@ -11,7 +11,8 @@ use tokio::sync::Barrier;
 use windlass_core::testing::MockTool;
 use windlass_core::{
     BoxFuture, CommandLine, Effect, Effects, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode,
-    Outcome, Output, PathPattern, Policy, ToolCall, ToolError,
+    Outcome, Output, Overrides, PathPattern, Policy, Predicate, Session, SessionId, ToolCall,
+    ToolError,
 };
 
 use crate::support::{Setup, call, path_of, says};
@@ -423,5 +424,33 @@ async fn the_order_holds_on_several_threads_too() {
     for turn in 0..8 {
         let of_turn = marks.iter().filter(|mark| **mark / 100 == turn).map(|mark| mark % 100);
         assert!(of_turn.eq(0..25), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_has_used_up_its_permits_delays_no_other() {
+    let tools =
+        [MockTool::named("stuck").answering(|_, _| std::future::pending()), says("ping", "ok")];
+    let mut setup = Setup::with(tools, |builder| builder.at_once(2).at_once_in_all(3));
+    let stuck: Vec<_> = (0..20)
+        .map(|_| tokio::spawn(setup.engine.start(&setup.session, call("stuck")).1))
+        .collect();
+    setup.started("stuck").await;
+    setup.started("stuck").await;
+    let child = Session::child(
+        &setup.session,
+        SessionId::new("child"),
+        Predicate::All,
+        &Overrides::default(),
+    );
+    let child = Arc::new(child);
+    let of_child = setup.engine.call(&child, call("ping"));
+    let waits = tokio::time::timeout(Duration::from_mins(1), of_child).await;
+    assert!(waits.is_err(), "a session below adds no permits");
+    let other = setup.engine.call(&setup.engine.new_session(), call("ping")).await;
+    assert_eq!(other.outcome, Outcome::Ok);
+    setup.session.cancel();
+    for stuck in stuck {
+        assert_eq!(stuck.await.expect("it ends").outcome, Outcome::Cancelled);
     }
 }

@@ -113,7 +113,7 @@ impl Toolset for Remote {
         self.name
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
         self.loads.fetch_add(1, Ordering::SeqCst);
         let tools = self.tools.clone().map_err(ToolError::host_failed);
         Box::pin(async {
@@ -182,8 +182,8 @@ async fn a_toolset_cannot_replace_a_tool_that_is_there() {
     assert_eq!(
         warnings(&mut setup),
         [
-            "a tool of sly was left out: there is a tool `read` already",
             "a tool of sly was left out: `Bad Name` cannot be the name of a tool: it must be [a-z][a-z0-9_]*, at most 64 characters",
+            "a tool of sly was left out: there is a tool `read` already",
             "a tool of later was left out: there is a tool `more` already",
         ]
     );
@@ -197,7 +197,7 @@ impl Toolset for Half {
         "half"
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
         let tools = vec![says("one", "1").into()];
         Box::pin(async { Ok(Loaded { tools, warnings: vec!["two is not there".into()] }) })
     }
@@ -224,7 +224,7 @@ impl Toolset for Stuck {
         "stuck"
     }
 
-    fn load(&self) -> BoxFuture<'_, Result<Loaded, ToolError>> {
+    fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
         Box::pin(std::future::pending())
     }
 }

@@ -13,7 +13,7 @@ fn with(predicate: Predicate) -> Arc<Session> {
     Arc::new(Session::new(SessionId::new("s")).narrow(predicate))
 }
 
-async fn names(windlass: &Windlass, session: &Session) -> Vec<String> {
+async fn names(windlass: &Windlass, session: &Arc<Session>) -> Vec<String> {
     windlass.tools(session).await.into_iter().map(|spec| spec.name.to_string()).collect()
 }
 
@@ -63,9 +63,9 @@ async fn errata_3c_8_a_role_brings_nothing_back() {
     let parent = Session::new(SessionId::new("s")).narrow(Predicate::deny(["bash", "grep"]));
     for role in [Role::Explorer, Role::Planner, Role::Coder] {
         let child = parent.child(SessionId::new("c"), role.predicate(), &Overrides::default());
+        let child = Arc::new(child);
         let names = names(&windlass, &child).await;
         assert!(!names.iter().any(|name| name == "bash" || name == "grep"), "{role:?}: {names:?}");
-        let child = Arc::new(child);
         let result = call(&windlass, &child, "bash", json!({"command": "touch a"})).await;
         assert_ne!(result.outcome, Outcome::Ok, "{role:?}");
     }

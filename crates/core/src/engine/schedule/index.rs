@@ -1,0 +1,228 @@
+//! The places of a queue by what their calls touch, so that a call finds those that it conflicts with without looking at all.
+//!
+//! Paths overlap if one is a prefix of the other. So each prefix of a path that somebody uses keeps two sets: the places that use
+//! this very path, and those that use it or something below it. The index may name a place that does not conflict (very deep paths
+//! count as their beginning), but leaves out none that does: whoever asks it compares the effects themselves.
+
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::places::Stage;
+use crate::effects::{Footprint, LOOKING_BACK};
+use crate::{Effect, Effects};
+
+/// Paths count up to here. Without a bound, one path of a model with a million parts would cost the square of that.
+const MAX_PARTS: usize = 64;
+
+/// Places by how far they are, then by order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Marks(BTreeSet<Mark>);
+
+type Mark = (Stage, u64);
+
+impl Marks {
+    /// The places of a stage and a range, the latest first.
+    pub(super) fn latest_first(
+        &self,
+        stage: Stage,
+        range: Range<u64>,
+    ) -> impl Iterator<Item = u64> + '_ {
+        let is_empty = self.0.is_empty() || range.is_empty();
+        let range = if is_empty { 0..0 } else { range };
+        self.0.range((stage, range.start)..(stage, range.end)).rev().map(|(_, at)| *at)
+    }
+
+    fn step(&mut self, step: Step) {
+        if let Some(from) = step.from {
+            self.0.remove(&from);
+        }
+        if let Some(to) = step.to {
+            self.0.insert(to);
+        }
+    }
+}
+
+/// A change of one place: it appears, gets further, or goes.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    from: Option<Mark>,
+    to: Option<Mark>,
+}
+
+/// Those that only look, and those that change something.
+#[derive(Debug, Default)]
+struct Users {
+    look: Marks,
+    change: Marks,
+}
+
+impl Users {
+    fn of(&mut self, changes: bool) -> &mut Marks {
+        if changes { &mut self.change } else { &mut self.look }
+    }
+
+    /// Those whose order matters to one who changes something, or only looks.
+    fn against(&self, changes: bool) -> impl Iterator<Item = &Marks> {
+        std::iter::once(&self.change).chain(changes.then_some(&self.look))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.look.0.is_empty() && self.change.0.is_empty()
+    }
+}
+
+/// A path that somebody uses, or the beginning of one.
+#[derive(Debug, Default)]
+struct Prefix {
+    /// Who uses this very path.
+    here: Users,
+    /// Who uses it or something below it.
+    within: Users,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    /// Those whose effects are not known: they may conflict with anybody.
+    unknown: Marks,
+    prefixes: HashMap<PathBuf, Prefix>,
+    /// Those that may use any file.
+    workspace: Users,
+    states: HashMap<String, Marks>,
+    person: Marks,
+}
+
+impl Index {
+    /// Adds a place.
+    pub(super) fn add(&mut self, effects: Option<&Effects>, stage: Stage, at: u64) {
+        self.step(effects, Step { from: None, to: Some((stage, at)) });
+    }
+
+    /// Takes note that a place got further.
+    pub(super) fn advance(&mut self, effects: Option<&Effects>, at: u64, from: Stage, to: Stage) {
+        self.step(effects, Step { from: Some((from, at)), to: Some((to, at)) });
+    }
+
+    /// Removes a place.
+    pub(super) fn remove(&mut self, effects: Option<&Effects>, stage: Stage, at: u64) {
+        self.step(effects, Step { from: Some((stage, at)), to: None });
+    }
+
+    /// Calls `look` with all sets of places that these effects could conflict with, until it finds something.
+    pub(super) fn search<T>(
+        &self,
+        effects: &Effects,
+        mut look: impl FnMut(&Marks) -> Option<T>,
+    ) -> Option<T> {
+        let of_effects = effects.iter().find_map(|effect| self.search_one(effect, &mut look));
+        of_effects.or_else(|| look(&self.unknown))
+    }
+
+    fn search_one<T>(
+        &self,
+        effect: &Effect,
+        look: &mut impl FnMut(&Marks) -> Option<T>,
+    ) -> Option<T> {
+        let looking_back = self.states.get(LOOKING_BACK).into_iter();
+        match effect.footprint() {
+            Footprint::Files { at, changes } => self
+                .search_path(&at.path, changes, look)
+                .or_else(|| self.workspace.against(changes).find_map(&mut *look))
+                .or_else(|| looking_back.filter(|_| changes).find_map(look)),
+            Footprint::Workspace { only_reads } => self
+                .workspace
+                .against(!only_reads)
+                .chain(self.all_files().flat_map(|all| all.against(!only_reads)))
+                .chain(looking_back)
+                .find_map(look),
+            Footprint::State(LOOKING_BACK) => looking_back
+                .chain(self.workspace.against(true))
+                .chain(self.all_files().map(|all| &all.change))
+                .find_map(look),
+            Footprint::State(key) => self.states.get(key).and_then(look),
+            Footprint::Person => look(&self.person),
+            Footprint::None => None,
+        }
+    }
+
+    fn search_path<T>(
+        &self,
+        path: &Path,
+        changes: bool,
+        look: &mut impl FnMut(&Marks) -> Option<T>,
+    ) -> Option<T> {
+        let path = bounded(path);
+        let below = self.prefixes.get(path).into_iter().flat_map(|own| own.within.against(changes));
+        let above = prefixes(path).skip(1).filter_map(|above| self.prefixes.get(above));
+        below.chain(above.flat_map(|above| above.here.against(changes))).find_map(look)
+    }
+
+    /// Who uses any file by name.
+    fn all_files(&self) -> impl Iterator<Item = &Users> {
+        self.prefixes.get(Path::new("")).map(|all| &all.within).into_iter()
+    }
+
+    fn step(&mut self, effects: Option<&Effects>, step: Step) {
+        let Some(effects) = effects else { return self.unknown.step(step) };
+        // A place may have several marks in one set. They are made and removed together, so one stands for all of them.
+        for effect in effects {
+            match effect.footprint() {
+                Footprint::Files { at, changes } => self.step_path(&at.path, changes, step),
+                Footprint::Workspace { only_reads } => self.workspace.of(!only_reads).step(step),
+                Footprint::State(key) => self.step_state(key, step),
+                Footprint::Person => self.person.step(step),
+                Footprint::None => {}
+            }
+        }
+    }
+
+    fn step_path(&mut self, path: &Path, changes: bool, step: Step) {
+        let path = bounded(path);
+        for (up, prefix) in prefixes(path).enumerate() {
+            if step.to.is_some() && !self.prefixes.contains_key(prefix) {
+                self.prefixes.insert(prefix.to_owned(), Prefix::default());
+            }
+            let Some(users) = self.prefixes.get_mut(prefix) else { continue };
+            users.within.of(changes).step(step);
+            if up == 0 {
+                users.here.of(changes).step(step);
+            }
+            if users.within.is_empty() {
+                self.prefixes.remove(prefix);
+            }
+        }
+    }
+
+    fn step_state(&mut self, key: &str, step: Step) {
+        if step.to.is_some() && !self.states.contains_key(key) {
+            self.states.insert(key.to_owned(), Marks::default());
+        }
+        let Some(users) = self.states.get_mut(key) else { return };
+        users.step(step);
+        if users.0.is_empty() {
+            self.states.remove(key);
+        }
+    }
+
+    /// Returns whether nothing of a place that has left is in the index.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.unknown.0.is_empty()
+            && self.prefixes.is_empty()
+            && self.workspace.is_empty()
+            && self.states.is_empty()
+            && self.person.0.is_empty()
+    }
+}
+
+/// The beginning of a path that counts.
+fn bounded(path: &Path) -> &Path {
+    let more = path.components().count().saturating_sub(MAX_PARTS);
+    path.ancestors().nth(more).unwrap_or(path)
+}
+
+/// A path and all paths that it is below of, the longest first and the empty one last: it is the beginning of all others.
+fn prefixes(path: &Path) -> impl Iterator<Item = &Path> {
+    let above = path.ancestors().filter(|prefix| !prefix.as_os_str().is_empty());
+    above.chain([Path::new("")])
+}

@@ -1,0 +1,179 @@
+//! Loading of toolsets: in parallel, each once, within its time limit.
+
+use std::sync::{Arc, Weak};
+
+use futures_util::FutureExt;
+use futures_util::future::{Shared as SharedFuture, join_all};
+
+use super::Shared;
+use crate::registry::{Rank, Registry};
+use crate::sync::Lock;
+use crate::{BoxFuture, Event, Handle, Loaded, Session, Spec, ToolError, Toolset, quote};
+
+/// A load that all who need the tools wait for. The error says why they are missing.
+type Loading = SharedFuture<BoxFuture<'static, Result<(), Arc<str>>>>;
+
+/// A toolset, and its loads so far.
+pub(super) struct Lazy {
+    toolset: Arc<dyn Toolset>,
+    rank: Rank,
+    /// One load for all sessions, or one for each session that needed the tools.
+    loads: Lock<Vec<(Weak<Session>, Loading)>>,
+}
+
+/// Registers toolsets as owners, in their order, and lists what they are pinned to.
+pub(super) fn register(
+    registry: &Registry,
+    toolsets: Vec<Arc<dyn Toolset>>,
+) -> (Vec<Arc<Lazy>>, Vec<String>) {
+    let mut warnings = Vec::new();
+    let register = |toolset: Arc<dyn Toolset>| {
+        let (rank, more) = registry.add_owner(toolset.name(), toolset.manifest().as_deref());
+        warnings.extend(more);
+        Arc::new(Lazy { toolset, rank, loads: Lock::default() })
+    };
+    (toolsets.into_iter().map(register).collect(), warnings)
+}
+
+/// Loads the toolsets that cannot be listed without it.
+pub(super) async fn load_unpinned(engine: &Arc<Shared>, session: &Arc<Session>) {
+    let unpinned = engine.toolsets.iter().filter(|lazy| lazy.toolset.manifest().is_none());
+    join_all(unpinned.map(|lazy| lazy.load(engine, session))).await;
+}
+
+/// Loads toolsets that may have a tool, all at once, and stops waiting as soon as `find` has found it. The toolsets are waited for in
+/// their order, so that the same one wins whichever is faster.
+pub(super) async fn load_for<T>(
+    engine: &Arc<Shared>,
+    session: &Arc<Session>,
+    tool: &str,
+    find: impl Fn() -> Option<T>,
+) -> Option<T> {
+    let may_have = |lazy: &&Arc<Lazy>| lazy.toolset.may_have(tool);
+    let loads: Vec<Loading> =
+        engine.toolsets.iter().filter(may_have).map(|lazy| lazy.load(engine, session)).collect();
+    for load in loads {
+        // A failure was told as a warning.
+        drop(load.await);
+        if let Some(found) = find() {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Loads the owner of a pinned tool. One that has failed is tried again, because the call names the tool.
+pub(super) async fn load_pinned(
+    engine: &Arc<Shared>,
+    session: &Arc<Session>,
+    rank: Rank,
+) -> Result<(), ToolError> {
+    let Some(lazy) = engine.toolsets.iter().find(|lazy| lazy.rank == rank) else { return Ok(()) };
+    lazy.forget_failure(session);
+    lazy.load(engine, session).await.map_err(|why| missing(lazy, &why))
+}
+
+/// Loads a toolset by name, also if it is loaded.
+pub(super) async fn load_again(
+    engine: &Arc<Shared>,
+    session: &Arc<Session>,
+    name: &str,
+) -> Result<(), ToolError> {
+    let Some(lazy) = engine.toolsets.iter().find(|lazy| lazy.toolset.name() == name) else {
+        let name = quote::visible(name);
+        return Err(ToolError::invalid_args(format!("there is no toolset `{name}`")));
+    };
+    lazy.forget(session, |_| true);
+    lazy.load(engine, session).await.map_err(|why| missing(lazy, &why))
+}
+
+fn missing(lazy: &Lazy, why: &str) -> ToolError {
+    ToolError::host_failed(format!("the tools of {} are missing: {why}", lazy.toolset.name()))
+}
+
+/// Replaces the tools of an owner and tells of it.
+pub(super) fn replace(
+    engine: &Shared,
+    rank: Rank,
+    session: Option<&Arc<Session>>,
+    tools: Vec<Handle>,
+) {
+    let replacement = engine.registry.replace(rank, session, tools);
+    if replacement.has_withdrawn {
+        // The cache has answers of tools that are gone.
+        engine.cache.begin_epoch();
+    }
+    for warning in replacement.warnings {
+        engine.warn(warning);
+    }
+    if let Some(change) = replacement.change {
+        engine.events.publish(&Event::ToolsChanged(Arc::new(change)));
+    }
+}
+
+impl Lazy {
+    /// Starts a load unless there is one. It goes on when the call that needs it is stopped.
+    fn load(self: &Arc<Self>, engine: &Arc<Shared>, session: &Arc<Session>) -> Loading {
+        let mut loads = self.loads.lock();
+        if let Some((_, loading)) = loads.iter().find(|(other, _)| self.is_for(other, session)) {
+            return loading.clone();
+        }
+        let (lazy, engine, needed_by) = (self.clone(), engine.clone(), session.clone());
+        let task = tokio::spawn(async move { lazy.load_now(&engine, &needed_by).await });
+        let ended = task.map(|ended| ended.unwrap_or_else(|panic| Err(panic.to_string().into())));
+        let loading = ended.boxed().shared();
+        loads.retain(|(other, _)| !self.toolset.is_per_session() || other.strong_count() > 0);
+        loads.push((Arc::downgrade(session), loading.clone()));
+        loading
+    }
+
+    fn is_for(&self, other: &Weak<Session>, session: &Arc<Session>) -> bool {
+        !self.toolset.is_per_session() || std::ptr::eq(other.as_ptr(), Arc::as_ptr(session))
+    }
+
+    fn forget_failure(&self, session: &Arc<Session>) {
+        self.forget(session, |loading| matches!(loading.peek(), Some(Err(_))));
+    }
+
+    fn forget(&self, session: &Arc<Session>, is_stale: impl Fn(&Loading) -> bool) {
+        self.loads.lock().retain(|(other, load)| !(self.is_for(other, session) && is_stale(load)));
+    }
+
+    async fn load_now(&self, engine: &Shared, session: &Arc<Session>) -> Result<(), Arc<str>> {
+        let limit = self.toolset.timeout();
+        let loaded = match tokio::time::timeout(limit, self.toolset.load(session)).await {
+            Ok(loaded) => loaded.map_err(|error| error.to_string()),
+            Err(_) => Err(format!("they were not loaded within {} s", limit.as_secs_f64())),
+        };
+        let Loaded { tools, warnings } = loaded.map_err(|why| {
+            engine.warn(format!("the tools of {} are missing: {why}", self.toolset.name()));
+            Arc::from(why)
+        })?;
+        for warning in warnings {
+            engine.warn(warning);
+        }
+        let tools = self.accepted(engine, tools);
+        let of_session = self.toolset.is_per_session().then_some(session);
+        replace(engine, self.rank, of_session, tools);
+        Ok(())
+    }
+
+    /// The tools whose definitions a person has accepted: all, if the toolset is not pinned.
+    fn accepted(&self, engine: &Shared, mut tools: Vec<Handle>) -> Vec<Handle> {
+        let Some(manifest) = self.toolset.manifest() else { return tools };
+        tools.retain(|tool| {
+            let spec = tool.spec();
+            let pinned: Option<&Spec> = manifest.iter().find(|pinned| pinned.name == spec.name);
+            let why = match pinned {
+                Some(pinned) if *pinned == spec => return true,
+                Some(_) => "its definition changed since it was accepted",
+                None => "it is new, and nobody has accepted it",
+            };
+            let name = quote::visible(&spec.name);
+            let owner = self.toolset.name();
+            engine.warn(format!("the tool `{name}` of {owner} was left out: {why}"));
+            false
+        });
+        tools
+    }
+}

@@ -1,0 +1,100 @@
+//! Toolsets: tools that somebody else provides, loaded when they are first needed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{BoxFuture, Handle, Session, Spec, ToolError};
+
+/// The result of [`Toolset::load`]: the tools, and a warning for each one that could not be loaded.
+///
+/// ```
+/// use windlass_core::{Handle, Loaded, testing::MockTool};
+/// let mut loaded = Loaded::from(vec![Handle::from(MockTool::named("forecast"))]);
+/// loaded.warnings.push("the tide tables are not there this year".into());
+/// assert_eq!((loaded.tools.len(), loaded.warnings.len()), (1, 1));
+/// ```
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// The tools, in their order.
+    pub tools: Vec<Handle>,
+    /// For a person to know, one sentence each.
+    pub warnings: Vec<String>,
+}
+
+impl From<Vec<Handle>> for Loaded {
+    fn from(tools: Vec<Handle>) -> Self {
+        Self { tools, warnings: Vec::new() }
+    }
+}
+
+/// A source of tools that is loaded when one of its tools is first needed: an MCP server, a plugin, a directory of command files.
+///
+/// Toolsets load in parallel, each within its time limit. A toolset that fails is a warning, and
+/// [`Engine::load_toolset`](crate::Engine::load_toolset) tries it again.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{BoxFuture, Handle, Loaded, Session, ToolError, Toolset, testing::MockTool};
+/// # use windlass_core::{Engine, testing::EmptyHost};
+///
+/// struct Weather;
+///
+/// impl Toolset for Weather {
+///     fn name(&self) -> &str {
+///         "weather"
+///     }
+///     fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
+///         Box::pin(async { Ok(vec![Handle::from(MockTool::named("forecast"))].into()) })
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// # let builder = Engine::builder(Arc::new(EmptyHost::default()));
+///
+/// let engine = builder.toolset(Arc::new(Weather)).build();
+/// let specs = engine.tools(&engine.new_session()).await;
+/// assert_eq!(specs[0].name, "forecast");
+/// # }
+/// ```
+pub trait Toolset: Send + Sync + 'static {
+    /// The owner of its tools, for messages and for [`Engine::replace_tools`](crate::Engine::replace_tools).
+    fn name(&self) -> &str;
+
+    /// Loads the tools. The session is the one that needs them: its principal, agent and rights may decide which tools there are, if
+    /// the toolset is loaded [per session](Toolset::is_per_session).
+    fn load<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>>;
+
+    /// Returns whether every session loads its own tools. Default: all sessions share what the first one loaded.
+    fn is_per_session(&self) -> bool {
+        false
+    }
+
+    /// Returns the definitions that a person has accepted, if the toolset is pinned to them.
+    ///
+    /// A pinned toolset is listed from here, without being loaded. When a call loads it, a tool whose definition is not the accepted
+    /// one is left out with a warning.
+    fn manifest(&self) -> Option<Arc<[Spec]>> {
+        None
+    }
+
+    /// Returns whether a tool of this name may come from here. A call by name loads only the toolsets that say yes. Default: what the
+    /// manifest says, or yes without one.
+    fn may_have(&self, tool: &str) -> bool {
+        self.manifest().is_none_or(|specs| specs.iter().any(|spec| spec.name == tool))
+    }
+
+    /// The time limit of one load.
+    fn timeout(&self) -> Duration {
+        Duration::from_secs(30)
+    }
+}
+
+/// Decides between two owners that have a tool of the same name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Merge {
+    /// The tool that was there first stays, and the other one is left out with a warning.
+    #[default]
+    KeepFirst,
+    /// The tool of this owner takes the place of the other one, with a warning.
+    Replace,
+}
