@@ -16,12 +16,12 @@ use std::time::SystemTime;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::changes::history::Untracked;
+use crate::changes::proposals::Overlay;
 use crate::engine::{Lineage, Shared};
 use crate::event::Bus;
-use crate::history::Untracked;
 use crate::jobs::Job;
 use crate::people::Broker;
-use crate::proposals::Overlay;
 use crate::secrets::Stream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;

@@ -7,7 +7,7 @@
 //! Start with [`Tool`], then [`Engine`].
 
 mod budget;
-mod commit;
+mod changes;
 mod context;
 mod cover;
 mod effects;
@@ -16,13 +16,11 @@ mod error;
 mod event;
 mod function;
 mod git_config;
-mod history;
 mod hooks;
 mod host;
 mod id;
 mod jobs;
 mod journal;
-mod names;
 mod nearest;
 mod output;
 mod people;
@@ -31,31 +29,33 @@ mod plan;
 mod policy;
 mod predicate;
 mod principal;
-mod proposals;
 mod protected;
 pub mod quote;
-mod recover;
 mod registry;
 mod rights;
-mod rollback;
 mod scene;
 mod schema;
 mod secrets;
 mod session;
 mod session_tmp;
-mod snapshot;
-mod state;
 mod sync;
 pub mod testing;
 mod tool;
 mod toolbox;
 mod toolset;
 mod transcript;
-mod undo;
 pub mod wire;
 
 pub use budget::{Budget, Spent};
-pub use commit::Step;
+pub use changes::commit::Step;
+pub use changes::history::{
+    Checkpoint, ContentHash, ContentHasher, Exclusive, FileObject, FileState, History,
+    HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
+};
+pub use changes::proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
+pub use changes::recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_removal, recover};
+pub use changes::snapshot::{Snapshot, SnapshotPlan};
+pub use changes::undo::{Conflict, UndoPlan, Way};
 pub use context::{
     Context, FilesDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings,
 };
@@ -67,10 +67,6 @@ pub use engine::{CacheStats, Engine, EngineBuilder};
 pub use error::{FailureReason, Message, ToolError};
 pub use event::{Event, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
-pub use history::{
-    Checkpoint, ContentHash, ContentHasher, Exclusive, FileObject, FileState, History,
-    HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
-};
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
@@ -105,22 +101,18 @@ pub use policy::{
 };
 pub use predicate::{Predicate, Role};
 pub use principal::Principal;
-pub use proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
 pub use protected::{
     GitPart, GitPlace, PROTECTED_PLACES, ProtectedPlace, ProtectedScope, begins_protected_place,
     git_place, is_protected_when_absent, protected_beginning_with, protected_entries,
     protected_reason,
 };
-pub use recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_removal, recover};
 pub use registry::ToolsChanged;
 pub use rights::{Limits, Rights};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
-pub use snapshot::{Snapshot, SnapshotPlan};
 pub use tool::{AnyTool, CallResult, Handle, Overrides, Spec, Tool, ToolCall};
 pub use toolbox::{Toolbox, ToolboxError};
 pub use toolset::{Loaded, Merge, Toolset};
 pub use transcript::{Piece, Transcript};
-pub use undo::{Conflict, UndoPlan, Way};

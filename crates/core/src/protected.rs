@@ -8,7 +8,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::{Effects, Files, commit};
+use crate::changes::commit;
+use crate::{Effects, Files};
 
 /// A place that is protected.
 ///

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::commit::beside;
-use crate::history::Untracked;
+use crate::changes::commit::beside;
+use crate::changes::history::Untracked;
 use crate::sync::Lock;
 use crate::{
     Application, Effect, Effects, Entry, FileKind, Files, History, Host, Overrides, PathPattern,

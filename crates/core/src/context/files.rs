@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{Inner, Observed};
+use crate::changes::commit;
 use crate::policy::Withheld;
 use crate::sync::Lock;
 use crate::{
     Altered, Application, CallId, Entry, Expect, FileError, FileErrorKind, Files, Fingerprint,
     Note, OpenFile, Opener, Origin, Overrides, Proposals, Resolved, SnapshotPlan, Source, Stat,
-    Step, To, ToolError, Visitor, Walk, WalkOptions, WalkReport, commit, quote,
+    Step, To, ToolError, Visitor, Walk, WalkOptions, WalkReport, quote,
 };
 
 /// The door to files. Paths are as the model wrote them; each is resolved, and held against the grant.

@@ -17,11 +17,12 @@ use std::path::{Path, PathBuf};
 
 pub(super) use self::obeyed::paths as obeyed_paths;
 use self::obeyed::{OBEYED_REASON, leads_to_protected};
+use crate::changes::commit;
 use crate::git_config::{self, ConfigPlaces, is_inert_change};
 use crate::protected::{GIT_REASON, is_git_directory, table_reason};
 use crate::{
     ChangedTo, FileChange, FileKind, Files, FoundBody, GitPart, GitPlace, PASS_THROUGH,
-    ProcessChange, commit, git_place, normalize,
+    ProcessChange, git_place, normalize,
 };
 
 /// The most bytes of a file that are judged and shown; a larger one is not inert.

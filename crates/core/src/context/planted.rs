@@ -11,11 +11,12 @@ use std::time::{Duration, Instant};
 
 use super::Context;
 use super::judge::{Unseen, judge};
+use crate::changes::commit;
 use crate::jobs::Job;
 use crate::sync::Lock;
 use crate::{
     ChangedTo, Expect, FileState, Files, FoundBody, PLANTED_REMOVAL, ProcessChange, Query, Step,
-    To, ToolError, commit, quote,
+    To, ToolError, quote,
 };
 
 /// The pause between two looks.

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::Context;
 use super::judge::{Judgement, Unseen, judge, obeyed_paths};
 use super::planted::Removed;
+use crate::changes::commit;
 use crate::engine::{about_running, asker, situation, surroundings};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
 use crate::people::{Permission, Place, subject};
@@ -21,7 +22,7 @@ use crate::{
     Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
     FileChange, FileError, FileRights, Files, Fingerprint, HookCall, JobId, Level, PathPattern,
     ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To,
-    ToolError, Tracking, Verdict, commit,
+    ToolError, Tracking, Verdict,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace

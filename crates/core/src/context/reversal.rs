@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::Inner;
 use super::files::{FilesDoor, undeclared};
-use crate::{ContentHash, FileState, ToolError, UndoPlan, Way, commit, state, undo};
+use crate::changes::{commit, state, undo};
+use crate::{ContentHash, FileState, ToolError, UndoPlan, Way};
 
 /// The door to what was changed before.
 ///

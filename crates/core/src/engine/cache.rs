@@ -12,8 +12,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 
 use super::{Call, Shared};
+use crate::changes::commit;
 use crate::sync::Lock;
-use crate::{Effects, Files, Fingerprint, Output, Overrides, commit};
+use crate::{Effects, Files, Fingerprint, Output, Overrides};
 
 /// Changes within this time of a read may share its timestamp: kernels stamp files with the clock of their timer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(50);

@@ -12,7 +12,8 @@ use std::time::SystemTime;
 use super::{
     DecidedBy, Decision, Policy, Resource, Ruling, SecretName, Situation, holds_credential,
 };
-use crate::{Effect, Effects, FileErrorKind, Files, PathPattern, commit};
+use crate::changes::commit;
+use crate::{Effect, Effects, FileErrorKind, Files, PathPattern};
 
 /// The most bytes of a settings file that are searched for a credential; a larger file counts as one.
 const SETTINGS_BYTES: u64 = 64 << 10;

@@ -4,7 +4,8 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use crate::{FileKind, Files, FoundBody, PROTECTED_PLACES, commit, git_config, normalize};
+use crate::changes::commit;
+use crate::{FileKind, Files, FoundBody, PROTECTED_PLACES, git_config, normalize};
 
 pub(super) const OBEYED_REASON: &str =
     "a file that a protected link or git's configuration leads to";

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::commit::beside;
-use crate::state::{self, Seen};
+use crate::changes::commit::beside;
+use crate::changes::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
     Checkpoint, Entry, FileError, FileKind, FileObject, FileState, Files, Fingerprint, Resolved,

@@ -6,10 +6,10 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use super::{UndoPlan, Way, see};
-use crate::commit::{self, Step, beside};
-use crate::history::Kept;
-use crate::names;
-use crate::state::{self, Present, Seen};
+use crate::changes::commit::{self, Step, beside};
+use crate::changes::hard_links;
+use crate::changes::history::Kept;
+use crate::changes::state::{self, Present, Seen};
 use crate::{ContentHash, Expect, FileState, Files, Fingerprint, History, Resolved, To, ToolError};
 
 /// Everything that it takes to make the steps of a plan.
@@ -127,7 +127,7 @@ impl<'a> Restoring<'a> {
             }
             let Some(mut step) = self.step(at, way) else { continue };
             step.opens_directories = true;
-            let object = names::shared_object(&way.then);
+            let object = hard_links::shared_object(&way.then);
             if let (To::Moved { .. }, Some(object)) = (step.to, object)
                 && !written.insert((object, way.then.hash()))
             {

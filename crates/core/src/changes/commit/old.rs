@@ -5,7 +5,7 @@
 
 use std::{fmt, io};
 
-use crate::state::{self, Seen};
+use crate::changes::state::{self, Seen};
 use crate::{
     ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, OpenFile, Opened, Resolved,
     Source,

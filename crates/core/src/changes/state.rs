@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::commit::{self, Step, beside};
+use crate::changes::commit::{self, Step, beside};
+use crate::changes::hard_links;
 use crate::host::is_mixture;
-use crate::names;
 use crate::{
     Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject, FileState,
     Files, Fingerprint, Found, FoundBody, Opened, RecordedChange, Resolved, Source, To, ToolError,
@@ -399,17 +399,17 @@ fn restore(
     content: Contents<'_>,
 ) -> Result<Back, ToolError> {
     // What was to stay the file that it was is that file, also where it got another number: the workspace may have been copied.
-    let stays = names::object_of(&change.before) == names::object_of(&change.after);
-    let is_apart = !stays && names::are_apart(&now.state, &change.before);
+    let stays = hard_links::object_of(&change.before) == hard_links::object_of(&change.after);
+    let is_apart = !stays && hard_links::are_apart(&now.state, &change.before);
     let bytes = match &change.before {
         FileState::File { hash, .. } if is_apart || now.state.hash() != Some(*hash) => {
             Some(content(hash)?)
         }
         _ => None,
     };
-    let name = match names::shared_object(&change.before) {
-        Some(object) if !stays && names::object_of(&now.state) != Some(object) => {
-            names::find(files, object, &change.before, &|_| false)?
+    let name = match hard_links::shared_object(&change.before) {
+        Some(object) if !stays && hard_links::object_of(&now.state) != Some(object) => {
+            hard_links::find(files, object, &change.before, &|_| false)?
         }
         _ => None,
     };

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::commit::{NOT_YET, Step, beside};
-use crate::names::{self, Object};
-use crate::state::{self, Seen};
+use crate::changes::commit::{NOT_YET, Step, beside};
+use crate::changes::hard_links::{self, Object};
+use crate::changes::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
     ContentHash, Entry, FileState, Files, Opened, Resolved, Shelf, Source, To, ToolError, Visitor,
@@ -154,7 +154,8 @@ impl SnapshotPlan {
         for way in &mut ways {
             let hash = way.then.hash().filter(|hash| way.seen.state.hash() != Some(*hash));
             let Some(hash) = hash else { continue };
-            match names::shared_object(&way.then).map(|object| carriers.entry((object, hash))) {
+            match hard_links::shared_object(&way.then).map(|object| carriers.entry((object, hash)))
+            {
                 Some(Occupied(first)) => way.carrier = Some(beside(files, first.get())),
                 Some(Vacant(place)) => drop(place.insert(way.path.clone())),
                 None => {}
@@ -172,7 +173,8 @@ impl SnapshotPlan {
         let mut altered = HashSet::new();
         // Attributes are those of the file, under whichever name.
         let mut is_first = |way: &Way| {
-            let shared = names::shared_object(&way.seen.state).filter(|_| way.content.is_none());
+            let shared =
+                hard_links::shared_object(&way.seen.state).filter(|_| way.content.is_none());
             shared.zip(way.then.hash()).is_none_or(|file| altered.insert(file))
         };
         let ways = gone.chain(made).filter(|way| is_first(way));

@@ -5,9 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::commit::{self, beside};
-use crate::rollback::{RolledBack, roll_back};
-use crate::state;
+use crate::changes::commit::{self, beside};
+use crate::changes::rollback::{RolledBack, roll_back};
+use crate::changes::state;
 use crate::{
     Alteration, ContentHash, Expect, FileError, FileState, Files, Opened, RecordedChange, To,
     ToolError, quote,

@@ -6,8 +6,8 @@
 use std::path::Path;
 
 use super::{Overlay, is_directory};
-use crate::commit::beside;
-use crate::proposals::Proposal;
+use crate::changes::commit::beside;
+use crate::changes::proposals::Proposal;
 use crate::sync::Lock;
 use crate::{
     Entry, FileError, FileKind, FileState, Files as _, OpenFile, Opener, Resolved, Stat, Visitor,

@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::{Thought, Thoughts, Walked, Way, same};
-use crate::commit::beside;
-use crate::names::{self, Identities, Object};
-use crate::state::{self, Move, Moves, Seen};
+use super::{SimulatedPath, SimulatedPaths, Walked, Way, same};
+use crate::changes::commit::beside;
+use crate::changes::hard_links::{self, Identities, Object};
+use crate::changes::state::{self, Move, Moves, Seen};
 use crate::{Checkpoint, ContentHash, FileState, Files, History, Query, RecordedChange, ToolError};
 
 /// Where names are looked for: among the files, and in what is on record about them.
@@ -29,7 +29,7 @@ pub(super) fn record(
     checkpoints: &[Checkpoint],
 ) -> Result<Vec<Checkpoint>, ToolError> {
     let is_shared = |change: &RecordedChange| {
-        [&change.before, &change.after].into_iter().any(|state| names::links(state) > 1)
+        [&change.before, &change.after].into_iter().any(|state| hard_links::links(state) > 1)
     };
     if !checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes).any(is_shared) {
         return Ok(Vec::new());
@@ -50,29 +50,29 @@ impl Machine<'_> {
     fn find_name(
         self,
         identities: &Identities,
-        thoughts: &Thoughts<'_>,
+        paths: &SimulatedPaths<'_>,
         file: Object,
         left: &FileState,
     ) -> Option<Name> {
-        let is_known = |path: &Path| thoughts.at(path).is_some();
-        let found = names::find(self.files, identities.real(file), left, &is_known).ok()?;
+        let is_known = |path: &Path| paths.at(path).is_some();
+        let found = hard_links::find(self.files, identities.real(file), left, &is_known).ok()?;
         found
             .map(|(name, seen)| Name { path: name.path, seen: Some(seen) })
-            .or_else(|| self.find_recorded(identities, thoughts, file, left))
+            .or_else(|| self.find_recorded(identities, paths, file, left))
     }
 
     fn find_recorded(
         self,
         identities: &Identities,
-        thoughts: &Thoughts<'_>,
+        paths: &SimulatedPaths<'_>,
         file: Object,
         left: &FileState,
     ) -> Option<Name> {
         let is_it = |state: &FileState| identities.file_of(state) == Some(file);
         let changes = self.record.iter().flat_map(|checkpoint| checkpoint.changes.iter().rev());
         changes.filter(|change| is_it(&change.after)).find_map(|change| {
-            if let Some(thought) = thoughts.at(&change.path) {
-                let is_like_it = !is_it(&thought.then) && thought.then.is_like(left);
+            if let Some(simulated) = paths.at(&change.path) {
+                let is_like_it = !is_it(&simulated.then) && simulated.then.is_like(left);
                 return is_like_it.then(|| Name { path: change.path.clone(), seen: None });
             }
             let name = beside(self.files, &change.path);
@@ -95,10 +95,10 @@ impl Shared {
     pub(super) fn of<'s>(
         all: &'s HashMap<Object, Self>,
         identities: &Identities,
-        thought: &Thought,
+        simulated: &SimulatedPath,
     ) -> Option<&'s FileState> {
-        let shared = all.get(&identities.file_of(&thought.then)?)?;
-        let is_it = names::links(&thought.then) > 1 || thought.then.is_like(&shared.left);
+        let shared = all.get(&identities.file_of(&simulated.then)?)?;
+        let is_it = hard_links::links(&simulated.then) > 1 || simulated.then.is_like(&shared.left);
         is_it.then_some(&shared.then)
     }
 }
@@ -107,13 +107,15 @@ impl Shared {
 pub(super) fn identify(
     identities: &mut Identities,
     shared: &HashMap<Object, Shared>,
-    thought: &Thought,
+    simulated: &SimulatedPath,
     change: &RecordedChange,
 ) {
-    let Some(file) = identities.file_of(&change.after).filter(|_| thought.is_fresh) else { return };
+    let Some(file) = identities.file_of(&change.after).filter(|_| simulated.is_fresh) else {
+        return;
+    };
     let left = shared.get(&file).map_or(&change.after, |shared| &shared.left);
-    if thought.then.is_like(left) {
-        identities.note_real(&change.after, &thought.now.state);
+    if simulated.then.is_like(left) {
+        identities.note_real(&change.after, &simulated.now.state);
     }
 }
 
@@ -133,28 +135,28 @@ impl Walked<'_> {
 
     /// Where a file with several names was changed and none of its names that are known stays, it is changed under another.
     pub(super) fn settle_shared(&mut self) {
-        for thought in self.thoughts.all_mut() {
-            let shared = Shared::of(&self.shared, &self.identities, thought);
+        for simulated in self.paths.all_mut() {
+            let shared = Shared::of(&self.shared, &self.identities, simulated);
             if let Some(then) = shared {
-                thought.then = then.clone();
-                thought.is_fresh = false;
+                simulated.then = then.clone();
+                simulated.is_fresh = false;
             }
         }
         if self.shared.is_empty() {
             return;
         }
-        let paths = self.thoughts.all().iter();
+        let paths = self.paths.all().iter();
         let staying: HashSet<Object> =
-            paths.filter_map(|thought| thought.staying(&self.identities)).collect();
+            paths.filter_map(|simulated| simulated.staying(&self.identities)).collect();
         for (file, Shared { left, then }) in &self.shared {
             if same(left, then) || staying.contains(file) {
                 continue;
             }
-            let found = self.machine.find_name(&self.identities, &self.thoughts, *file, left);
+            let found = self.machine.find_name(&self.identities, &self.paths, *file, left);
             let Some(Name { path, seen }) = found else { continue };
             if let Some(now) = seen {
-                self.thoughts.add(path, now, then.clone());
-            } else if let Some(known) = self.thoughts.at_mut(&path) {
+                self.paths.add(path, now, then.clone());
+            } else if let Some(known) = self.paths.at_mut(&path) {
                 known.then = then.clone();
             }
         }
@@ -165,11 +167,11 @@ impl Walked<'_> {
 pub(super) fn find_names(
     machine: Machine<'_>,
     ways: &mut Vec<Way>,
-    thoughts: &Thoughts<'_>,
+    paths: &SimulatedPaths<'_>,
     identities: &Identities,
 ) {
-    let key = |way: &Way| names::object_of(&way.then).map(|file| (file, way.then.hash()));
-    let is_shared = |way: &&Way| names::links(&way.then) > 1;
+    let key = |way: &Way| hard_links::object_of(&way.then).map(|file| (file, way.then.hash()));
+    let is_shared = |way: &&Way| hard_links::links(&way.then) > 1;
     let shared: HashSet<_> = ways.iter().filter(is_shared).filter_map(key).collect();
     if shared.is_empty() {
         return;
@@ -181,16 +183,16 @@ pub(super) fn find_names(
         }
     }
     let mut staying: HashMap<Object, &Path> = HashMap::new();
-    for thought in thoughts.all() {
-        if let Some(file) = thought.staying(identities) {
-            staying.entry(file).or_insert(&thought.path);
+    for simulated in paths.all() {
+        if let Some(file) = simulated.staying(identities) {
+            staying.entry(file).or_insert(&simulated.path);
         }
     }
     let mut needless: HashSet<PathBuf> = HashSet::new();
     let mut names: HashMap<PathBuf, PathBuf> = HashMap::new();
     for ((file, _), members) in groups {
         let staying = staying.get(&file).copied();
-        let group = Group { file, members: &members, staying, thoughts, identities };
+        let group = Group { file, members: &members, staying, paths, identities };
         let Some(carrier) = group.carrier(machine) else { continue };
         for way in &members {
             if way.path == carrier || way.moved_from.is_some() {
@@ -215,19 +217,19 @@ struct Group<'g> {
     members: &'g [&'g Way],
     /// The first of its names that stays one.
     staying: Option<&'g Path>,
-    thoughts: &'g Thoughts<'g>,
+    paths: &'g SimulatedPaths<'g>,
     identities: &'g Identities,
 }
 
 impl Group<'_> {
     fn stays(&self, path: &Path) -> bool {
-        let thought = self.thoughts.at(path);
-        thought.is_some_and(|thought| thought.stays(self.file, self.identities))
+        let simulated = self.paths.at(path);
+        simulated.is_some_and(|simulated| simulated.stays(self.file, self.identities))
     }
 
     /// The name that the others are added to.
     fn carrier(&self, machine: Machine<'_>) -> Option<PathBuf> {
-        let links = self.members.iter().map(|way| names::links(&way.then)).max()?;
+        let links = self.members.iter().map(|way| hard_links::links(&way.then)).max()?;
         let moved = self.members.iter().find(|way| way.moved_from.is_some());
         let staying = || self.members.iter().find(|way| self.stays(&way.path));
         if let Some(way) = moved.or_else(staying) {
@@ -248,7 +250,7 @@ impl Group<'_> {
     /// A name that the file still has and that nothing happens to.
     fn other_name(&self, machine: Machine<'_>) -> Option<PathBuf> {
         let then = &self.members.first()?.then;
-        let found = machine.find_name(self.identities, self.thoughts, self.file, then);
+        let found = machine.find_name(self.identities, self.paths, self.file, then);
         found.map(|name| name.path)
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use self::walk::{New, Over};
 use super::{Proposal, Proposals, ProposedBy};
-use crate::state;
+use crate::changes::state;
 use crate::{
     Alteration, Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind,
     FileState, Files, Fingerprint, Found, FoundBody, HistoryError, OpenFile, Resolved, SessionId,

@@ -14,8 +14,8 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::overlay::Overlay;
-use crate::commit::beside;
-use crate::state::{self, Seen};
+use crate::changes::commit::beside;
+use crate::changes::state::{self, Seen};
 use crate::sync::Lock;
 use crate::{
     CallId, ContentHash, Exclusive, FileState, Files, HistoryError, SessionId, Source, Step,

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use crate::commit::{self, Step, beside};
-use crate::names::{self, Object};
-use crate::recover;
-use crate::state::{self, Seen};
+use crate::changes::commit::{self, Step, beside};
+use crate::changes::hard_links::{self, Object};
+use crate::changes::recover;
+use crate::changes::state::{self, Seen};
 use crate::{FileError, FileState, Files, RecordedChange, Resolved, To};
 
 /// What has been taken back, and what could not be.
@@ -88,7 +88,7 @@ fn is_made_for_others(change: &RecordedChange) -> bool {
 fn rejoin(files: &dyn Files, changes: &[RecordedChange]) -> Result<(), FileError> {
     let mut groups: BTreeMap<Object, Vec<&RecordedChange>> = BTreeMap::new();
     for change in changes {
-        if let Some(object) = names::shared_object(&change.before) {
+        if let Some(object) = hard_links::shared_object(&change.before) {
             groups.entry(object).or_default().push(change);
         }
     }
@@ -110,20 +110,20 @@ fn rejoin_one(
         }
     }
     let Some(before) = changes.first().map(|change| &change.before) else { return Ok(()) };
-    let is_apart = |name: &Name<'_>| names::object_of(&name.seen.state) != Some(object);
+    let is_apart = |name: &Name<'_>| hard_links::object_of(&name.seen.state) != Some(object);
     if !names.iter().any(is_apart) {
         return Ok(());
     }
-    let found = names::find(files, object, before, &|_| false)?;
-    let most_names = || names.iter().max_by_key(|name| names::links(&name.seen.state));
+    let found = hard_links::find(files, object, before, &|_| false)?;
+    let most_names = || names.iter().max_by_key(|name| hard_links::links(&name.seen.state));
     let (with, carrier) = match (&found, most_names()) {
         (Some((with, carrier)), _) => (with, carrier),
         (None, Some(name)) => (&name.path, &name.seen),
         (None, None) => return Ok(()),
     };
     let Some(mut seen) = carrier.fingerprint else { return Ok(()) };
-    let joined = names::object_of(&carrier.state);
-    for name in names.iter().filter(|name| names::object_of(&name.seen.state) != joined) {
+    let joined = hard_links::object_of(&carrier.state);
+    for name in names.iter().filter(|name| hard_links::object_of(&name.seen.state) != joined) {
         let step = Step::new(name.path.clone(), name.seen.expect(), To::Linked { with, seen });
         let altered = commit::perform(files, &step, name.seen.kind, name.temporary)?;
         // One more name changes what it is seen as.

@@ -19,10 +19,10 @@ use self::new_modes::NewModes;
 use self::old::{NewBytes, OldContents};
 use self::perform::Stopped;
 pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
-use crate::history::{NewCheckpoint, NewContent};
-use crate::names::{self, Object};
-use crate::rollback::{RolledBack, roll_back};
-use crate::state::{self, Seen};
+use crate::changes::hard_links::{self, Object};
+use crate::changes::history::{NewCheckpoint, NewContent};
+use crate::changes::rollback::{RolledBack, roll_back};
+use crate::changes::state::{self, Seen};
 use crate::{
     Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
     FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError, quote,
@@ -322,7 +322,7 @@ impl<'f> Plan<'f> {
         if before == FileState::Absent {
             self.new_modes.tell(files, step, &mut after);
         }
-        let is_in_place = names::shared_object(&after).is_some();
+        let is_in_place = hard_links::shared_object(&after).is_some();
         let new_length = match after {
             FileState::File { len, .. } => len,
             _ => 0,
@@ -359,7 +359,7 @@ impl<'f> Plan<'f> {
         step: &Step<'_>,
         after: &FileState,
     ) -> Result<(), ToolError> {
-        let Some(object) = names::shared_object(after) else { return Ok(()) };
+        let Some(object) = hard_links::shared_object(after) else { return Ok(()) };
         let at = *self.altered.entry(object).or_insert(self.changes.len());
         let Some(earlier) = self.changes.get(at).filter(|earlier| !earlier.after.is_like(after))
         else {
@@ -378,7 +378,7 @@ impl<'f> Plan<'f> {
     fn settle(&mut self, steps: &[Step<'_>]) {
         for (step, known) in steps.iter().zip(&self.known) {
             let altered = self.changes.get(known.change).and_then(|change| {
-                let at = self.altered.get(&names::shared_object(&change.after)?)?;
+                let at = self.altered.get(&hard_links::shared_object(&change.after)?)?;
                 self.changes.get(*at).map(|altered| altered.after.clone())
             });
             let Some(change) = self.changes.get_mut(known.change) else { continue };

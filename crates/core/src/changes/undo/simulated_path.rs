@@ -1,19 +1,19 @@
-//! Paths in thought: what is really there, and what would be after the changes that were gone through so far.
+//! Simulated paths: the state that each has now, and the state after the changes that were undone so far.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::names::{self, Identities, Object};
-use crate::state::{Seen, Stamps};
+use crate::changes::hard_links::{self, Identities, Object};
+use crate::changes::state::{Seen, Stamps};
 use crate::{FileError, FileState, Fingerprint};
 
-/// A path in thought.
-pub(super) struct Thought {
+/// A path, its present state, and its state after the changes that were undone so far.
+pub(super) struct SimulatedPath {
     pub(super) path: PathBuf,
     pub(super) now: Seen,
     pub(super) then: FileState,
-    /// Whether nothing was thought of it yet: `then` is what is there.
+    /// Whether no change of it was simulated yet: `then` is its present state.
     pub(super) is_fresh: bool,
     /// A conflict was found.
     pub(super) is_stuck: bool,
@@ -21,7 +21,7 @@ pub(super) struct Thought {
     is_settled: bool,
 }
 
-impl Thought {
+impl SimulatedPath {
     /// Whether it is a name of this file, and remains one.
     pub(super) fn stays(&self, file: Object, identities: &Identities) -> bool {
         self.staying(identities) == Some(file)
@@ -38,7 +38,7 @@ impl Thought {
     pub(super) fn is_apart(&self, identities: &Identities) -> bool {
         let (now, then) = (&self.now.state, &self.then);
         let files = identities.file_of(now).zip(identities.file_of(then));
-        let is_shared = names::links(now) > 1;
+        let is_shared = hard_links::links(now) > 1;
         files.is_some_and(|(is, was)| is != was) && (is_shared || now.hash() == then.hash())
     }
 
@@ -48,34 +48,34 @@ impl Thought {
     }
 }
 
-/// All paths in thought, in the order in which they came up.
-pub(super) struct Thoughts<'c> {
-    all: Vec<Thought>,
+/// All simulated paths, in the order in which they came up.
+pub(super) struct SimulatedPaths<'c> {
+    all: Vec<SimulatedPath>,
     /// The place of each path among them.
     places: HashMap<Cow<'c, Path>, usize>,
     stamps: Stamps,
 }
 
-impl<'c> Thoughts<'c> {
+impl<'c> SimulatedPaths<'c> {
     /// With room for so many: a list that grows is twice as long as it needs to be.
     pub(super) fn with_capacity(count: usize) -> Self {
         let (all, places) = (Vec::with_capacity(count), HashMap::with_capacity(count));
         Self { all, places, stamps: Stamps::default() }
     }
 
-    pub(super) fn all(&self) -> &[Thought] {
+    pub(super) fn all(&self) -> &[SimulatedPath] {
         &self.all
     }
 
-    pub(super) fn all_mut(&mut self) -> &mut [Thought] {
+    pub(super) fn all_mut(&mut self) -> &mut [SimulatedPath] {
         &mut self.all
     }
 
-    pub(super) fn at(&self, path: &Path) -> Option<&Thought> {
+    pub(super) fn at(&self, path: &Path) -> Option<&SimulatedPath> {
         self.all.get(*self.places.get(path)?)
     }
 
-    pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut Thought> {
+    pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut SimulatedPath> {
         self.all.get_mut(*self.places.get(path)?)
     }
 
@@ -93,7 +93,7 @@ impl<'c> Thoughts<'c> {
         let is_settled = now.fingerprint.is_some_and(|seen| self.stamps.note(seen));
         self.places.insert(Cow::Borrowed(path), self.all.len());
         let (path, is_fresh, is_stuck) = (path.to_owned(), true, false);
-        self.all.push(Thought { path, now, then, is_fresh, is_stuck, is_settled });
+        self.all.push(SimulatedPath { path, now, then, is_fresh, is_stuck, is_settled });
         Ok(self.all.len() - 1)
     }
 
@@ -101,6 +101,6 @@ impl<'c> Thoughts<'c> {
     pub(super) fn add(&mut self, path: PathBuf, now: Seen, then: FileState) {
         self.places.insert(Cow::Owned(path.clone()), self.all.len());
         let (is_fresh, is_stuck, is_settled) = (false, false, false);
-        self.all.push(Thought { path, now, then, is_fresh, is_stuck, is_settled });
+        self.all.push(SimulatedPath { path, now, then, is_fresh, is_stuck, is_settled });
     }
 }

@@ -1,23 +1,23 @@
 //! Takes back what calls did to files: one call, a turn, a session.
 //!
-//! The changes that are meant are gone through from the newest to the oldest, in thought: each must find what it left behind, and
+//! The changes that are meant are gone through from the newest to the oldest, in a simulation: each must find what it left behind, and
 //! then leaves what it found. Where one does not (somebody changed the file since), nothing at all is done, and the conflict is
 //! shown. What remains is, for each path, one way from what is there now to what was there before, and is committed like every
 //! other change. So an undo can be undone.
 
 mod restoring;
 mod shared;
-mod thought;
+mod simulated_path;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use self::restoring::Restoring;
 use self::shared::{Machine, Shared, find_names};
-use self::thought::{Thought, Thoughts};
-use crate::commit::{self, beside};
-use crate::names::{self, Identities, Object};
-use crate::state::{self, Moves, Seen};
+use self::simulated_path::{SimulatedPath, SimulatedPaths};
+use crate::changes::commit::{self, beside};
+use crate::changes::hard_links::{self, Identities, Object};
+use crate::changes::state::{self, Moves, Seen};
 use crate::{
     Altered, Attributes, CallId, Checkpoint, FileError, FileErrorKind, FileKind, FileState, Files,
     Fingerprint, History, Origin, Query, RecordedChange, SessionId, ToolError, below_session_tmp,
@@ -150,7 +150,7 @@ impl UndoPlan {
         let count = checkpoints.iter().map(|checkpoint| checkpoint.changes.len()).sum();
         let mut walked = Walked {
             machine,
-            thoughts: Thoughts::with_capacity(count),
+            paths: SimulatedPaths::with_capacity(count),
             shared: HashMap::new(),
             identities: Identities::on_record(&record),
             conflicts: Vec::new(),
@@ -159,12 +159,12 @@ impl UndoPlan {
             walked.take_back(checkpoint)?;
         }
         walked.settle_shared();
-        let Walked { thoughts, identities, mut conflicts, .. } = walked;
+        let Walked { paths, identities, mut conflicts, .. } = walked;
         // Somebody has brought it back already: there is nothing left to do.
         conflicts.retain(|conflict| !state::is_left(&conflict.now, &conflict.wanted));
-        let ways = ways(machine, &thoughts, &identities, &checkpoints);
-        let settled = ways.iter().map(|way| thoughts.at(&way.path)?.settled()).collect();
-        drop(thoughts);
+        let ways = ways(machine, &paths, &identities, &checkpoints);
+        let settled = ways.iter().map(|way| paths.at(&way.path)?.settled()).collect();
+        drop(paths);
         let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
         Ok(Self { origins, ways, conflicts, settled })
     }
@@ -321,7 +321,7 @@ fn is_among_itself(origin: &Origin, meant: &HashSet<CallId>) -> bool {
 
 struct Walked<'a> {
     machine: Machine<'a>,
-    thoughts: Thoughts<'a>,
+    paths: SimulatedPaths<'a>,
     /// What would become of files with several names that were changed under one of them.
     shared: HashMap<Object, Shared>,
     identities: Identities,
@@ -329,7 +329,7 @@ struct Walked<'a> {
 }
 
 impl<'a> Walked<'a> {
-    /// A file is in one state under all its names before a checkpoint, and in one after it: what became of it is thought of last.
+    /// A file is in one state under all its names before a checkpoint, and in one after it: that state is simulated last.
     fn take_back(&mut self, checkpoint: &'a Checkpoint) -> Result<(), ToolError> {
         for change in checkpoint.changes.iter().rev() {
             self.take_back_change(checkpoint, change)?;
@@ -347,18 +347,18 @@ impl<'a> Walked<'a> {
         change: &'a RecordedChange,
     ) -> Result<(), ToolError> {
         let files = self.machine.files;
-        let at = self.thoughts.place_of(&change.path, || see(files, &change.path))?;
-        let Some(thought) = self.thoughts.all_mut().get_mut(at) else { return Ok(()) };
+        let at = self.paths.place_of(&change.path, || see(files, &change.path))?;
+        let Some(simulated) = self.paths.all_mut().get_mut(at) else { return Ok(()) };
         if change.is_directory_time() {
             let before = state::attributes_of(&change.before);
             let modified = before.and_then(|attributes| attributes.modified);
             let time = Attributes { modified, ..Attributes::default() };
-            if matches!(thought.then, FileState::Directory { .. }) {
-                thought.then = state::with_attributes(&thought.then, &time);
+            if matches!(simulated.then, FileState::Directory { .. }) {
+                simulated.then = state::with_attributes(&simulated.then, &time);
             }
             return Ok(());
         }
-        if thought.is_stuck {
+        if simulated.is_stuck {
             // What is older cannot be judged; but it is known what was there before all of it.
             let conflict = self.conflicts.iter_mut().find(|one| one.path == change.path);
             if let Some(conflict) = conflict {
@@ -366,15 +366,15 @@ impl<'a> Walked<'a> {
             }
             return Ok(());
         }
-        shared::identify(&mut self.identities, &self.shared, thought, change);
-        let shared = Shared::of(&self.shared, &self.identities, thought);
-        let then = shared.unwrap_or(&thought.then);
+        shared::identify(&mut self.identities, &self.shared, simulated, change);
+        let shared = Shared::of(&self.shared, &self.identities, simulated);
+        let then = shared.unwrap_or(&simulated.then);
         if state::is_left(then, &change.after) || is_kept_directory(then, change) {
-            thought.then = change.before.clone();
-            thought.is_fresh = false;
+            simulated.then = change.before.clone();
+            simulated.is_fresh = false;
             return Ok(());
         }
-        thought.is_stuck = true;
+        simulated.is_stuck = true;
         self.conflicts.push(Conflict {
             path: change.path.clone(),
             call: checkpoint.origin.call.clone(),
@@ -418,35 +418,35 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
 /// the directories out of which something was moved, and the modes and times of those that stay.
 fn ways(
     machine: Machine<'_>,
-    thoughts: &Thoughts<'_>,
+    simulation: &SimulatedPaths<'_>,
     identities: &Identities,
     checkpoints: &[Checkpoint],
 ) -> Vec<Way> {
-    let paths = thoughts.all();
-    let is_other = |thought: &&Thought| {
-        !same(&thought.now.state, &thought.then) || thought.is_apart(identities)
+    let paths = simulation.all();
+    let is_other = |simulated: &&SimulatedPath| {
+        !same(&simulated.now.state, &simulated.then) || simulated.is_apart(identities)
     };
     let around: HashSet<&Path> =
-        paths.iter().filter(is_other).filter_map(|thought| thought.path.parent()).collect();
+        paths.iter().filter(is_other).filter_map(|simulated| simulated.path.parent()).collect();
     // A directory in which names change gets another time by that, also where it has the right one now.
-    let is_around = |thought: &Thought| {
+    let is_around = |simulated: &SimulatedPath| {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
-        let stays = is_directory(&thought.now.state) && is_directory(&thought.then);
-        stays && around.contains(thought.path.as_path())
+        let stays = is_directory(&simulated.now.state) && is_directory(&simulated.then);
+        stays && around.contains(simulated.path.as_path())
     };
     // A list that grows is twice as long as it needs to be.
     let mut ways: Vec<Way> = Vec::with_capacity(paths.len());
-    let changing = paths.iter().filter(|thought| is_other(thought) || is_around(thought));
-    ways.extend(changing.map(|thought| Way {
-        path: thought.path.clone(),
-        now: thought.now.state.clone(),
-        then: identities.as_first(&thought.then),
+    let changing = paths.iter().filter(|simulated| is_other(simulated) || is_around(simulated));
+    ways.extend(changing.map(|simulated| Way {
+        path: simulated.path.clone(),
+        now: simulated.now.state.clone(),
+        then: identities.as_first(&simulated.then),
         moved_from: None,
         linked_with: None,
-        is_apart: thought.is_apart(identities),
+        is_apart: simulated.is_apart(identities),
     }));
     find_moves(&mut ways, identities, checkpoints);
-    find_names(machine, &mut ways, thoughts, identities);
+    find_names(machine, &mut ways, simulation, identities);
     keep_used_directories(&mut ways, paths);
     put_in_order(&mut ways);
     ways
@@ -490,15 +490,15 @@ fn put_in_order(ways: &mut [Way]) {
 }
 
 /// A directory that a call made stays if something is in it that does not go.
-fn keep_used_directories(ways: &mut Vec<Way>, paths: &[Thought]) {
+fn keep_used_directories(ways: &mut Vec<Way>, paths: &[SimulatedPath]) {
     let is_going = |way: &Way| way.then == FileState::Absent;
     let mut going: HashSet<&Path> =
         ways.iter().filter(|way| is_going(way)).map(|way| way.path.as_path()).collect();
-    let is_directory = |thought: &&Thought| thought.now.kind == Some(FileKind::Directory);
-    let mut directories: Vec<&Thought> = paths
+    let is_directory = |simulated: &&SimulatedPath| simulated.now.kind == Some(FileKind::Directory);
+    let mut directories: Vec<&SimulatedPath> = paths
         .iter()
         .filter(is_directory)
-        .filter(|thought| going.contains(thought.path.as_path()))
+        .filter(|simulated| going.contains(simulated.path.as_path()))
         .collect();
     // The inner ones decide for the outer ones.
     directories.sort_by(|a, b| b.path.cmp(&a.path));
@@ -537,7 +537,7 @@ fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoi
         let left = way_at(path).and_then(|at| ways.get(at)).filter(leaves);
         let Some(left) = left.map(|way| identities.file_of(&way.now)) else { continue };
         let is_back = |way: &&mut Way| {
-            let is_it = names::links(&way.then) < 2 || identities.file_of(&way.then) == left;
+            let is_it = hard_links::links(&way.then) < 2 || identities.file_of(&way.then) == left;
             is_it && way.now == FileState::Absent && way.then.hash().is_some()
         };
         if let Some(way) = way_at(home).and_then(|at| ways.get_mut(at)).filter(is_back) {
