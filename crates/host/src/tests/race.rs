@@ -29,8 +29,9 @@ fn run(program: &Path, lookup: Lookup) {
     ground.put("outside/f", "OUTSIDE");
     ground.link(ground.path("outside"), "evil");
     let files = ground.files(lookup);
+    // It ends with a full second of the clock: 2 is at least one second, 1 may be no time at all.
     let mut swapping =
-        Command::new(program).arg(ground.path("")).arg("1").stdout(Stdio::null()).spawn().unwrap();
+        Command::new(program).arg(ground.path("")).arg("2").stdout(Stdio::null()).spawn().unwrap();
     let mut seen = Seen::default();
     while is_running(&mut swapping) {
         // A write waits for the disk, a read does not.
