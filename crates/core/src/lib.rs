@@ -44,7 +44,6 @@ mod tool;
 mod toolbox;
 mod toolset;
 mod transcript;
-pub mod wire;
 
 pub use budget::{Budget, Spent};
 pub use changes::commit::Step;

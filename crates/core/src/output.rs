@@ -84,8 +84,14 @@ impl Content {
         Self::Text { text: text.into() }
     }
 
-    /// What a terminal or a text-only model is shown.
-    pub(crate) fn shown(&self) -> Cow<'_, str> {
+    /// Renders the content for a terminal or a text-only model.
+    ///
+    /// ```
+    /// use windlass_core::Content;
+    /// let picture = Content::Image { media_type: "image/png".into(), data: "AAAA".into() };
+    /// assert_eq!(picture.shown(), "[image/png, 3 bytes]");
+    /// ```
+    pub fn shown(&self) -> Cow<'_, str> {
         match self {
             Self::Text { text } => Cow::Borrowed(text),
             Self::Json { value } => Cow::Owned(value.to_string()),

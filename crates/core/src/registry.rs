@@ -12,6 +12,16 @@ use crate::toolbox::{Slot, is_name};
 use crate::{Handle, Merge, Session, SessionId, Spec, Toolbox, ToolboxError};
 
 /// A change of the tools on offer.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{Engine, Event, testing::{EmptyHost, MockTool}};
+/// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+/// let mut events = engine.subscribe();
+/// engine.replace_tools("weather", vec![MockTool::named("forecast").into()]);
+/// let Some(Event::ToolsChanged(change)) = events.try_next() else { panic!("it is published at once") };
+/// assert_eq!((change.generation, &*change.added), (1, &["forecast".to_owned()][..]));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolsChanged {

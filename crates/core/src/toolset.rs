@@ -90,6 +90,16 @@ pub trait Toolset: Send + Sync + 'static {
 }
 
 /// Decides between two owners that have a tool of the same name.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{Engine, Merge, testing::{EmptyHost, MockTool}};
+/// # let builder = Engine::builder(Arc::new(EmptyHost::default()));
+/// let engine = builder.merge("ours", Merge::Replace).build();
+/// engine.replace_tools("theirs", vec![MockTool::named("search").into()]);
+/// engine.replace_tools("ours", vec![MockTool::named("search").into()]);
+/// assert_eq!(engine.tool_owner(&engine.new_session(), "search").as_deref(), Some("ours"));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Merge {
     /// The tool that was there first stays, and the other one is left out with a warning.

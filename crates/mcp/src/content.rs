@@ -8,8 +8,9 @@ use std::borrow::Cow;
 use rmcp::model::{ErrorData, Implementation, MetaObject, Tool};
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::{CallResult, Content, Metadata, Spec, wire};
+use windlass_core::{CallResult, Content, Metadata, Spec};
 
+use crate::definition::definition;
 use crate::wire::Wire;
 
 /// Where a result says who made it.
@@ -17,7 +18,7 @@ const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
 /// A tool as it is listed: as the command line prints it, so that both say the same.
 pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
-    serde_json::from_value(wire::mcp_definition(spec)).map_err(|error| {
+    serde_json::from_value(definition(spec)).map_err(|error| {
         let text = format!("the tool `{}` cannot be listed: {error}", spec.name);
         ErrorData::internal_error(text, None)
     })

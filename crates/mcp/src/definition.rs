@@ -1,14 +1,13 @@
-//! The listing of tools as MCP has it. The rest of MCP belongs to its own crate; the listing is here because the command line
-//! prints it too, and both must say the same.
+//! The listing of tools as MCP has it: for `tools/list`, and for the command line, which prints the same.
 
 use serde_json::{Map, Value, json};
 
-use crate::{Kinds, Spec};
+use windlass_core::{Kinds, Spec};
 
 /// What MCP tells of a tool before any call: hints, derived from the kinds of effects.
 ///
 /// ```
-/// use windlass_core::{Kinds, wire::annotations};
+/// use {windlass_core::Kinds, windlass_mcp::annotations};
 /// assert!(annotations(Kinds::READ).read_only);
 /// assert!(annotations(Kinds::READ | Kinds::WRITE).destructive);
 /// assert!(annotations(Kinds::NET).open_world);
@@ -29,7 +28,7 @@ pub struct Annotations {
 /// The hints that follow from the most that a call can do. They err on the side of caution: a program may do anything.
 ///
 /// ```
-/// use windlass_core::{Kinds, wire::annotations};
+/// use {windlass_core::Kinds, windlass_mcp::annotations};
 /// let read = annotations(Kinds::READ | Kinds::STATE);
 /// assert!(read.read_only && read.idempotent && !read.destructive && !read.open_world);
 /// ```
@@ -48,7 +47,7 @@ impl Annotations {
     /// As MCP spells them.
     ///
     /// ```
-    /// use windlass_core::{Kinds, wire::annotations};
+    /// use {windlass_core::Kinds, windlass_mcp::annotations};
     /// assert_eq!(annotations(Kinds::READ).to_value()["readOnlyHint"], true);
     /// ```
     pub fn to_value(self) -> Value {
@@ -64,11 +63,11 @@ impl Annotations {
 /// One tool of a `tools/list`. MCP takes any JSON Schema, so this one is whole.
 ///
 /// ```
-/// use windlass_core::{AnyTool, Handle, testing::MockTool, wire::mcp_definition};
+/// use {windlass_core::{AnyTool, Handle, testing::MockTool}, windlass_mcp::definition};
 /// let tool: Handle = MockTool::named("deploy").into();
-/// assert_eq!(mcp_definition(&tool.spec())["inputSchema"]["type"], "object");
+/// assert_eq!(definition(&tool.spec())["inputSchema"]["type"], "object");
 /// ```
-pub fn mcp_definition(spec: &Spec) -> Value {
+pub fn definition(spec: &Spec) -> Value {
     let mut tool = Map::new();
     tool.insert("name".into(), spec.name.as_ref().into());
     if let Some(title) = &spec.title {
@@ -83,10 +82,10 @@ pub fn mcp_definition(spec: &Spec) -> Value {
 /// The answer to `tools/list`.
 ///
 /// ```
-/// assert_eq!(windlass_core::wire::mcp_definitions(&[]), serde_json::json!({"tools": []}));
+/// assert_eq!(windlass_mcp::definitions(&[]), serde_json::json!({"tools": []}));
 /// ```
-pub fn mcp_definitions<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Value {
-    let tools: Vec<Value> = specs.into_iter().map(mcp_definition).collect();
+pub fn definitions<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Value {
+    let tools: Vec<Value> = specs.into_iter().map(definition).collect();
     json!({"tools": tools})
 }
 
@@ -129,6 +128,20 @@ mod tests {
     }
 
     #[test]
+    fn a_list_has_the_shape_of_the_protocol() {
+        let tool = windlass_core::Handle::from(windlass_core::testing::MockTool::named("deploy"));
+        let listed = json!({
+            "name": "deploy",
+            "description": "A tool for tests.",
+            "inputSchema": {"type": "object", "properties": {}},
+            "annotations": {
+                "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false,
+            },
+        });
+        assert_eq!(definitions(&[tool.spec()]), json!({"tools": [listed]}));
+    }
+
+    #[test]
     fn the_schema_is_whole_and_of_an_object() {
         let spec = Spec {
             name: "a".into(),
@@ -137,7 +150,7 @@ mod tests {
             input_schema: json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}}),
             kinds: Kinds::READ,
         };
-        let tool = mcp_definition(&spec);
+        let tool = definition(&spec);
         assert_eq!(tool["title"], "A");
         let schema =
             json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}, "type": "object"});

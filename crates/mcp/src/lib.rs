@@ -14,6 +14,7 @@
 mod calls;
 mod connection;
 mod content;
+mod definition;
 mod elicitation;
 mod ended;
 mod in_flight;
@@ -27,4 +28,5 @@ mod stdio;
 mod transport;
 mod wire;
 
+pub use definition::{Annotations, annotations, definition, definitions};
 pub use serve::{McpError, Options, serve, serve_stdio};

@@ -40,6 +40,7 @@ pub use windlass_store::{
     StoreError, UndoHistory,
 };
 pub use windlass_tools::{Author, BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
+pub use windlass_wire as wire;
 
 pub use crate::command_tools::{CommandFile, command_files};
 use crate::command_tools::{CommandTools, Source as CommandSource};

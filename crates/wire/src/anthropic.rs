@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Format, object};
-use crate::{CallResult, Content, Spec};
+use windlass_core::{CallResult, Content, Spec};
 
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     (map.get("type")? == "tool_use").then(|| {

@@ -9,13 +9,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::{Format, WireError, anthropic, described, described_object, gemini, openai};
-use crate::{CallId, CallResult, Outcome, Output, SessionId, ToolCall, ToolError, TurnId};
+use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, ToolCall, ToolError, TurnId};
 
 /// One call as it was asked for, and the format to answer it in.
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::{Format, read_calls};
+/// use windlass_wire::{Format, read_calls};
 /// let asked = read_calls(json!({"type": "tool_use", "id": "a", "name": "list", "input": {}})).unwrap().remove(0);
 /// assert_eq!(asked.format, Format::Anthropic);
 /// assert_eq!(asked.into_call().id.as_deref(), Some("a"));
@@ -32,7 +32,7 @@ pub struct Asked {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::read_calls;
+/// use windlass_wire::read_calls;
 /// let broken = json!({"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{\"path\":"});
 /// let bad = read_calls(broken).unwrap().remove(0).call.unwrap_err();
 /// assert_eq!((bad.id.as_deref(), bad.name.as_str()), (Some("c1"), "read"));
@@ -116,7 +116,7 @@ impl BadCall {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::read_calls;
+/// use windlass_wire::read_calls;
 /// let turn = read_calls(json!([
 ///     {"type": "text", "text": "I look at both."},
 ///     {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "a.rs"}},

@@ -10,7 +10,7 @@ use super::{Format, Rules};
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::{Format, check_definition};
+/// use windlass_wire::{Format, check_definition};
 /// let definition = json!({"name": "a b", "description": "Does it.", "input_schema": {"type": "object", "properties": {}}});
 /// assert_eq!(check_definition(Format::Anthropic, &definition).unwrap_err(), "the name `a b` is ill-formed");
 /// ```

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Format, anthropic, gemini, openai};
-use crate::Spec;
+use windlass_core::Spec;
 
 /// One tool as a provider wants it defined, with the part of its schema that the provider accepts.
 ///
@@ -27,7 +27,7 @@ pub fn definition(format: Format, spec: &Spec) -> Value {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::{Format, definitions};
+/// use windlass_wire::{Format, definitions};
 /// assert_eq!(definitions(Format::Anthropic, &[]), json!([]));
 /// assert_eq!(definitions(Format::Gemini, &[]), json!({"functionDeclarations": []}));
 /// ```

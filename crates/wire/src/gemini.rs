@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Format, Rules, object, subset};
-use crate::{CallResult, Content, Spec};
+use windlass_core::{CallResult, Content, Spec};
 
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     let key = ["functionCall", "function_call"].into_iter().find(|key| map.contains_key(*key))?;

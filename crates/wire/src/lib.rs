@@ -11,7 +11,6 @@ mod call;
 mod check;
 mod definition;
 mod gemini;
-mod mcp;
 mod openai;
 mod openapi;
 mod refs;
@@ -24,7 +23,6 @@ use serde_json::{Map, Value};
 pub use call::{Asked, BadCall, read_calls, write_call};
 pub use check::check_definition;
 pub use definition::{definition, definitions};
-pub use mcp::{Annotations, annotations, mcp_definition, mcp_definitions};
 pub use reply::{Reply, answer, read_reply, to_api, to_line};
 pub use rules::Rules;
 pub use subset::subset;
@@ -32,7 +30,7 @@ pub use subset::subset;
 /// Whose JSON it is.
 ///
 /// ```
-/// use windlass_core::wire::Format;
+/// use windlass_wire::Format;
 /// assert_eq!(Format::OpenAiChat.name(), "openai");
 /// assert_eq!(Format::ALL.len(), 5);
 /// ```
@@ -72,7 +70,7 @@ impl Format {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::read_calls;
+/// use windlass_wire::read_calls;
 /// let error = read_calls(json!({"path": "README.md"})).unwrap_err();
 /// assert!(error.to_string().starts_with("an object with the key `path` is not a tool call; expected"));
 /// ```
@@ -126,7 +124,7 @@ fn described_object(map: &Map<String, Value>) -> String {
     let names: Vec<String> = map
         .keys()
         .take(MOST)
-        .map(|key| format!("`{}`", short(&crate::quote::visible(key))))
+        .map(|key| format!("`{}`", short(&windlass_core::quote::visible(key))))
         .collect();
     let more = if map.len() > MOST { ", …" } else { "" };
     match names.as_slice() {

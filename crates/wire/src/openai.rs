@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Format, Rules, object, subset};
-use crate::{CallResult, Content, Spec};
+use windlass_core::{CallResult, Content, Spec};
 
 const ERROR: &str = "Error: ";
 const OUTPUT: &str = "Output: ";

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Format, WireError, anthropic, described, gemini, object, openai};
-use crate::{CallResult, Content, Output};
+use windlass_core::{CallResult, Content, Output};
 
 /// The answer as the provider's API takes it, without one key too many.
 ///
@@ -17,7 +17,7 @@ use crate::{CallResult, Content, Output};
 /// #     tool_use_id: Some("toolu_1".into()), tool: "read".into(), outcome: Outcome::Error,
 /// #     output: Output::error("no such file"), code: None, duration: std::time::Duration::ZERO };
 /// use serde_json::json;
-/// use windlass_core::wire::{Format, to_api};
+/// use windlass_wire::{Format, to_api};
 /// assert_eq!(to_api(Format::Anthropic, &result), json!({
 ///     "type": "tool_result", "tool_use_id": "toolu_1",
 ///     "content": [{"type": "text", "text": "no such file"}], "is_error": true,
@@ -47,7 +47,7 @@ pub fn to_api(format: Format, result: &CallResult) -> Value {
 /// #     tool_use_id: None, tool: "read".into(), outcome: Outcome::Ok,
 /// #     output: Output::text("hello"), code: None, duration: std::time::Duration::from_millis(3) };
 /// use serde_json::json;
-/// use windlass_core::wire::{Format, to_line};
+/// use windlass_wire::{Format, to_line};
 /// assert_eq!(to_line(Format::Plain, &result), json!({
 ///     "type": "tool_result", "tool_use_id": "c", "content": [{"type": "text", "text": "hello"}], "is_error": false,
 ///     "outcome": "ok", "metadata": {"turn": "t"}, "call": "c", "session": "s", "duration_ms": 3,
@@ -70,7 +70,7 @@ pub fn to_line(format: Format, result: &CallResult) -> Value {
 /// The messages (or items, or contents) to append to a conversation after a turn, in the order of the calls.
 ///
 /// ```
-/// use windlass_core::wire::{Format, answer};
+/// use windlass_wire::{Format, answer};
 /// assert_eq!(answer(Format::Gemini, &[])[0]["role"], "user");
 /// assert!(answer(Format::OpenAiChat, &[]).is_empty());
 /// ```
@@ -94,7 +94,7 @@ pub fn answer(format: Format, results: &[CallResult]) -> Vec<Value> {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::{Format, read_reply};
+/// use windlass_wire::{Format, read_reply};
 /// let reply = read_reply(json!({"role": "tool", "tool_call_id": "c1", "content": "Error: no such file"})).unwrap();
 /// assert_eq!((reply.format, reply.id.as_deref()), (Format::OpenAiChat, Some("c1")));
 /// assert!(reply.output.is_error);
@@ -116,7 +116,7 @@ pub struct Reply {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::read_reply;
+/// use windlass_wire::read_reply;
 /// let reply = read_reply(json!({"functionResponse": {"name": "read", "response": {"output": "hello"}}})).unwrap();
 /// assert_eq!(reply.output.to_text(), "hello");
 /// assert!(read_reply(json!({"role": "user", "content": "hi"})).is_err());

@@ -3,7 +3,7 @@
 /// What a provider accepts in the schema of a tool.
 ///
 /// ```
-/// use windlass_core::wire::Rules;
+/// use windlass_wire::Rules;
 /// assert!(Rules::OPENAI.accepts("additionalProperties"));
 /// assert!(!Rules::GEMINI.accepts("additionalProperties"));
 /// ```

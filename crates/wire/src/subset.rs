@@ -13,7 +13,7 @@ use super::{Rules, openapi};
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::wire::{Rules, subset};
+/// use windlass_wire::{Rules, subset};
 /// let schema = json!({
 ///     "type": "object",
 ///     "properties": {"depth": {"$ref": "#/$defs/Depth"}},

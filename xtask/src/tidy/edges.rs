@@ -14,9 +14,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("windlass-tools", &["windlass-core"]),
     ("windlass-store", &["windlass-core"]),
     ("windlass-mcp", &["windlass-core"]),
+    ("windlass-wire", &["windlass-core"]),
     ("windlass-agent", &["windlass-core"]),
     ("windlass-server", &["windlass-core"]),
-    ("windlass", &["windlass-core", "windlass-host", "windlass-store", "windlass-tools"]),
+    (
+        "windlass",
+        &["windlass-core", "windlass-host", "windlass-store", "windlass-tools", "windlass-wire"],
+    ),
     (
         "windlass-cli",
         &[
@@ -29,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "windlass-server",
             "windlass-store",
             "windlass-tools",
+            "windlass-wire",
         ],
     ),
     ("xtask", &["windlass"]), // Optional, for `engine_overhead` alone.

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
-use windlass_core::{CallResult, Session, ToolCall, wire};
+use windlass_core::{CallResult, Session, ToolCall};
+use windlass_wire as wire;
 
 use super::{block_on, read_all, until_interrupted};
 use crate::options::{Call, Global};

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
-use windlass_core::{CallResult, Event, ToolCall, wire};
+use windlass_core::{CallResult, Event, ToolCall};
+use windlass_wire as wire;
 
 use super::{block_on, until_interrupted};
 use crate::job_socket::JobSocket;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use windlass_core::wire::{self, Format};
 use windlass_core::{Spec, quote};
+use windlass_wire::{self as wire, Format};
 
 use super::block_on;
 use crate::options::{Global, Tools, ToolsFormat};
@@ -28,7 +28,7 @@ pub(super) fn run(global: &Global, tools: &Tools) -> Result<ExitCode> {
         ToolsFormat::Anthropic => wire::definitions(Format::Anthropic, &specs),
         ToolsFormat::Openai => wire::definitions(Format::OpenAiChat, &specs),
         ToolsFormat::Gemini => wire::definitions(Format::Gemini, &specs),
-        ToolsFormat::Mcp => wire::mcp_definitions(&specs),
+        ToolsFormat::Mcp => windlass_mcp::definitions(&specs),
     };
     written(terminal::print_json(&list))
 }

@@ -8,10 +8,10 @@ use std::sync::{Arc, RwLock};
 
 use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, MockTool};
-use windlass_core::wire::{Format, read_calls, to_api};
 use windlass_core::{
     ApprovalRequest, Effects, Engine, Kinds, Outcome, Output, Session, ToolCall, ToolError, Toolbox,
 };
+use windlass_wire::{Format, read_calls, to_api};
 
 use crate::support::{Setup, path_of, toolbox};
 

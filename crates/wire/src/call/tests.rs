@@ -1,6 +1,10 @@
 //! Every form in which a call may come, and what comes out of it.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
+use windlass_core::testing::{EmptyHost, MockTool};
+use windlass_core::{Engine, Toolbox};
 
 use super::*;
 
@@ -119,18 +123,20 @@ fn a_broken_call_is_kept_to_be_answered() {
     assert!(read(&chat_call(&deep.into()))[0].contains("!the arguments are not JSON: recursion"));
 }
 
-#[test]
-fn a_broken_call_still_goes_to_the_engine_and_is_answered() {
+#[tokio::test]
+async fn a_broken_call_still_goes_to_the_engine_and_is_answered() {
     let asked = read_calls(chat_call(&json!("{"))).unwrap().remove(0);
     let call = asked.clone().into_call();
     assert_eq!((call.id.as_deref(), call.name.as_str()), (Some("c1"), "read"));
-    let schema = json!({"type": "object", "properties": {}});
-    let error = crate::schema::check(&schema, &mut call.input.clone()).unwrap_err();
-    assert_eq!(error.code(), "invalid_args");
+    let mut tools = Toolbox::new();
+    tools.add(MockTool::named("read")).unwrap();
+    let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+    let refused = engine.call(&engine.new_session(), call).await;
+    assert_eq!(refused.code, Some("invalid_args"));
 
     let bad = asked.call.unwrap_err();
     let result = bad.result(CallId::new("c"), SessionId::new("s"), TurnId::new("t"));
-    let line = crate::wire::to_line(Format::OpenAiChat, &result);
+    let line = crate::to_line(Format::OpenAiChat, &result);
     assert_eq!((&line["tool_call_id"], &line["outcome"]), (&json!("c1"), &json!("fault")));
     assert_eq!(line["metadata"], json!({"code": "invalid_args", "turn": "t"}));
 }
@@ -215,8 +221,8 @@ proptest! {
         drop(read_calls(value.clone()));
         drop(read_calls(json!({"type": "tool_use", "name": value, "input": value})));
         drop(read_calls(json!({"content": value, "output": [value], "parts": value})));
-        drop(crate::wire::read_reply(value.clone()));
-        drop(crate::wire::read_reply(json!({"role": "tool", "content": value})));
-        drop(crate::wire::read_reply(json!({"functionResponse": {"response": value, "parts": [value]}})));
+        drop(crate::read_reply(value.clone()));
+        drop(crate::read_reply(json!({"role": "tool", "content": value})));
+        drop(crate::read_reply(json!({"functionResponse": {"response": value, "parts": [value]}})));
     }
 }

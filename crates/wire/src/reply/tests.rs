@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{CallId, Outcome, SessionId, TurnId};
+use windlass_core::{CallId, Outcome, SessionId, TurnId};
 
 fn result(output: Output) -> CallResult {
     CallResult {
