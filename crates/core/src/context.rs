@@ -1,6 +1,7 @@
 //! What a tool gets: the only doors to the machine, each open for what was granted and nothing else.
 
 mod files;
+mod job_attendant;
 mod job_record;
 mod judge;
 mod people;
@@ -8,6 +9,7 @@ mod planted;
 mod printed;
 mod processes;
 mod reversal;
+mod staged;
 
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};

@@ -1,0 +1,68 @@
+//! The task that follows a program to its end: it types, collects the output, and hands over what the program changed.
+
+use std::sync::Arc;
+
+use super::Context;
+use super::planted::Removed;
+use super::staged::dropped;
+use crate::jobs::{Drained, Job, JobEnd};
+use crate::plain::Plain;
+use crate::{ToolError, Tracking};
+
+/// Follows a program to its end, then takes over what it changed.
+pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
+    let mut plain = Plain::default();
+    let told = |bytes: &[u8]| {
+        if is_waited_for && cx.0.events.is_heard() {
+            let mut text = String::new();
+            plain.push(bytes, &mut text);
+            cx.output(&text);
+        }
+    };
+    let stopped = cx.0.session.cancel_token().clone();
+    let removed = Removed::default();
+    let Drained { how, timed_out, waited_for_input } = {
+        let typing = async {
+            job.type_in(&typed).await;
+            std::future::pending().await
+        };
+        let drained = async {
+            tokio::select! {
+                ended = job.drain(told) => ended,
+                never = typing => never,
+                never = cx.watch_for_planted(&job, &removed), if !is_waited_for => never,
+            }
+        };
+        let mut drained = std::pin::pin!(drained);
+        tokio::select! {
+            ended = &mut drained => ended,
+            () = stopped.cancelled() => {
+                job.process.kill();
+                drained.await
+            }
+        }
+    };
+    let duration = job.began.elapsed();
+    let changes = if job.process.are_changes_at_hand() {
+        job.process.changes()
+    } else {
+        let owner = job.clone();
+        cx.blocking(move |_| owner.process.changes()).await.and_then(|changes| changes)
+    };
+    let changed = match changes {
+        // Whoever stopped the call was told that it is over.
+        Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {
+            Err(dropped(ToolError::cancelled("the call was stopped")))
+        }
+        Ok(changes) => cx.take_over(changes, &removed).await,
+        Err(error) => Err(error),
+    };
+    let changed = match changed {
+        Ok(changed) if !is_waited_for => Ok(cx.record_job(&job, changed).await),
+        other => other,
+    };
+    let stopped_by = *job.stopped_by.lock();
+    let end = JobEnd { how, timed_out, waited_for_input, stopped_by, duration, changed };
+    job.end.send_replace(Some(Arc::new(end)));
+    job.printed.notify_waiters();
+}

@@ -1,0 +1,288 @@
+//! The decision about what a program changed on its stage: rules, hooks and people see the real changes before they are kept.
+
+mod commit;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::Context;
+use super::judge::{Judgement, Unseen, judge};
+use super::planted::Removed;
+use crate::engine::{about_running, asker, situation, surroundings};
+use crate::jobs::{ChangeKind, Changed};
+use crate::people::{Permission, Place, subject};
+use crate::{
+    ApprovalRequest, ChangedTo, Decision, Effect, Effects, Event, FileChange, HookCall, Level,
+    PathPattern, ProcessChange, ProcessChanges, ToolError, Tracking, Verdict,
+};
+
+impl Context {
+    /// Makes what a program changed on its stage real, if the rules let it and, where a person is to be asked, they say yes.
+    pub(super) async fn take_over(
+        &self,
+        changes: ProcessChanges,
+        removed: &Removed,
+    ) -> Result<Changed, ToolError> {
+        let mut changed = Changed {
+            tracking: Some(changes.tracking).filter(|tracking| *tracking != Tracking::Nothing),
+            paths: changes.changes.iter().map(kind_of).collect(),
+            built: changes.built.clone(),
+            notes: changes.notes.clone(),
+        };
+        if changes.tracking != Tracking::Staged {
+            for change in &changes.changes {
+                self.0.session.forget(&change.path);
+            }
+            if changes.tracking == Tracking::Scanned {
+                self.remove_planted(changes.changes, removed).await;
+                changed.notes.append(&mut removed.lock());
+            }
+            return Ok(changed);
+        }
+        let changes = Arc::new(changes);
+        if !changes.changes.is_empty() || !changes.built.is_empty() {
+            changed.notes.extend(self.settle(&changes).await?);
+        }
+        let left = self.blocking(move |cx| {
+            cx.check_build_directories(&changes)?;
+            if !changes.changes.is_empty() {
+                cx.tie_build_directories(&changes)?;
+                cx.commit_changes(&changes)?;
+            }
+            Ok::<_, ToolError>(changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle()))
+        });
+        let left = left.await??;
+        changed.built.retain(|path| left.iter().all(|note| note.path != *path));
+        // Tools pass on the first notes only.
+        changed.notes.splice(0..0, left.iter().map(|note| format!("not kept: {}", note.why)));
+        Ok(changed)
+    }
+
+    /// Decides on a command once more, by what it did: rules about files bind it, and protected places ask unless the change is
+    /// inert. Returns what hooks want the model to know.
+    async fn settle(&self, changes: &Arc<ProcessChanges>) -> Result<Vec<String>, ToolError> {
+        let inner = &self.0;
+        let judged = changes.clone();
+        let judged = self.blocking(move |cx| {
+            let homes = cx.0.policy.hard_denies().homes();
+            let unseen = Unseen { homes, masked: &judged.masked };
+            let judgement = judge(&judged.changes, cx.0.session_files.get(), unseen);
+            Ok::<_, ToolError>((judgement, cx.denied_in_build_directories(&judged)?))
+        });
+        let (judgement, denied) = judged.await??;
+        let effects = self.effects_of(&changes.changes, &judgement);
+        let built = changes.built.iter().chain(&denied);
+        let built = built.map(|path| Effect::Write(PathPattern::entry(path)));
+        let effects = Arc::new(built.fold(effects, Effects::and));
+        let level = inner.session.rights().confine(self.machine_processes()?.confinement()).level;
+        let workspace = inner.session_files.get().workspace();
+        let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
+        let is_staged = level == Level::Staged;
+        let protected = |path: &Path| judgement.reason(path);
+        let verdict =
+            inner.policy.decide_changes(&effects, workspace, is_staged, &situation, &protected);
+        match verdict.decision() {
+            Decision::Allow => Ok(Vec::new()),
+            Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
+            Decision::Ask => self.ask(&verdict, judgement.shown.into()).await.map_err(|error| {
+                let listed = listed(changes, workspace);
+                let text = format!("{}\nit would have\n{listed}", error.message().text);
+                dropped(error.with_text(text))
+            }),
+        }
+    }
+
+    /// Asks the hooks, then a person, about what came up while the call ran, and shows these differences. Returns what hooks want
+    /// the model to know.
+    async fn ask(
+        &self,
+        verdict: &Verdict,
+        changes: Arc<[FileChange]>,
+    ) -> Result<Vec<String>, ToolError> {
+        let inner = &self.0;
+        let call = HookCall {
+            id: &inner.call,
+            tool: &inner.tool,
+            input: &inner.input,
+            effects: verdict.effects(),
+        };
+        let stopped = inner.session.cancel_token();
+        let (granted, mut said) = tokio::select! {
+            biased;
+            asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,
+            () = stopped.cancelled() => return Err(unanswered()),
+        };
+        if granted.is_some() {
+            return Ok(said);
+        }
+        let workspace = inner.session_files.get().workspace();
+        let surroundings = surroundings(&*inner.host, &inner.session);
+        let request = ApprovalRequest {
+            id: inner.broker.next_approval(),
+            call: inner.call.clone(),
+            session: inner.session.id().clone(),
+            tool: inner.tool.clone(),
+            input: inner.input.clone(),
+            effects: inner.secrets.redact_effects(verdict.effects()),
+            by: inner.secrets.redact_cause(verdict.decided_by()),
+            subject: subject(
+                &inner.tool,
+                &inner.input,
+                verdict.effects(),
+                Place { workspace, directory: workspace },
+                &surroundings,
+            ),
+            risk: inner.policy.risk_in(verdict.effects(), inner.session_files.get()),
+            asker: asker(&inner.session, &inner.overrides),
+            untrusted: inner.session.untrusted(),
+            changes,
+            workspace: workspace.to_owned(),
+            directory: inner.overrides.work_dir.clone(),
+            at: inner.host.clock().now(),
+            // What a program did is not known before it has run, so no earlier answer is about it.
+            is_whole: false,
+            can_be_remembered: false,
+            denies: Vec::new(),
+            rights: inner.session.rights().digest(),
+            has_run: true,
+        };
+        let announce = |request: &Arc<ApprovalRequest>| {
+            inner.events.publish(&Event::Approval(request.clone()));
+        };
+        let _asking = inner.lineage.clock.asking();
+        tokio::select! {
+            biased;
+            () = stopped.cancelled() => Err(unanswered()),
+            answer = inner.broker.ask(verdict, request, &inner.session, announce) => {
+                if let Permission::Granted(_, Some(reason)) = answer? {
+                    said.push(reason);
+                }
+                Ok(said)
+            }
+        }
+    }
+
+    /// The changes as effects, with every hidden or protected file, and each that a rule names.
+    fn effects_of(&self, changes: &[ProcessChange], judgement: &Judgement) -> Effects {
+        let inner = &self.0;
+        let (policy, now) = (&inner.policy, inner.host.clock().now());
+        let workspace = inner.session_files.get().workspace();
+        effects_of(changes, &|path| {
+            judgement.reason(path).is_some()
+                || policy.hard_denies().hidden(path, workspace).is_some()
+                || policy.denies_changing(path, workspace, now)
+        })
+    }
+
+    /// The paths that changed in build directories although a rule denies it. Blocking.
+    fn denied_in_build_directories(
+        &self,
+        changes: &ProcessChanges,
+    ) -> Result<Vec<PathBuf>, ToolError> {
+        let (policy, now) = (&self.0.policy, self.0.host.clock().now());
+        let workspace = self.0.session_files.get().workspace();
+        let Some(stage) = changes.stage.as_ref().filter(|_| policy.has_changes_to_deny(now)) else {
+            return Ok(Vec::new());
+        };
+        let mut changed = stage.changed_in_build_directories().map_err(|error| {
+            dropped(ToolError::host_failed(format!(
+                "what changed in build directories could not be found out: {error}"
+            )))
+        })?;
+        changed.retain(|path| policy.denies_changing(path, workspace, now));
+        Ok(changed)
+    }
+
+    /// Drops all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
+    fn check_build_directories(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+        let stage = changes.stage.as_ref().filter(|_| !changes.built.is_empty());
+        let replaced = stage.map_or_else(Vec::new, |stage| stage.replaced_build_directories());
+        let workspace = self.0.session_files.get().workspace();
+        let name = |path: &PathBuf| {
+            crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
+        };
+        let names: Vec<String> = replaced.iter().map(name).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        Err(dropped(
+            ToolError::failed(format!(
+                "stale: the build directory {} was replaced by another program while the command ran",
+                names.join(", ")
+            ))
+            .hint("look at what is there now and run the command again"),
+        ))
+    }
+
+    /// Records that the changes of build directories belong to this call, so that a process that is killed after the other changes
+    /// does not lose them. Blocking.
+    fn tie_build_directories(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+        let Some(stage) = changes.stage.as_ref().filter(|_| !changes.built.is_empty()) else {
+            return Ok(());
+        };
+        stage.tie_to(&self.0.call).map_err(|error| {
+            dropped(
+                ToolError::host_failed(format!(
+                    "cannot record which build directories changed: {error}"
+                ))
+                .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again"),
+            )
+        })
+    }
+}
+
+fn unanswered() -> ToolError {
+    ToolError::cancelled("the session was stopped before anybody answered")
+}
+
+/// What a program would have changed, a line for each object, as far as anybody reads.
+fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
+    const MOST: usize = 100;
+    let name =
+        |path: &Path| crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned();
+    let line = |change: &ProcessChange| {
+        let (path, kind) = kind_of(change);
+        format!("  {} {}", kind.word(), name(&path))
+    };
+    let mut lines: Vec<String> = changes.changes.iter().take(MOST).map(line).collect();
+    if changes.changes.len() > MOST {
+        lines.push(format!("  and changed {} more", changes.changes.len() - MOST));
+    }
+    let built = |path: &PathBuf| format!("  changed the build directory {}/", name(path));
+    lines.extend(changes.built.iter().map(built));
+    lines.join("\n")
+}
+
+/// Says that what a program did has not happened.
+pub(super) fn dropped(error: ToolError) -> ToolError {
+    error.with_context("the command ran, but what it changed was dropped")
+}
+
+fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
+    let kind = match (&change.to, change.before) {
+        (ChangedTo::Nothing, _) => ChangeKind::Removed,
+        (_, None) => ChangeKind::Created,
+        (ChangedTo::Attributes(_), _) => ChangeKind::Attributes,
+        _ => ChangeKind::Changed,
+    };
+    (change.path.clone(), kind)
+}
+
+/// The changes as effects. Of a directory that is gone the directory is enough, but for files in it that `is_told` picks.
+fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Effects {
+    let gone: HashSet<&Path> = changes
+        .iter()
+        .filter(|change| matches!(change.to, ChangedTo::Nothing))
+        .map(|change| change.path.as_path())
+        .collect();
+    let is_gone = |path: &Path| gone.contains(path);
+    let effect = |change: &ProcessChange| match change.to {
+        ChangedTo::Nothing if change.path.parent().is_some_and(is_gone) => {
+            is_told(&change.path).then(|| Effect::Delete(PathPattern::entry(&change.path)))
+        }
+        ChangedTo::Nothing => Some(Effect::Delete(PathPattern::tree(&change.path))),
+        _ => Some(Effect::Write(PathPattern::entry(&change.path))),
+    };
+    changes.iter().filter_map(effect).collect()
+}
