@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::tool::parse_args;
 use crate::{
-    AnyTool, BoxFuture, Context, Effects, Kinds, Output, Planned, PlannedCall, Scene, Spec,
+    About, AnyTool, BoxFuture, Context, Effects, Kinds, Output, Planned, PlannedCall, Scene, Spec,
     ToolError,
 };
 
@@ -46,6 +46,7 @@ pub struct FunctionTool<Args> {
     effects: EffectsOf<Args>,
     call: CallOf<Args>,
     needs_person: Condition<Args>,
+    about: About,
     args: PhantomData<fn() -> Args>,
 }
 
@@ -75,6 +76,25 @@ impl<Args> FunctionTool<Args> {
         self
     }
 
+    /// Adds facts for lists, manuals and prompts.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// # use windlass_core::{About, AnyTool, Effects, FunctionTool, Kinds, Output};
+    /// # /// Pay an amount.
+    /// # #[derive(Deserialize, JsonSchema)]
+    /// # struct Pay {}
+    /// let pay = FunctionTool::new("pay", Kinds::NONE, |_: &Pay| Effects::none(), |_, _| async { Ok(Output::text("paid")) })
+    ///     .about(About::titled("Pay an amount"));
+    /// assert_eq!(pay.spec().about.title.as_deref(), Some("Pay an amount"));
+    /// ```
+    #[must_use]
+    pub fn about(mut self, about: About) -> Self {
+        self.about = about;
+        self
+    }
+
     /// A tool of that name: the most it can do, what one call does, and the call.
     pub fn new<F, Fut>(
         name: impl Into<Cow<'static, str>>,
@@ -93,6 +113,7 @@ impl<Args> FunctionTool<Args> {
             effects: Arc::new(effects),
             call,
             needs_person: None,
+            about: About::default(),
             args: PhantomData,
         }
     }
@@ -114,7 +135,7 @@ impl<Args: DeserializeOwned + JsonSchema + Send + Sync + 'static> AnyTool for Fu
     }
 
     fn spec(&self) -> Spec {
-        Spec::of::<Args>(self.name.clone(), None, self.kinds)
+        Spec::of::<Args>(self.name.clone(), self.about.clone(), self.kinds)
     }
 
     fn plan<'a>(
@@ -138,13 +159,8 @@ impl<Args: DeserializeOwned + JsonSchema + Send + Sync + 'static> AnyTool for Fu
 /// use serde_json::json;
 /// use windlass_core::{AnyTool, DynamicTool, Effects, Kinds, Output, Spec};
 ///
-/// let spec = Spec {
-///     name: "echo".into(),
-///     title: None,
-///     description: "Say it again.".into(),
-///     input_schema: json!({"type": "object", "properties": {"text": {"type": "string"}}}),
-///     kinds: Kinds::NONE,
-/// };
+/// let schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+/// let spec = Spec::new("echo", "Say it again.", schema, Kinds::NONE);
 /// let echo = DynamicTool::new(spec, |_| Effects::none(), |_, input| async move { Ok(Output::json(input)) });
 /// assert_eq!(echo.name(), "echo");
 /// ```

@@ -85,7 +85,7 @@ pub use journal::{
     SessionBegun, SessionNews,
 };
 pub use nearest::{likeness, nearest};
-pub use output::{Content, Metadata, Outcome, Output};
+pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};
 pub use people::{
     Answer, AnswerError, Approval, ApprovalRequest, Asker, Attendance, Attendant, Book, FileChange,
     Held, Inquiry, InquiryState, Listening, MemoryBook, Question, QuestionAnswer, QuestionOption,
@@ -111,7 +111,7 @@ pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
-pub use tool::{AnyTool, CallResult, Handle, Overrides, Spec, Tool, ToolCall};
+pub use tool::{About, AnyTool, CallResult, Example, Handle, Overrides, Spec, Tool, ToolCall};
 pub use toolbox::{Toolbox, ToolboxError};
 pub use toolset::{Loaded, Merge, Toolset};
 pub use transcript::{Piece, Transcript};

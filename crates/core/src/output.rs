@@ -45,6 +45,8 @@ pub struct Output {
 /// ```
 /// use windlass_core::Content;
 /// assert_eq!(Content::text("hi").as_text(), Some("hi"));
+/// let report = Content::resource_text("file:///w/report.md", "# Report");
+/// assert_eq!(report.shown(), "# Report");
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -61,12 +63,21 @@ pub enum Content {
         /// Its bytes, base64-encoded: that is how every protocol wants them.
         data: String,
     },
+    /// A sound.
+    Audio {
+        /// Its type, such as `audio/wav`.
+        media_type: String,
+        /// Its bytes, base64-encoded.
+        data: String,
+    },
     /// Structured data.
     Json {
         /// The value.
         value: Value,
     },
-    /// Something kept elsewhere, to be fetched when it is needed.
+    /// A resource with its content.
+    Resource(EmbeddedResource),
+    /// A resource without its content, to be fetched when it is needed.
     ResourceLink {
         /// Where it is, for example `output:CALL`.
         uri: String,
@@ -78,10 +89,52 @@ pub enum Content {
     },
 }
 
+/// A file, page or other object with an address of its own, embedded in an answer.
+///
+/// ```
+/// use windlass_core::{EmbeddedResource, ResourceBody};
+/// let page: EmbeddedResource = serde_json::from_str(r#"{"uri": "https://docs.example/", "text": "Hello"}"#)?;
+/// assert_eq!(page.body, ResourceBody::Text("Hello".into()));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EmbeddedResource {
+    /// Its address.
+    pub uri: String,
+    /// Its type, if known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// Its content.
+    #[serde(flatten)]
+    pub body: ResourceBody,
+}
+
+/// The content of a [`EmbeddedResource`].
+///
+/// ```
+/// use windlass_core::ResourceBody;
+/// assert_eq!(serde_json::to_string(&ResourceBody::Blob("AAAA".into()))?, r#"{"blob":"AAAA"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResourceBody {
+    /// Text.
+    Text(String),
+    /// Bytes, base64-encoded.
+    Blob(String),
+}
+
 impl Content {
     /// Text content.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
+    }
+
+    /// An embedded resource that is text.
+    pub fn resource_text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        let body = ResourceBody::Text(text.into());
+        Self::Resource(EmbeddedResource { uri: uri.into(), media_type: None, body })
     }
 
     /// Renders the content for a terminal or a text-only model.
@@ -95,10 +148,32 @@ impl Content {
         match self {
             Self::Text { text } => Cow::Borrowed(text),
             Self::Json { value } => Cow::Owned(value.to_string()),
-            Self::Image { media_type, data } => {
-                Cow::Owned(format!("[{media_type}, {} bytes]", data.len() / 4 * 3))
+            Self::Image { media_type, data } | Self::Audio { media_type, data } => {
+                Cow::Owned(format!("[{}]", measured(media_type, data)))
             }
+            Self::Resource(EmbeddedResource { uri, media_type, body }) => match body {
+                ResourceBody::Text(text) => Cow::Borrowed(text),
+                ResourceBody::Blob(data) => {
+                    let kind = media_type.as_deref().unwrap_or("application/octet-stream");
+                    Cow::Owned(format!("[{uri}: {}]", measured(kind, data)))
+                }
+            },
             Self::ResourceLink { uri, name, .. } => Cow::Owned(format!("[{name}: {uri}]")),
+        }
+    }
+
+    /// The text that a model has to read: text, data and the text of resources. `None` for media and links, which are left as they
+    /// are when an answer is cut.
+    pub(crate) fn readable(&self) -> Option<Cow<'_, str>> {
+        match self {
+            Self::Text { .. } | Self::Json { .. } => Some(self.shown()),
+            Self::Resource(EmbeddedResource { body: ResourceBody::Text(text), .. }) => {
+                Some(Cow::Borrowed(text))
+            }
+            Self::Resource(_)
+            | Self::Image { .. }
+            | Self::Audio { .. }
+            | Self::ResourceLink { .. } => None,
         }
     }
 
@@ -109,6 +184,11 @@ impl Content {
             _ => None,
         }
     }
+}
+
+/// The type and size of bytes that cannot be shown.
+fn measured(media_type: &str, base64: &str) -> String {
+    format!("{media_type}, {} bytes", base64.len() / 4 * 3)
 }
 
 impl Output {

@@ -14,7 +14,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::tool::parse_args;
-use crate::{AnyTool, BoxFuture, Context, Effects, Kinds, Output, Scene, Spec, Tool, ToolError};
+use crate::{
+    About, AnyTool, BoxFuture, Context, Effects, Kinds, Output, Scene, Spec, Tool, ToolError,
+};
 
 /// A tool that plans each call before it is decided on.
 ///
@@ -109,9 +111,9 @@ pub trait PlannedTool: Send + Sync + 'static {
         false
     }
 
-    /// A name for people.
-    fn title(&self) -> Option<&'static str> {
-        None
+    /// Facts for lists, manuals and prompts; see [`Tool::about`].
+    fn about(&self) -> About {
+        About::default()
     }
 }
 
@@ -201,8 +203,8 @@ impl<T: Tool> PlannedTool for T {
         Tool::is_long_running(self)
     }
 
-    fn title(&self) -> Option<&'static str> {
-        Tool::title(self)
+    fn about(&self) -> About {
+        Tool::about(self)
     }
 }
 
@@ -220,7 +222,7 @@ impl<T: PlannedTool> AnyTool for T {
     }
 
     fn spec(&self) -> Spec {
-        Spec::of::<T::Args>(Cow::Borrowed(T::NAME), self.title(), T::KINDS)
+        Spec::of::<T::Args>(Cow::Borrowed(T::NAME), self.about(), T::KINDS)
     }
 
     fn plan<'a>(

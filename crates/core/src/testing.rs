@@ -311,13 +311,7 @@ impl std::fmt::Debug for MockTool {
 impl From<MockTool> for Handle {
     fn from(mock: MockTool) -> Self {
         let MockTool { name, schema, kinds, effects, answer } = mock;
-        let spec = Spec {
-            name: name.into(),
-            title: None,
-            description: "A tool for tests.".into(),
-            input_schema: schema,
-            kinds,
-        };
+        let spec = Spec::new(name, "A tool for tests.", schema, kinds);
         Self::from(DynamicTool::new(
             spec,
             move |input| effects(input),

@@ -98,9 +98,89 @@ pub trait Tool: Send + Sync + 'static {
         false
     }
 
+    /// Facts for lists, manuals and prompts that the arguments do not hold: a title, guidance, examples, the schema of the answer.
+    fn about(&self) -> About {
+        About::default()
+    }
+}
+
+/// Facts about a tool for lists, manuals and prompts, beyond its description and the schema of its arguments.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::About;
+/// let about = About::titled("Forecast")
+///     .with_guidance("Ask for several days at once.")
+///     .with_example("the next three days", json!({"city": "Oslo", "days": 3}));
+/// assert_eq!(about.examples[0].input["days"], 3);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct About {
     /// A name for people.
-    fn title(&self) -> Option<&'static str> {
-        None
+    pub title: Option<Cow<'static, str>>,
+    /// Advice on when and how to use the tool, for the instructions of a model. It is not part of the list of tools, which is sent with
+    /// each request and has to be short.
+    pub guidance: Option<Cow<'static, str>>,
+    /// Calls that show how the arguments are meant.
+    pub examples: Vec<Example>,
+    /// JSON Schema of the structured data in an answer, for tools that answer with [`Content::Json`](crate::Content::Json).
+    pub output_schema: Option<Value>,
+}
+
+/// Arguments that show how a tool is meant to be called.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::About;
+/// let about = About::default().with_example("all errors of a day", json!({"level": "error"}));
+/// assert_eq!(about.examples[0].description, "all errors of a day");
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Example {
+    /// The purpose of the call, in a few words.
+    pub description: Cow<'static, str>,
+    /// The arguments.
+    pub input: Value,
+}
+
+impl About {
+    /// Facts with this title.
+    pub fn titled(title: impl Into<Cow<'static, str>>) -> Self {
+        Self { title: Some(title.into()), ..Self::default() }
+    }
+
+    /// Adds advice for the instructions of a model.
+    #[must_use]
+    pub fn with_guidance(mut self, guidance: impl Into<Cow<'static, str>>) -> Self {
+        self.guidance = Some(guidance.into());
+        self
+    }
+
+    /// Adds a call that shows how the arguments are meant.
+    #[must_use]
+    pub fn with_example(mut self, description: impl Into<Cow<'static, str>>, input: Value) -> Self {
+        self.examples.push(Example { description: description.into(), input });
+        self
+    }
+
+    /// Says that answers carry structured data of the type `T`.
+    ///
+    /// ```
+    /// use schemars::JsonSchema;
+    /// use windlass_core::About;
+    /// #[derive(JsonSchema)]
+    /// struct Counts {
+    ///     lines: u64,
+    /// }
+    /// let schema = About::default().with_output::<Counts>().output_schema.expect("just given");
+    /// assert_eq!(schema["properties"]["lines"]["type"], "integer");
+    /// ```
+    #[must_use]
+    pub fn with_output<T: JsonSchema>(mut self) -> Self {
+        self.output_schema = Some(schema::of::<T>().1);
+        self
     }
 }
 
@@ -117,28 +197,55 @@ pub trait Tool: Send + Sync + 'static {
 /// # Ok::<(), windlass_core::ToolboxError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Spec {
     /// The name that models call it by.
     pub name: Cow<'static, str>,
-    /// A name for people.
-    pub title: Option<Cow<'static, str>>,
     /// What it is for.
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,
     /// The most that a call can do.
     pub kinds: Kinds,
+    /// Facts for lists, manuals and prompts.
+    pub about: About,
 }
 
 impl Spec {
+    /// The spec of a tool whose schema is known only at run time.
+    ///
+    /// ```
+    /// use serde_json::json;
+    /// use windlass_core::{About, Kinds, Spec};
+    /// let spec = Spec::new("echo", "Say it again.", json!({"type": "object"}), Kinds::NONE)
+    ///     .with_about(About::titled("Echo"));
+    /// assert_eq!(spec.about.title.as_deref(), Some("Echo"));
+    /// ```
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        description: impl Into<String>,
+        input_schema: Value,
+        kinds: Kinds,
+    ) -> Self {
+        let (name, description) = (name.into(), description.into());
+        Self { name, description, input_schema, kinds, about: About::default() }
+    }
+
+    /// Replaces the facts for lists, manuals and prompts.
+    #[must_use]
+    pub fn with_about(mut self, about: About) -> Self {
+        self.about = about;
+        self
+    }
+
     /// The spec of a typed tool: schema and description out of the doc comments of `Args`.
     pub(crate) fn of<Args: JsonSchema>(
         name: Cow<'static, str>,
-        title: Option<&'static str>,
+        about: About,
         kinds: Kinds,
     ) -> Self {
         let (description, input_schema) = schema::of::<Args>();
-        Self { name, title: title.map(Cow::Borrowed), description, input_schema, kinds }
+        Self { name, description, input_schema, kinds, about }
     }
 }
 

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use rmcp::model::{ErrorData, Implementation, MetaObject, Tool};
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::{CallResult, Content, Metadata, Spec};
+use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBody, Spec};
 
 use crate::definition::definition;
 use crate::wire::Wire;
@@ -62,12 +62,30 @@ enum Block<'a> {
         data: &'a str,
         mime_type: &'a str,
     },
+    Audio {
+        data: &'a str,
+        mime_type: &'a str,
+    },
+    Resource {
+        resource: Embedded<'a>,
+    },
     ResourceLink {
         uri: &'a str,
         name: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         mime_type: Option<&'a str>,
     },
+}
+
+/// A resource inside an answer. It has either text or bytes.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Embedded<'a> {
+    uri: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<&'a str>,
+    #[serde(flatten)]
+    body: &'a ResourceBody,
 }
 
 #[derive(Debug, Serialize)]
@@ -127,6 +145,10 @@ impl<'a> Block<'a> {
             // Clients that do not know structured content read it as text.
             Content::Json { value } => Self::Text { text: value.to_string().into() },
             Content::Image { media_type, data } => Self::Image { data, mime_type: media_type },
+            Content::Audio { media_type, data } => Self::Audio { data, mime_type: media_type },
+            Content::Resource(EmbeddedResource { uri, media_type, body }) => Self::Resource {
+                resource: Embedded { uri, mime_type: media_type.as_deref(), body },
+            },
             Content::ResourceLink { uri, name, media_type } => {
                 Self::ResourceLink { uri, name, mime_type: media_type.as_deref() }
             }

@@ -70,11 +70,14 @@ impl Annotations {
 pub fn definition(spec: &Spec) -> Value {
     let mut tool = Map::new();
     tool.insert("name".into(), spec.name.as_ref().into());
-    if let Some(title) = &spec.title {
+    if let Some(title) = &spec.about.title {
         tool.insert("title".into(), title.as_ref().into());
     }
     tool.insert("description".into(), spec.description.as_str().into());
     tool.insert("inputSchema".into(), object_schema(&spec.input_schema));
+    if let Some(schema) = &spec.about.output_schema {
+        tool.insert("outputSchema".into(), object_schema(schema));
+    }
     tool.insert("annotations".into(), annotations(spec.kinds).to_value());
     tool.into()
 }
@@ -98,6 +101,8 @@ fn object_schema(schema: &Value) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::About;
+
     use super::*;
 
     #[test]
@@ -143,15 +148,12 @@ mod tests {
 
     #[test]
     fn the_schema_is_whole_and_of_an_object() {
-        let spec = Spec {
-            name: "a".into(),
-            title: Some("A".into()),
-            description: "Does it.".into(),
-            input_schema: json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}}),
-            kinds: Kinds::READ,
-        };
-        let tool = definition(&spec);
+        let schema = json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}});
+        let mut about = About::titled("A");
+        about.output_schema = Some(json!({"properties": {"n": {}}}));
+        let tool = definition(&Spec::new("a", "Does it.", schema, Kinds::READ).with_about(about));
         assert_eq!(tool["title"], "A");
+        assert_eq!(tool["outputSchema"], json!({"properties": {"n": {}}, "type": "object"}));
         let schema =
             json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}, "type": "object"});
         assert_eq!(tool["inputSchema"], schema);

@@ -48,7 +48,9 @@ async fn every_kind_of_content_has_its_form() {
         json!([
             {"type": "text", "text": "a text"},
             {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "audio", "data": "BBBB", "mimeType": "audio/wav"},
             {"type": "text", "text": "[1,2]"},
+            {"type": "resource", "resource": {"uri": "file:///a.md", "text": "# A"}},
             {"type": "resource_link", "uri": "output:c1", "name": "the rest", "mimeType": "text/plain"},
         ])
     );

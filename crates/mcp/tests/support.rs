@@ -98,7 +98,9 @@ fn everything() -> Output {
     let content = vec![
         Content::text("a text"),
         Content::Image { media_type: "image/png".into(), data: "AAAA".into() },
+        Content::Audio { media_type: "audio/wav".into(), data: "BBBB".into() },
         Content::Json { value: json!([1, 2]) },
+        Content::resource_text("file:///a.md", "# A"),
         Content::ResourceLink {
             uri: "output:c1".into(),
             name: "the rest".into(),

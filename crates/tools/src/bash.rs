@@ -15,8 +15,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Access, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, Planned, PlannedTool,
-    ProcessRequest, Program, Scene, Stdin, TerminalSize, ToolError, quote,
+    About, Access, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, Planned,
+    PlannedTool, ProcessRequest, Program, Scene, Stdin, TerminalSize, ToolError, quote,
 };
 
 use self::secrets::Placed;
@@ -66,6 +66,10 @@ impl PlannedTool for Bash {
         Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE).with(Kinds::SECRET);
     type Args = Args;
     type Plan = Plan;
+
+    fn about(&self) -> About {
+        About::titled("Run a command")
+    }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
         check(&args.command)?;

@@ -21,7 +21,6 @@ mod toml;
 mod variables;
 mod yaml;
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -104,13 +103,8 @@ impl AnyTool for CommandTool {
     }
 
     fn spec(&self) -> Spec {
-        Spec {
-            name: Cow::Owned(self.name().to_owned()),
-            title: None,
-            description: self.definition.description().to_owned(),
-            input_schema: self.definition.schema.clone(),
-            kinds: self.kinds(),
-        }
+        let (name, description) = (self.name().to_owned(), self.definition.description());
+        Spec::new(name, description, self.definition.schema.clone(), self.kinds())
     }
 
     fn plan<'a>(

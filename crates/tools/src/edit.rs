@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    ContentHash, Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Planned,
+    About, ContentHash, Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Planned,
     PlannedTool, Scene, Stat, ToolError, Unseen, quote,
 };
 
@@ -68,6 +68,10 @@ impl PlannedTool for Edit {
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
     type Args = Args;
     type Plan = Wish;
+
+    fn about(&self) -> About {
+        About::titled("Edit a file")
+    }
 
     fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Wish>, ToolError> {
         let path = args.path.clone();

@@ -24,7 +24,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene, ToolError,
+    About, Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene,
+    ToolError,
 };
 
 use self::plan::Plan;
@@ -99,6 +100,10 @@ impl PlannedTool for Git {
     const KINDS: Kinds = Kinds::READ.with(Kinds::EXEC);
     type Args = Args;
     type Plan = (Plan, Repository);
+
+    fn about(&self) -> About {
+        About::titled("Git")
+    }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
         let plan = Plan::of(&args)?;

@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Content, Context, Effects, Entry, FileKind, Kinds, Output, Planned, PlannedTool, Scene,
+    About, Content, Context, Effects, Entry, FileKind, Kinds, Output, Planned, PlannedTool, Scene,
     ToolError, Visitor, Walk, WalkSettings, quote,
 };
 
@@ -44,6 +44,10 @@ impl PlannedTool for Glob {
     const NAME: &'static str = "glob";
     const KINDS: Kinds = Kinds::READ;
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("Find files")
+    }
 
     type Plan = Plan;
 

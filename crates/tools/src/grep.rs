@@ -19,8 +19,8 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CallId, Context, Effects, Kinds, Output, Planned, PlannedTool, Scene, ToolError, WalkSettings,
-    quote,
+    About, CallId, Context, Effects, Kinds, Output, Planned, PlannedTool, Scene, ToolError,
+    WalkSettings, quote,
 };
 
 use crate::defaults::here;
@@ -92,6 +92,10 @@ impl PlannedTool for Grep {
     const NAME: &'static str = "grep";
     const KINDS: Kinds = Kinds::READ.with(Kinds::STATE);
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("Search contents")
+    }
 
     type Plan = Texts;
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::{
-    Context, Effects, Job, JobId, Kinds, Output, ProcessEnd, Tool, ToolError, nearest, quote,
+    About, Context, Effects, Job, JobId, Kinds, Output, ProcessEnd, Tool, ToolError, nearest, quote,
 };
 
 use crate::program::closing::seconds;
@@ -27,6 +27,10 @@ impl Tool for Jobs {
     // A part of running programs: who is not offered those needs none of this.
     const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("List jobs")
+    }
 
     fn effects(&self, _: &Args) -> Effects {
         Effects::state("jobs")

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{Context, Effects, Kinds, Output, Signal, Tool, ToolError};
+use windlass_core::{About, Context, Effects, Kinds, Output, Signal, Tool, ToolError};
 
 use crate::jobs;
 use crate::program::changed::Base;
@@ -34,6 +34,10 @@ impl Tool for Kill {
     // A part of running programs: who is not offered those needs none of this.
     const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("Stop a job")
+    }
 
     fn effects(&self, _: &Args) -> Effects {
         Effects::state("jobs")

@@ -71,6 +71,7 @@ mod tests {
             let spec = tool.spec();
             assert!(!spec.description.is_empty(), "{} has no description", spec.name);
             assert!(spec.description.len() <= 400, "{}: {}", spec.name, spec.description);
+            assert!(spec.about.title.is_some(), "{} has no title", spec.name);
             check_object(&spec.name, &spec.input_schema);
         }
     }

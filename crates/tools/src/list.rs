@@ -9,8 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Content, Context, Effects, Entry, FileKind, Kinds, Output, Tool, ToolError, Visitor, Walk,
-    WalkSettings, quote,
+    About, Content, Context, Effects, Entry, FileKind, Kinds, Output, Tool, ToolError, Visitor,
+    Walk, WalkSettings, quote,
 };
 
 use crate::defaults::{five_hundred, here};
@@ -47,6 +47,10 @@ impl Tool for List {
     const NAME: &'static str = "list";
     const KINDS: Kinds = Kinds::READ;
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("List a directory")
+    }
 
     fn effects(&self, args: &Args) -> Effects {
         Effects::read_tree(&args.path)

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
-use windlass_core::{Context, Effects, Job, Kinds, Output as Answer, ProcessEnd, Tool, ToolError};
+use windlass_core::{
+    About, Context, Effects, Job, Kinds, Output as Answer, ProcessEnd, Tool, ToolError,
+};
 
 use crate::jobs;
 use crate::program::changed::{self, Base};
@@ -45,6 +47,10 @@ impl Tool for Output {
     // A part of running programs: who is not offered those needs none of this.
     const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("Job output")
+    }
 
     fn effects(&self, _: &Args) -> Effects {
         Effects::state("jobs")

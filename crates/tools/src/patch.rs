@@ -20,7 +20,8 @@ mod unified;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene, ToolError,
+    About, Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool, Scene,
+    ToolError,
 };
 
 use self::hunk::{Action, FilePatch};
@@ -46,6 +47,10 @@ impl PlannedTool for Patch {
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE).with(Kinds::DELETE);
     type Args = Args;
     type Plan = Vec<FilePatch>;
+
+    fn about(&self) -> About {
+        About::titled("Apply a patch")
+    }
 
     fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Vec<FilePatch>>, ToolError> {
         let files = parse(&args.patch)?;

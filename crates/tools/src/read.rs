@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CallId, Context, Effects, FileKind, Fingerprint, Kinds, OpenFile, Output, Planned, PlannedTool,
-    Scene, ToolError, quote,
+    About, CallId, Context, Effects, FileKind, Fingerprint, Kinds, OpenFile, Output, Planned,
+    PlannedTool, Scene, ToolError, quote,
 };
 
 use self::index_cache::IndexCache;
@@ -77,6 +77,10 @@ impl PlannedTool for Read {
     const NAME: &'static str = "read";
     const KINDS: Kinds = Kinds::READ.with(Kinds::STATE);
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("Read a file")
+    }
 
     type Plan = Text;
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CommandLine, Context, Effect, Effects, FileKind, Kinds, Output, Planned, PlannedTool,
+    About, CommandLine, Context, Effect, Effects, FileKind, Kinds, Output, Planned, PlannedTool,
     ProcessRequest, Program, Scene, ToolError, quote,
 };
 
@@ -62,6 +62,10 @@ impl PlannedTool for Test {
     const KINDS: Kinds = Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE);
     type Args = Args;
     type Plan = Plan;
+
+    fn about(&self) -> About {
+        About::titled("Run tests")
+    }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
         let (plan, touches) = Plan::of(args, scene)?;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    CallId, Conflict, Context, Effect, Effects, FileObject, FileState, Kinds, Output, PathPattern,
-    Planned, PlannedTool, Query, Reach, Scene, SessionId, ToolError, TurnId, UndoDoor, UndoPlan,
-    Way, quote,
+    About, CallId, Conflict, Context, Effect, Effects, FileObject, FileState, Kinds, Output,
+    PathPattern, Planned, PlannedTool, Query, Reach, Scene, SessionId, ToolError, TurnId, UndoDoor,
+    UndoPlan, Way, quote,
 };
 
 use crate::cut::Cutter;
@@ -50,6 +50,10 @@ impl PlannedTool for Undo {
     const LOOKS_BACK: bool = true;
     type Args = Args;
     type Plan = Plan;
+
+    fn about(&self) -> About {
+        About::titled("Undo")
+    }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
         let undo = scene.undo_plan(&args.query(scene.session()))?;

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    ContentHash, Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern, Stat,
-    Tool, ToolError, Unseen,
+    About, ContentHash, Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern,
+    Stat, Tool, ToolError, Unseen,
 };
 
 use crate::cut::Cutter;
@@ -53,6 +53,10 @@ impl Tool for Write {
     const NAME: &'static str = "write";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
     type Args = Args;
+
+    fn about(&self) -> About {
+        About::titled("Write a file")
+    }
 
     fn effects(&self, args: &Args) -> Effects {
         Effects::read(&args.path).and(Effect::Write(PathPattern::file(&args.path)))

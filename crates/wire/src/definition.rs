@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Format, anthropic, gemini, openai};
-use windlass_core::Spec;
+use windlass_core::{Example, Spec};
 
 /// One tool as a provider wants it defined, with the part of its schema that the provider accepts.
 ///
@@ -43,13 +43,26 @@ pub fn definitions<'s>(format: Format, specs: impl IntoIterator<Item = &'s Spec>
 fn plain(spec: &Spec) -> Value {
     let mut tool = Map::new();
     tool.insert("name".into(), spec.name.as_ref().into());
-    if let Some(title) = &spec.title {
+    if let Some(title) = &spec.about.title {
         tool.insert("title".into(), title.as_ref().into());
     }
     tool.insert("description".into(), spec.description.as_str().into());
     tool.insert("input_schema".into(), spec.input_schema.clone());
     tool.insert("effects".into(), spec.kinds.names().into());
+    if let Some(schema) = &spec.about.output_schema {
+        tool.insert("output_schema".into(), schema.clone());
+    }
+    if let Some(guidance) = &spec.about.guidance {
+        tool.insert("guidance".into(), guidance.as_ref().into());
+    }
+    if !spec.about.examples.is_empty() {
+        tool.insert("examples".into(), spec.about.examples.iter().map(example).collect());
+    }
     tool.into()
+}
+
+fn example(example: &Example) -> Value {
+    json!({"description": example.description, "input": example.input})
 }
 
 #[cfg(test)]

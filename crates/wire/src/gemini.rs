@@ -35,7 +35,7 @@ pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
 
 fn inline_data(content: &Content) -> Option<Value> {
     match content {
-        Content::Image { media_type, data } => {
+        Content::Image { media_type, data } | Content::Audio { media_type, data } => {
             let blob =
                 object([("mimeType", media_type.as_str().into()), ("data", data.as_str().into())]);
             Some(object([("inlineData", blob)]))
@@ -46,7 +46,7 @@ fn inline_data(content: &Content) -> Option<Value> {
 
 /// The texts of an answer: as one text if it comes before all pictures, else as a list with a place for each picture.
 fn said(content: &[Content]) -> Value {
-    let is_picture = |content: &&Content| matches!(content, Content::Image { .. });
+    let is_picture = |content: &&Content| inline_data(content).is_some();
     let pieces: Vec<&Content> =
         content.iter().filter(|content| content.as_text() != Some("")).collect();
     let (text, rest) = match pieces.split_first() {
@@ -90,7 +90,12 @@ fn read_image(part: &Value) -> Option<Content> {
     let blob = part.get("inlineData").or_else(|| part.get("inline_data"))?;
     let media_type = blob.get("mimeType").or_else(|| blob.get("mime_type"))?.as_str()?;
     let data = blob.get("data")?.as_str()?;
-    Some(Content::Image { media_type: media_type.into(), data: data.into() })
+    let (media_type, data) = (media_type.to_owned(), data.to_owned());
+    Some(if media_type.starts_with("audio/") {
+        Content::Audio { media_type, data }
+    } else {
+        Content::Image { media_type, data }
+    })
 }
 
 fn read_said(said: Value, images: &mut [Option<Content>]) -> Vec<Content> {

@@ -206,7 +206,8 @@ fn add_facts(map: &mut Map<String, Value>, result: &CallResult) {
 /// Whether a line in this format gives the content back exactly.
 fn carries(format: Format, content: &Content) -> bool {
     match (format, content) {
-        (_, Content::Json { .. } | Content::ResourceLink { .. }) => false,
+        (_, Content::Json { .. } | Content::Resource(_) | Content::ResourceLink { .. }) => false,
+        (_, Content::Audio { .. }) => format == Format::Gemini,
         (Format::Plain | Format::Anthropic, _) => true,
         (_, Content::Text { text }) => !text.is_empty(),
         (_, Content::Image { .. }) => format != Format::OpenAiChat,

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use serde_json::{Value, json};
-use windlass_core::{Spec, quote};
+use serde_json::Value;
+use windlass_core::{Example, Spec, quote};
 use windlass_wire::{self as wire, Format};
 
 use super::block_on;
@@ -24,7 +24,7 @@ pub(super) fn run(global: &Global, tools: &Tools) -> Result<ExitCode> {
     let list = match format {
         ToolsFormat::Text => return written(terminal_text(&text(&specs, Paint::of(global)))),
         ToolsFormat::Markdown => return written(terminal::print(&markdown(&specs))),
-        ToolsFormat::Json => plain(&specs),
+        ToolsFormat::Json => wire::definitions(Format::Plain, &specs),
         ToolsFormat::Anthropic => wire::definitions(Format::Anthropic, &specs),
         ToolsFormat::Openai => wire::definitions(Format::OpenAiChat, &specs),
         ToolsFormat::Gemini => wire::definitions(Format::Gemini, &specs),
@@ -42,16 +42,6 @@ fn terminal_text(text: &str) -> Result<()> {
     use std::io::Write as _;
     std::io::stdout().write_all(text.as_bytes())?;
     Ok(())
-}
-
-fn plain(specs: &[Spec]) -> Value {
-    let plain = |spec: &Spec| {
-        json!({
-            "name": spec.name, "description": spec.description, "input_schema": spec.input_schema,
-            "effects": spec.kinds.names(),
-        })
-    };
-    specs.iter().map(plain).collect()
 }
 
 fn text(specs: &[Spec], paint: Paint) -> String {
@@ -90,6 +80,13 @@ fn markdown(specs: &[Spec]) -> String {
                     about.replace('|', "\\|")
                 ),
             );
+        }
+        if let Some(guidance) = &spec.about.guidance {
+            add(&mut text, format_args!("\n{guidance}\n"));
+        }
+        for example in &spec.about.examples {
+            let Example { description, input, .. } = example;
+            add(&mut text, format_args!("\nExample: {description}: `{input}`\n"));
         }
     }
     text

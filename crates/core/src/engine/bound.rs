@@ -20,9 +20,7 @@ pub(super) async fn bound(engine: &Shared, call: &Call, output: &mut Output) {
     text.push_str(&whole[..cut.head]);
     text.push_str(&cut.notice(&whole, kept.then_some(call.id.as_str())));
     text.push_str(&whole[cut.tail..]);
-    output
-        .content
-        .retain(|content| matches!(content, Content::Image { .. } | Content::ResourceLink { .. }));
+    output.content.retain(|content| content.readable().is_none());
     output.content.insert(0, Content::text(text));
     output.metadata.insert("truncated".into(), true.into());
     output.metadata.insert("omitted_bytes".into(), (cut.tail - cut.head).into());
@@ -40,25 +38,12 @@ async fn keep(engine: &Shared, call: &Call, whole: Arc<String>) -> bool {
 }
 
 fn text_bytes(output: &Output) -> usize {
-    let bytes = |content: &Content| match content {
-        Content::Text { text } => text.len(),
-        Content::Json { value } => value.to_string().len(),
-        Content::Image { .. } | Content::ResourceLink { .. } => 0,
-    };
-    output.content.iter().map(bytes).sum()
+    output.content.iter().filter_map(Content::readable).map(|text| text.len()).sum()
 }
 
-/// The text and data of an output, without pictures and links, which are left as they are.
+/// The text and data of an output, without media and links, which are left as they are.
 fn whole_text(output: &Output) -> String {
-    let mut whole = String::new();
-    for content in &output.content {
-        match content {
-            Content::Text { text } => whole.push_str(text),
-            Content::Json { value } => whole.push_str(&value.to_string()),
-            Content::Image { .. } | Content::ResourceLink { .. } => {}
-        }
-    }
-    whole
+    output.content.iter().filter_map(Content::readable).collect()
 }
 
 /// Where the middle begins and ends.

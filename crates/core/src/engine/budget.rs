@@ -17,13 +17,10 @@ pub(super) fn begin(call: &mut Call) -> Result<(), ToolError> {
 /// Adds up what the call took, and tells the model if it has had this very answer before.
 pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
     let ledger = call.session.ledger();
-    let text = |content: &Content| match content {
-        Content::Text { text } => text.len() as u64,
-        _ => 0,
-    };
     // The time of an inner call is part of the outer one's, and its text goes to the outer call, not to the model.
     let counted = call.lineage.outer.as_ref().map(|outer| &*outer.ledger);
-    let bytes = result.output.content.iter().map(text).sum();
+    let readable = result.output.content.iter().filter_map(Content::readable);
+    let bytes = readable.map(|text| text.len() as u64).sum();
     ledger.end_call(result.duration, bytes, counted);
     let changes = result.outcome == Outcome::Ok && has_side_effects(engine, call);
     let key = call_key(&call.name, &call.input);

@@ -1,7 +1,7 @@
 //! Stage 11: secrets are taken out of what a tool answered.
 
 use super::Shared;
-use crate::{Content, Output};
+use crate::{Content, EmbeddedResource, Output, ResourceBody};
 
 pub(super) fn redact(engine: &Shared, output: &mut Output) {
     let secrets = &engine.secrets;
@@ -13,7 +13,13 @@ pub(super) fn redact(engine: &Shared, output: &mut Output) {
                 secrets.redact_string(uri);
                 secrets.redact_string(name);
             }
-            Content::Image { .. } => {}
+            Content::Resource(EmbeddedResource { uri, body, .. }) => {
+                secrets.redact_string(uri);
+                if let ResourceBody::Text(text) = body {
+                    secrets.redact_string(text);
+                }
+            }
+            Content::Image { .. } | Content::Audio { .. } => {}
         }
     }
     secrets.clean_members(&mut output.metadata);

@@ -40,6 +40,7 @@ async fn every_part_of_an_answer_is_clean() {
             content: vec![
                 Content::text(format!("{SECRET} and {SECRET}, abc")),
                 Content::Json { value: json!({"deep": [{"key": format!("x{SECRET}x")}]}) },
+                Content::resource_text(format!("https://a/{SECRET}"), format!("it is {SECRET}")),
                 Content::ResourceLink {
                     uri: format!("https://a/?key={SECRET}"),
                     name: format!("link {SECRET}"),
@@ -57,6 +58,7 @@ async fn every_part_of_an_answer_is_clean() {
         [
             Content::text("[secret PASSWORD] and [secret PASSWORD], abc"),
             Content::Json { value: json!({"deep": [{"key": "x[secret PASSWORD]x"}]}) },
+            Content::resource_text("https://a/[secret PASSWORD]", "it is [secret PASSWORD]"),
             Content::ResourceLink {
                 uri: "https://a/?key=[secret PASSWORD]".into(),
                 name: "link [secret PASSWORD]".into(),

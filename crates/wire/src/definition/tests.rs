@@ -4,17 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check_definition;
-use windlass_core::{Kinds, testing::MockTool};
+use windlass_core::{About, Kinds, testing::MockTool};
 
 fn spec(name: &str, schema: Value) -> Spec {
     let description = format!("What {name} does. ").repeat(60);
-    Spec {
-        name: name.to_owned().into(),
-        title: Some("A title".into()),
-        description,
-        input_schema: schema,
-        kinds: Kinds::READ | Kinds::NET,
-    }
+    Spec::new(name.to_owned(), description, schema, Kinds::READ | Kinds::NET)
+        .with_about(About::titled("A title"))
 }
 
 /// Schemas as they are found in the wild, each with something that one provider or another refuses.

@@ -67,6 +67,24 @@ fn each_api_gets_its_own_form() {
 }
 
 #[test]
+fn sounds_and_resources_are_shown_where_a_format_cannot_carry_them() {
+    let sound = Content::Audio { media_type: "audio/wav".into(), data: "AAAA".into() };
+    let page = Content::resource_text("file:///a.md", "# A");
+    let answer = result(output(vec![sound, page], false));
+    for (format, pointer, wanted) in [
+        (Format::Anthropic, "/content/0/text", json!("[audio/wav, 3 bytes]")),
+        (Format::Anthropic, "/content/1/text", json!("# A")),
+        (Format::OpenAiChat, "/content/1/text", json!("# A")),
+        (Format::OpenAiResponses, "/output/0/text", json!("[audio/wav, 3 bytes]")),
+        (Format::Gemini, "/functionResponse/parts/0/inlineData/mimeType", json!("audio/wav")),
+    ] {
+        assert_eq!(to_api(format, &answer).pointer(pointer), Some(&wanted), "{format:?}");
+        let reply = read_reply(to_line(format, &answer)).unwrap();
+        assert_eq!(reply.output.content, answer.output.content, "{format:?}: a line loses nothing");
+    }
+}
+
+#[test]
 fn each_format_has_its_own_way_to_say_error() {
     let failed = result(Output::error("no such file"));
     for (format, pointer, wanted) in [
@@ -202,6 +220,9 @@ fn any_content() -> impl Strategy<Value = Content> {
         any_text().prop_map(Content::text),
         ("image/[a-z]{1,8}", "([A-Za-z0-9+/]{4}){0,8}")
             .prop_map(|(media_type, data)| Content::Image { media_type, data }),
+        ("audio/[a-z]{1,8}", "([A-Za-z0-9+/]{4}){0,8}")
+            .prop_map(|(media_type, data)| Content::Audio { media_type, data }),
+        (".{0,9}", any_text()).prop_map(|(uri, text)| Content::resource_text(uri, text)),
         any::<i64>().prop_map(|number| Content::Json { value: json!({"number": number}) }),
         (".{0,9}", ".{0,9}", prop::option::of(".{0,9}")).prop_map(|(uri, name, media_type)| {
             Content::ResourceLink { uri, name, media_type }
