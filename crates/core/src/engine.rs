@@ -413,9 +413,32 @@ impl Engine {
         self.0.cache.begin_epoch();
     }
 
-    /// How the cache has done.
+    /// Returns the policy in force.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.0.policy()
+    }
+
+    /// Returns the statistics of the cache.
     pub fn cache_stats(&self) -> CacheStats {
         self.0.cache.stats()
+    }
+
+    /// Drops all cached answers, also those of calls that run now.
+    pub fn clear_cache(&self) {
+        self.0.cache.begin_epoch();
+    }
+
+    /// Switches the cache off, which drops all answers, or on again.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// engine.set_cache_enabled(false);
+    /// assert_eq!((engine.cache_stats().entries, engine.cache_stats().capacity), (0, 100));
+    /// ```
+    pub fn set_cache_enabled(&self, is_enabled: bool) {
+        self.0.cache.set_enabled(is_enabled);
     }
 
     /// A text without the secrets that are in it: for what is shown to people on other ways than as the result of a call.

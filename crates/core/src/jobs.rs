@@ -56,6 +56,8 @@ pub struct Job {
     pub(crate) began: Instant,
     pub(crate) process: Box<dyn Process>,
     pub(crate) transcript: Lock<Transcript>,
+    /// The standard error, where it is kept apart.
+    pub(crate) errors: Option<Lock<Transcript>>,
     /// How far the session has looked.
     pub(crate) seen: Lock<u64>,
     pub(crate) printed: Notify,
@@ -272,6 +274,12 @@ impl Job {
         self.transcript.lock().since(at, limit)
     }
 
+    /// Returns what it wrote to its standard error from a place on, at most so many bytes. `None` if that is part of its output, as it
+    /// is unless the program was started with [`Errors::Apart`](crate::Errors::Apart).
+    pub fn errors_since(&self, at: u64, limit: usize) -> Option<Piece> {
+        self.errors.as_ref().map(|errors| errors.lock().since(at, limit))
+    }
+
     /// How far the session has looked.
     pub fn seen(&self) -> u64 {
         *self.seen.lock()
@@ -365,7 +373,7 @@ impl Job {
             return Drained { how: end, timed_out: false, waited_for_input: false };
         }
         let waited_for_input = self.process.waits_for_input();
-        // A word, a moment, the end.
+        // SIGTERM, a short wait, SIGKILL.
         drop(self.process.signal(Signal::TERM));
         let last_words = async {
             self.take_output(&mut told).await;
@@ -379,20 +387,47 @@ impl Job {
         Drained { how: self.process.ended().await, timed_out: true, waited_for_input }
     }
 
-    /// Takes what is printed until nobody is left who could print more.
+    /// Takes what is printed until no process is left that could print more.
     async fn take_output(&self, told: &mut impl FnMut(&[u8])) {
-        let mut buffer = Vec::new();
-        loop {
-            buffer.clear();
-            match self.process.read(&mut buffer).await {
-                Ok(0) | Err(_) => return,
-                Ok(_) => {
-                    self.transcript.lock().push(&buffer);
-                    self.printed.notify_waiters();
-                    told(&buffer);
+        let Some(errors) = &self.errors else {
+            let mut buffer = Vec::new();
+            loop {
+                let read = self.process.read(&mut buffer).await;
+                if !self.keep(&read, &mut buffer, &self.transcript, told) {
+                    return;
+                }
+            }
+        };
+        let (mut printed, mut complained) = (Vec::new(), Vec::new());
+        let (mut prints, mut complains) = (true, true);
+        while prints || complains {
+            tokio::select! {
+                read = self.process.read(&mut printed), if prints => {
+                    prints = self.keep(&read, &mut printed, &self.transcript, told);
+                }
+                read = self.process.read_errors(&mut complained), if complains => {
+                    complains = self.keep(&read, &mut complained, errors, told);
                 }
             }
         }
+    }
+
+    /// Keeps bytes that were read, and empties the buffer. Returns false at the end of the stream.
+    fn keep(
+        &self,
+        read: &std::io::Result<usize>,
+        buffer: &mut Vec<u8>,
+        into: &Lock<Transcript>,
+        told: &mut impl FnMut(&[u8]),
+    ) -> bool {
+        if !matches!(read, Ok(1..)) {
+            return false;
+        }
+        into.lock().push(buffer);
+        self.printed.notify_waiters();
+        told(buffer);
+        buffer.clear();
+        true
     }
 }
 

@@ -98,7 +98,7 @@ pub use policy::{
     OutsidePaths, PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling,
     SecretName, Situation, Verdict, holds_credential, system_directory,
 };
-pub use predicate::{Predicate, Role};
+pub use predicate::{Predicate, Role, ToolSelection};
 pub use principal::Principal;
 pub use protected::{
     GitPart, GitPlace, PROTECTED_PLACES, ProtectedPlace, ProtectedScope, begins_protected_place,

@@ -5,6 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Kinds, Session};
 
 /// A condition in code: name and kinds of a tool, and the session that asks.
@@ -106,6 +108,41 @@ impl fmt::Debug for Predicate {
             Self::Not(inner) => f.debug_tuple("Not").field(inner).finish(),
             Self::By(_) => f.write_str("By(…)"),
         }
+    }
+}
+
+/// A choice of tools by name that can be saved and loaded.
+///
+/// ```
+/// use windlass_core::{Kinds, Session, SessionId, ToolSelection};
+/// let session = Session::new(SessionId::new("s"));
+/// let saved = r#"{"disabled": ["bash"]}"#;
+/// let selection: ToolSelection = serde_json::from_str(saved)?;
+/// assert!(selection.predicate().admits("read", Kinds::READ, &session), "without a list, all are enabled");
+/// assert!(!selection.predicate().admits("bash", Kinds::EXEC, &session));
+/// let none: ToolSelection = serde_json::from_str(r#"{"enabled": []}"#)?;
+/// assert!(!none.predicate().admits("read", Kinds::READ, &session), "an empty list means none");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolSelection {
+    /// The only tools that are offered: all without a list, none if it is empty.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub enabled: Option<BTreeSet<String>>,
+    /// Tools that are not offered.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub disabled: BTreeSet<String>,
+}
+
+impl ToolSelection {
+    /// Returns the condition that a tool is selected.
+    pub fn predicate(&self) -> Predicate {
+        let enabled = self.enabled.clone().map_or(Predicate::All, Predicate::Allow);
+        if self.disabled.is_empty() {
+            return enabled;
+        }
+        enabled.and(!Predicate::Allow(self.disabled.clone()))
     }
 }
 

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, ContentHash, Context, Effect, Effects, Expect, Kinds, Output, PathPattern, Planned,
-    PlannedTool, Scene, Stat, ToolError, Unseen, quote,
+    About, ContentHash, Context, Effect, Effects, Kinds, Output, PathPattern, Planned, PlannedTool,
+    Scene, Stat, ToolError, Unseen, quote,
 };
 
 use self::plan::{Edit as Wanted, Miss, Plan, Strategy};
@@ -135,8 +135,7 @@ fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError
     taken_out::check(cx, &name, &before.to_text(), &after.to_text())?;
     let place = cx.files().resolve(path)?.path;
     let had_changed = has_changed(cx, &place, &stat, before.bytes());
-    let expect = Expect::Same(stat.fingerprint);
-    let altered = cx.files().change(path, after.bytes(), expect, Some(before.bytes()))?;
+    let altered = cx.files().replace(path, after.bytes(), &stat, before.bytes())?;
     let notes = Notes { had_changed, how: shown::how_written(stat.links, altered.in_place) };
     Ok(report(&name, &before, &after, &done, &notes, Cutter::of(cx)))
 }

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
-    About, ContentHash, Context, Effect, Effects, Expect, FileKind, Kinds, Output, PathPattern,
-    Stat, Tool, ToolError, Unseen,
+    About, ContentHash, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, Stat, Tool,
+    ToolError, Unseen,
 };
 
 use crate::cut::Cutter;
@@ -108,7 +108,7 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
 /// A new file holds exactly what was given.
 fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let content = args.content.as_bytes();
-    cx.files().change(&args.path, content, Expect::Absent, None)?;
+    cx.files().create(&args.path, content)?;
     let changes = diff::unified("", &args.content, Cutter::of(cx));
     let lines = shown::count(changes.added, "line", "lines");
     let error = syntax::new_error(&args.path, "", &args.content);
@@ -164,8 +164,7 @@ fn finish(
         let after = before.with_bytes(content.clone());
         taken_out::check(cx, name, &before.to_text(), &after.to_text())?;
     }
-    let expect = Expect::Same(stat.fingerprint);
-    let altered = cx.files().change(&args.path, &content, expect, Some(before.bytes()))?;
+    let altered = cx.files().replace(&args.path, &content, stat, before.bytes())?;
     let how = shown::how_written(stat.links, altered.in_place);
     let bytes = content.len();
     let after = before.with_bytes(content);

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use windlass::{
-    ApprovalRequest, Context, Effects, Expect, Kinds, Output, Tool, ToolCall, ToolError, Windlass,
+    ApprovalRequest, Context, Effects, Kinds, Output, Tool, ToolCall, ToolError, Windlass,
 };
 
 struct Note;
@@ -32,7 +32,7 @@ impl Tool for Note {
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        cx.files().change(&args.path, args.text.as_bytes(), Expect::Absent, None)?;
+        cx.files().create(&args.path, args.text.as_bytes())?;
         Ok(Output::text(format!("noted in {}", args.path.display())))
     }
 }

@@ -32,7 +32,7 @@ use std::time::Duration;
 pub use windlass_core::*;
 pub use windlass_host::{
     Durability, Isolated, IsolatedChange, IsolatedChangeKind, Isolation, LocalHost, LocalProcesses,
-    ProcessSettings, ProxyError, RandomIds, SystemClock, control_group, hide_memory,
+    ProcessSettings, ProxyError, RandomIds, Shell, SystemClock, control_group, hide_memory,
     landlock_version,
 };
 pub use windlass_store::{

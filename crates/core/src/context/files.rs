@@ -142,9 +142,44 @@ impl FilesDoor<'_> {
         Ok(report)
     }
 
-    /// Replaces or creates a file. `before` are the bytes that were read when `expect` was seen, if they are at hand.
-    pub fn change(
+    /// Creates a file, and the directories above it. Fails if there is something already.
+    ///
+    /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
+    pub fn create(&self, path: &Path, content: &[u8]) -> Result<Altered, ToolError> {
+        self.put(path, content, Expect::Absent, None)
+    }
+
+    /// Replaces a file that was read before: `seen` and `before` are its facts and bytes at that time. Fails as `stale` if it has
+    /// changed since.
+    ///
+    /// ```
+    /// # use std::path::Path;
+    /// use std::io::Read as _;
+    /// use windlass_core::{Context, ToolError};
+    ///
+    /// fn add_line(cx: &Context, path: &Path) -> Result<(), ToolError> {
+    ///     let mut opened = cx.files().open(path)?;
+    ///     let mut before = Vec::new();
+    ///     opened.file.read_to_end(&mut before).map_err(|error| ToolError::host_failed(error.to_string()))?;
+    ///     let after = [&before[..], b"one more line\n"].concat();
+    ///     cx.files().replace(path, &after, &opened.stat, &before)?;
+    ///     Ok(())
+    /// }
+    /// ```
+    ///
+    /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
+    pub fn replace(
         &self,
+        path: &Path,
+        content: &[u8],
+        seen: &Stat,
+        before: &[u8],
+    ) -> Result<Altered, ToolError> {
+        self.put(path, content, Expect::Same(seen.fingerprint), Some(before))
+    }
+
+    fn put(
+        self,
         path: &Path,
         content: &[u8],
         expect: Expect,

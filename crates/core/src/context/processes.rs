@@ -14,8 +14,8 @@ use crate::jobs::{Job, JobEnd};
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
-    Access, Confinement, Effect, FileRights, JobId, Level, ProcessRequest, Processes, Stdin,
-    ToolError,
+    Access, Confinement, Effect, Errors, FileRights, JobId, Level, ProcessRequest, Processes,
+    Stdin, ToolError,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -230,10 +230,13 @@ fn begin(
     limit: Option<Duration>,
 ) -> Result<Job, ToolError> {
     let process = cx.machine_processes()?.start(request)?;
-    let host = cx.0.host.clone();
-    let transcript = Transcript::with_scratch(move || {
-        host.processes().ok_or(io::ErrorKind::Unsupported)?.scratch()
-    });
+    let transcript = || {
+        let host = cx.0.host.clone();
+        Lock::new(Transcript::with_scratch(move || {
+            host.processes().ok_or(io::ErrorKind::Unsupported)?.scratch()
+        }))
+    };
+    let is_apart = request.errors == Errors::Apart && request.terminal.is_none();
     Ok(Job {
         id: JobId::of_call(cx.call_id()),
         call: cx.call_id().clone(),
@@ -245,7 +248,8 @@ fn begin(
         started: cx.now(),
         began: Instant::now(),
         process,
-        transcript: Lock::new(transcript),
+        transcript: transcript(),
+        errors: is_apart.then(transcript),
         seen: Lock::default(),
         printed: Notify::new(),
         stopped_by: Lock::default(),

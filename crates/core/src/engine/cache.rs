@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
@@ -19,12 +19,14 @@ use crate::{Effects, Files, Fingerprint, Output, Overrides};
 /// Changes within this time of a read may share its timestamp: kernels stamp files with the clock of their timer.
 const CLOCK_GRAIN: Duration = Duration::from_millis(50);
 
-/// How a cache has done.
+/// Statistics of the cache of answers.
 ///
 /// ```
-/// assert_eq!(windlass_core::CacheStats::default().hits, 0);
+/// use windlass_core::CacheStats;
+/// assert_eq!(CacheStats::default().hit_rate(), 0.0);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Answers served.
     pub hits: u64,
@@ -32,6 +34,19 @@ pub struct CacheStats {
     pub misses: u64,
     /// Answers kept now.
     pub entries: usize,
+    /// The most answers that are kept.
+    pub capacity: usize,
+    /// Answers that were dropped to make room for others.
+    pub evictions: u64,
+}
+
+impl CacheStats {
+    /// The share of lookups that were served, from 0 to 1; 0 without any lookup.
+    #[expect(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
+    pub fn hit_rate(&self) -> f64 {
+        let lookups = self.hits + self.misses;
+        if lookups == 0 { 0.0 } else { self.hits as f64 / lookups as f64 }
+    }
 }
 
 pub(super) struct Cache {
@@ -43,6 +58,8 @@ pub(super) struct Cache {
     uses: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
+    evictions: AtomicU64,
+    is_disabled: AtomicBool,
 }
 
 struct Entry {
@@ -62,6 +79,8 @@ impl Cache {
             uses: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            evictions: AtomicU64::new(0),
+            is_disabled: AtomicBool::new(false),
         }
     }
 
@@ -70,6 +89,16 @@ impl Cache {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
             entries: self.entries.lock().len(),
+            capacity: self.most,
+            evictions: self.evictions.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Switches the cache off or on again. Switching it off drops what it has.
+    pub(super) fn set_enabled(&self, is_enabled: bool) {
+        self.is_disabled.store(!is_enabled, Ordering::Release);
+        if !is_enabled {
+            self.begin_epoch();
         }
     }
 
@@ -78,7 +107,8 @@ impl Cache {
         // What a session proposes is seen by that session alone, and is not what the fingerprints of the machine tell of.
         // A session with fewer rights may not see what another one found, and what it finds is not all that there is.
         let is_shared = call.session.proposals().is_none() && !call.session.rights().has_layers();
-        let is_worth = self.most > 0 && effects.only_reads() && !effects.is_empty();
+        let is_on = self.most > 0 && !self.is_disabled.load(Ordering::Acquire);
+        let is_worth = is_on && effects.only_reads() && !effects.is_empty();
         (is_shared && is_worth).then(|| Key::of(call))
     }
 
@@ -125,7 +155,9 @@ impl Cache {
         if entries.len() > self.most {
             let oldest =
                 entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| key.clone());
-            oldest.and_then(|key| entries.remove(&key));
+            if oldest.and_then(|key| entries.remove(&key)).is_some() {
+                self.evictions.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 

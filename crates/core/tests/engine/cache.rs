@@ -175,7 +175,23 @@ async fn the_answer_that_was_used_longest_ago_makes_room() {
     assert_eq!(ask(3).await, "run 3");
     assert_eq!(ask(1).await, "run 1");
     assert_eq!(ask(2).await, "run 4");
-    assert_eq!(setup.engine.cache_stats().entries, 2);
+    let stats = setup.engine.cache_stats();
+    assert_eq!((stats.entries, stats.capacity, stats.evictions), (2, 2, 2));
+    assert!((stats.hit_rate() - 1.0 / 3.0).abs() < f64::EPSILON, "{stats:?}");
+}
+
+#[tokio::test]
+async fn it_can_be_cleared_and_disabled_while_calls_run() {
+    let (setup, _) = usual();
+    let mut answers = vec![read(&setup, "a").await, read(&setup, "a").await];
+    setup.engine.clear_cache();
+    answers.push(read(&setup, "a").await);
+    setup.engine.set_cache_enabled(false);
+    answers.extend([read(&setup, "a").await, read(&setup, "a").await]);
+    assert_eq!(setup.engine.cache_stats().entries, 0);
+    setup.engine.set_cache_enabled(true);
+    answers.extend([read(&setup, "a").await, read(&setup, "a").await]);
+    assert_eq!(answers, ["run 1", "run 1", "run 2", "run 3", "run 4", "run 5", "run 5"]);
 }
 
 #[tokio::test]

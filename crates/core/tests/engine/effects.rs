@@ -87,7 +87,7 @@ async fn a_door_opens_only_for_what_was_declared() {
     };
     let write = |path: &'static str| {
         move |cx: &Context| {
-            let written = cx.files().change(Path::new(path), b"x", Expect::Absent, None);
+            let written = cx.files().create(Path::new(path), b"x");
             written.map(|_| "written".to_owned())
         }
     };

@@ -6,7 +6,10 @@ use std::path::Path;
 use serde_json::json;
 use tempfile::TempDir;
 use windlass::testing::MockTool;
-use windlass::{Builder, CallResult, Error, Mode, Outcome, PathGlob, ToolCall, Windlass};
+use windlass::{
+    Builder, CallResult, CommandLine, Effect, Error, Errors, Kinds, Mode, Outcome, Output,
+    PathGlob, ProcessRequest, Program, ToolCall, Windlass,
+};
 
 fn folder(files: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -39,6 +42,30 @@ fn a_tool_of_your_own_does_not_hide_a_built_in_one() {
         .build()
         .expect_err("there is one already");
     assert_eq!(error.to_string(), "there is a tool `read` already");
+}
+
+#[tokio::test]
+async fn a_tool_can_keep_output_and_errors_of_a_program_apart() {
+    let folder = folder(&[]);
+    let command = || Program::Shell("echo out; echo err >&2; echo out".to_owned());
+    let exec = CommandLine::words([command().to_string()]);
+    let tool = MockTool::named("both")
+        .with_effects(Kinds::EXEC, move |_| Effect::Exec(exec.clone()).into())
+        .answering(move |cx, _| async move {
+            let directory = cx.files().resolve(Path::new("."))?;
+            let request = ProcessRequest {
+                errors: Errors::Apart,
+                ..ProcessRequest::new(command(), directory)
+            };
+            let (job, _) = cx.processes()?.run(request, None, None).await?;
+            let errors = job.errors_since(0, 100).expect("they are apart");
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            Ok(Output::text(format!("{}/{}", text(&job.since(0, 100).bytes), text(&errors.bytes))))
+        });
+    let builder = Windlass::builder(folder.path()).mode(Mode::Yolo).tool(tool);
+    let windlass = builder.build().expect("built");
+    let result = windlass.call(&windlass.new_session(), ToolCall::new("both", json!({}))).await;
+    assert_eq!(result.output.to_text(), "out\nout\n/err\n");
 }
 
 #[tokio::test]
