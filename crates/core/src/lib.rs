@@ -6,6 +6,7 @@
 //!
 //! Start with [`Tool`], then [`Engine`].
 
+mod author;
 mod budget;
 mod commit;
 mod context;
@@ -54,6 +55,7 @@ mod transcript;
 mod undo;
 pub mod wire;
 
+pub use author::Author;
 pub use budget::{Budget, Spent};
 pub use commit::Step;
 pub use context::{

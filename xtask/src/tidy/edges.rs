@@ -16,7 +16,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("windlass-mcp", &["windlass-core"]),
     ("windlass-agent", &["windlass-core"]),
     ("windlass-server", &["windlass-core"]),
-    ("windlass", &["windlass-core", "windlass-host", "windlass-store", "windlass-tools"]),
+    ("windlass-hooks", &["windlass-core", "windlass-host"]),
+    (
+        "windlass",
+        &["windlass-core", "windlass-hooks", "windlass-host", "windlass-store", "windlass-tools"],
+    ),
     (
         "windlass-cli",
         &[

@@ -16,24 +16,27 @@ mod telling;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::{BoxFuture, Hook, HookAnswer, HookEvent, HookVerdict, Moment, ToolError};
-use windlass_tools::Author;
+use windlass_core::{
+    Author, BoxFuture, Hook, HookAnswer, HookEvent, HookVerdict, Moment, ToolError,
+};
 
 pub use definition::{HookCommand, HookDefinition, HookShape};
 pub use file::HookFile;
 pub use matching::HookMatcher;
 pub use pins::{Pin, named_files};
 pub use reach::{PINNABLE, reached_files};
-pub(crate) use running::Runner;
+pub use running::HookRunner;
 
-/// A hook that is a program.
-pub(crate) struct CommandHook {
+/// A hook that is a program, as the engine calls it.
+#[derive(Debug)]
+pub struct CommandHook {
     definition: HookDefinition,
-    runner: Arc<Runner>,
+    runner: Arc<HookRunner>,
 }
 
 impl CommandHook {
-    pub(crate) fn new(definition: HookDefinition, runner: Arc<Runner>) -> Self {
+    /// Makes a hook of a definition. One runner serves all hooks of an engine.
+    pub fn new(definition: HookDefinition, runner: Arc<HookRunner>) -> Self {
         Self { definition, runner }
     }
 
