@@ -28,6 +28,20 @@ pub use reach::{PINNABLE, reached_files};
 pub use running::HookRunner;
 
 /// A hook that is a program, as the engine calls it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{Author, Hook as _, Moment};
+/// use windlass_hooks::{CommandHook, HookFile, HookRunner, HookShape};
+/// # use windlass_host::{LocalHost, ProcessSettings};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let host = Arc::new(LocalHost::open(folder.path()).unwrap());
+/// # let runner = Arc::new(HookRunner::new(host, ProcessSettings::default()));
+/// let text = "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\n".to_owned();
+/// let file = HookFile { path: "h.toml".into(), text, author: Author::Workspace, shape: HookShape::Windlass };
+/// let hook = CommandHook::new(file.read().0.remove(0), runner);
+/// assert!(hook.is_gate(Moment::PreTool) && !hook.may_allow());
+/// ```
 #[derive(Debug)]
 pub struct CommandHook {
     definition: HookDefinition,

@@ -16,6 +16,17 @@ use super::{HookCommand, HookDefinition};
 const MOST_PRINTED: usize = 1 << 20;
 
 /// Starts the programs of hooks. They have a door of their own, because their confinement does not depend on that of commands.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_hooks::HookRunner;
+/// use windlass_host::{LocalHost, ProcessSettings};
+/// # let folder = tempfile::tempdir().unwrap();
+/// let host = Arc::new(LocalHost::open(folder.path())?);
+/// let runner = HookRunner::new(host, ProcessSettings::default());
+/// # drop(runner);
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
 pub struct HookRunner {
     host: Arc<dyn Host>,
     settings: ProcessSettings,

@@ -4,17 +4,18 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use windlass_core::{CallResult, Session, ToolCall, wire};
+use windlass_hub::Recording;
 
 use super::{block_on, read_all, until_interrupted};
 use crate::options::{Call, Global};
-use crate::setup::{Journal, Setup};
+use crate::setup::Setup;
 use crate::terminal;
 
 pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
     let input = input(&call.input)?;
     let call = ToolCall::new(call.tool.clone(), input);
     let result = block_on(async {
-        let setup = Setup::open(global, Journal::Brief)?;
+        let setup = Setup::open(global, Recording::Brief)?;
         let session = &setup.session;
         let work = async {
             setup.begin(global).await;

@@ -4,16 +4,15 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
+use windlass_hub::{KEYS, key};
 
-use crate::config::{KEYS, key};
 use crate::options::{ConfigCommand, ConfigWhat, Global};
 use crate::terminal::add;
 use crate::{setup, terminal};
 
 pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
-    let workspace = setup::workspace(global)?;
-    let config = setup::config(global, &workspace, &setup::state(global)?)?;
-    for warning in &config.warnings {
+    let config = setup::hub(global)?.config(&global.workspace)?;
+    for warning in config.warnings() {
         terminal::note(global, warning);
     }
     match command.what.unwrap_or(ConfigWhat::Show) {

@@ -14,7 +14,7 @@ use windlass_core::{CallFinished, CallId, CallStarted, Outcome, Secrets, Session
 use windlass_store::{JournalRow, Kind, Store};
 
 use crate::options::{ExportFormat, Global};
-use crate::secrets;
+use crate::setup;
 
 /// How many records are fetched at a time.
 const PORTION: usize = 1_000;
@@ -29,7 +29,7 @@ pub(super) fn run(
     session: Option<&SessionId>,
     format: ExportFormat,
 ) -> Result<ExitCode> {
-    let secrets = secrets::of(global)?;
+    let secrets = setup::hub(global)?.secrets(&global.workspace)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match format {
         ExportFormat::Jsonl => each_portion(store, session, &secrets, |rows| {

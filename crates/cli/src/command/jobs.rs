@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use serde_json::Value;
 use windlass_core::quote;
+use windlass_hub::{JobQuestion, ask_jobs};
 
-use crate::job_socket::{Question, ask_all};
 use crate::options::{Global, JobsCommand, JobsWhat};
 use crate::setup;
 use crate::terminal::{self, Paint};
@@ -15,12 +15,12 @@ use crate::terminal::{self, Paint};
 pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
     let state = setup::state(global)?;
     match jobs.what.unwrap_or(JobsWhat::List) {
-        JobsWhat::List => list(global, &ask_all(&state, &Question::List)?),
+        JobsWhat::List => list(global, &ask_jobs(&state, &JobQuestion::List)?),
         JobsWhat::Output { job, follow } => {
             let mut cursor = 0;
             loop {
-                let question = Question::Output { job: job.clone(), cursor };
-                let told = one(ask_all(&state, &question)?, &job)?;
+                let question = JobQuestion::Output { job: job.clone(), cursor };
+                let told = one(ask_jobs(&state, &question)?, &job)?;
                 let next = print_output(global, &told)?;
                 // What may be the beginning of a secret is told when it is clear what it is.
                 let is_all = told["bytes"].as_u64() <= Some(next) || next <= cursor;
@@ -35,8 +35,8 @@ pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
             }
         }
         JobsWhat::Kill { job, signal } => {
-            let question = Question::Kill { job: job.clone(), signal };
-            let told = one(ask_all(&state, &question)?, &job)?;
+            let question = JobQuestion::Kill { job: job.clone(), signal };
+            let told = one(ask_jobs(&state, &question)?, &job)?;
             list(global, &[told])
         }
     }

@@ -11,8 +11,8 @@ use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
 use super::export;
 use crate::options::{Global, Log, LogCommand};
+use crate::setup;
 use crate::terminal::{self, Paint};
-use crate::{secrets, setup};
 
 /// How many records are fetched at a time.
 const PORTION: usize = 1_000;
@@ -20,7 +20,7 @@ const PORTION: usize = 1_000;
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
-    let store = setup::store(global)?;
+    let store = setup::hub(global)?.store()?;
     if let Some(LogCommand::Verify) = log.what {
         return verify(global, &store);
     }
@@ -49,7 +49,7 @@ pub(super) fn show(
     session: Option<&SessionId>,
     mut after: u64,
 ) -> Result<u64> {
-    let (paint, secrets) = (Paint::of(global), secrets::of(global)?);
+    let (paint, secrets) = (Paint::of(global), setup::hub(global)?.secrets(&global.workspace)?);
     loop {
         let mut rows = store.records(session, after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(after) };

@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use windlass_core::{CallResult, Event, ToolCall, wire};
+use windlass_hub::Recording;
 
 use super::{block_on, until_interrupted};
-use crate::job_socket::JobSocket;
 use crate::options::{Global, Run};
-use crate::setup::{self, Journal, Setup};
+use crate::setup::Setup;
 use crate::terminal;
 
 /// A longer line is not a call.
@@ -21,9 +21,8 @@ const LONGEST_LINE: usize = 64 << 20;
 pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
     let lines = open(&run.file)?;
     block_on(async {
-        let setup = Setup::open(global, Journal::On)?;
-        let _jobs =
-            JobSocket::open(&setup::state(global)?, setup.windlass.engine(), &setup.session);
+        let setup = Setup::open(global, Recording::Whole)?;
+        let _jobs = setup.windlass.serve_jobs(&setup.session);
         setup.begin(global).await;
         let answered = answer_all(&setup, lines, run.events).await;
         setup.session.end_jobs().await;

@@ -13,7 +13,7 @@ use crate::setup;
 use crate::terminal::{self, Paint};
 
 pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
-    let store = setup::store(global)?;
+    let store = setup::hub(global)?.store()?;
     match sessions.what.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(global, &store.sessions(SessionFilter::default())?)?,
         SessionsCommand::Show { id } => {

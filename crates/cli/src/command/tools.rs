@@ -6,15 +6,16 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use windlass_core::wire::{self, Format};
 use windlass_core::{Spec, quote};
+use windlass_hub::Recording;
 
 use super::block_on;
 use crate::options::{Global, Tools, ToolsFormat};
-use crate::setup::{Journal, Setup};
+use crate::setup::Setup;
 use crate::terminal::{self, Paint, add};
 
 pub(super) fn run(global: &Global, tools: &Tools) -> Result<ExitCode> {
     let specs = block_on(async {
-        let Setup { windlass, session } = Setup::open(global, Journal::Unneeded)?;
+        let Setup { windlass, session } = Setup::open(global, Recording::Off)?;
         anyhow::Ok(windlass.tools(&session).await)
     })??;
     let format = match tools.format {

@@ -9,11 +9,12 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use windlass::{Checkpoint, FileState, Query, RecordedChange, Undo};
 use windlass_core::{CallId, Outcome, TurnId, quote};
+use windlass_hub::Recording;
 use windlass_store::utc;
 
 use super::{block_on, call, until_interrupted};
 use crate::options::{Global, UndoCommand};
-use crate::setup::{Journal, Setup, workspace};
+use crate::setup::Setup;
 use crate::terminal::{self, Paint};
 
 /// How many paths of one change are named.
@@ -30,7 +31,7 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
         (None, None, None) => Undo::Last,
     };
     let is_for_all = matches!(what, Undo::Session(_));
-    let setup = Setup::for_person(global, Journal::On)?;
+    let setup = Setup::for_person(global, Recording::Whole)?;
     check_session(global, &setup)?;
     let result = block_on(until_interrupted(&setup.session, async {
         if options.dry_run {
@@ -77,12 +78,12 @@ fn tell_dropped(global: &Global, setup: &Setup) -> Result<()> {
 
 /// The changes of this workspace, or of a session, as a timeline: the newest first.
 fn list(global: &Global) -> Result<ExitCode> {
-    let setup = Setup::for_person(global, Journal::On)?;
+    let setup = Setup::for_person(global, Recording::Whole)?;
     check_session(global, &setup)?;
-    let workspace = workspace(global)?;
+    let workspace = setup.windlass.path();
     let query = match &global.session {
         Some(session) => Query::Session(session.clone()),
-        None => Query::Workspace(workspace.clone()),
+        None => Query::Workspace(workspace.to_owned()),
     };
     let checkpoints = setup.windlass.history().checkpoints(&query)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -101,7 +102,7 @@ fn list(global: &Global) -> Result<ExitCode> {
                 date.clone_into(&mut day);
                 writeln!(out, "{}", paint.bold(date))?;
             }
-            writeln!(out, "{}", line(checkpoint, time, &workspace, paint))?;
+            writeln!(out, "{}", line(checkpoint, time, workspace, paint))?;
         }
     }
     out.flush()?;
