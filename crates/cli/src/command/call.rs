@@ -3,13 +3,24 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use clap::Args;
 use windlass_core::{CallResult, Session, ToolCall, wire};
 use windlass_hub::Recording;
 
 use super::{block_on, read_all, until_interrupted};
-use crate::options::{Call, Global};
+use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal;
+
+/// `windlass call`
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    /// The tool's name.
+    tool: String,
+    /// Its arguments: JSON, @FILE, or - for standard input.
+    #[arg(default_value = "{}", value_name = "JSON", allow_hyphen_values = true)]
+    input: String,
+}
 
 pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
     let input = input(&call.input)?;

@@ -3,12 +3,32 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use windlass_hub::{KEYS, key};
 
-use crate::options::{ConfigCommand, ConfigWhat, Global};
+use crate::options::Global;
 use crate::terminal::add;
 use crate::{setup, terminal};
+
+/// `windlass config`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommand {
+    #[command(subcommand)]
+    what: Option<ConfigWhat>,
+}
+
+/// What to ask about the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigWhat {
+    /// Every value in force.
+    Show,
+    /// One value: what it means, and where it comes from.
+    Explain {
+        /// Its name.
+        key: String,
+    },
+}
 
 pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
     let config = setup::hub(global)?.config(&global.workspace)?;

@@ -4,13 +4,44 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
 use serde_json::Value;
 use windlass_core::quote;
 use windlass_hub::{JobQuestion, ask_jobs};
 
-use crate::options::{Global, JobsCommand, JobsWhat};
+use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
+
+/// `windlass jobs`
+#[derive(Debug, Args)]
+pub(crate) struct JobsCommand {
+    #[command(subcommand)]
+    what: Option<JobsWhat>,
+}
+
+/// What to do with jobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsWhat {
+    /// List them.
+    List,
+    /// Print what one has printed.
+    Output {
+        /// Its id.
+        job: String,
+        /// Go on with what comes, until it ends.
+        #[arg(long)]
+        follow: bool,
+    },
+    /// End one, with everything that it started.
+    Kill {
+        /// Its id.
+        job: String,
+        /// What to tell it first.
+        #[arg(long, default_value = "TERM")]
+        signal: String,
+    },
+}
 
 pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
     let state = setup::state(global)?;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::{CallFinished, CallStarted, JobEnded, Outcome, Recovery, SessionId, quote};
 use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
-use super::export;
-use crate::options::{Global, Log, LogCommand};
+use super::export::{self, ExportFormat};
+use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
@@ -18,6 +19,29 @@ use crate::terminal::{self, Paint};
 const PORTION: usize = 1_000;
 /// How often somebody who follows looks again.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// `windlass log`
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    #[command(subcommand)]
+    what: Option<LogCommand>,
+    /// Go on with what comes.
+    #[arg(long)]
+    follow: bool,
+}
+
+/// What to do with the journal.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Check the chain of records: exit code 1 and the first bad record if anything was changed.
+    Verify,
+    /// Print all records, or those of --session ID, for other programs.
+    Export {
+        /// JSON lines, or OpenTelemetry spans as OTLP/JSON.
+        #[arg(long, default_value = "jsonl")]
+        format: ExportFormat,
+    },
+}
 
 pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
     let store = setup::hub(global)?.store()?;

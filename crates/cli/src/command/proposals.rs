@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::diff::{Look, Version, render_file};
 use windlass::{FileKind, FileState, Proposal, Proposals, Windlass};
@@ -13,9 +14,38 @@ use windlass_core::{SessionId, quote};
 use windlass_hub::Recording;
 
 use super::{block_on, call, until_interrupted};
-use crate::options::{Global, ProposalsCommand, ProposalsWhat};
+use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal::{self, Paint};
+
+/// `windlass proposals`
+#[derive(Debug, Args)]
+pub(crate) struct ProposalsCommand {
+    #[command(subcommand)]
+    what: Option<ProposalsWhat>,
+}
+
+/// What to do with proposals: those of --session ID, or of the only session that has any.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProposalsWhat {
+    /// List them.
+    List,
+    /// Show what would change, word by word.
+    Show {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+    /// Make the changes, all or none.
+    Apply {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+    /// Forget them.
+    Drop {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+}
 
 pub(super) fn run(global: &Global, command: ProposalsCommand) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Recording::Whole)?;

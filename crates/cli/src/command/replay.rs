@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
+use clap::Args;
 use windlass::{History as _, Isolation, Query, UndoHistory, Windlass};
 use windlass_core::{
     ApprovalRequest, Effect, Effects, Level, Outcome, Session, SessionId, ToolCall,
@@ -22,12 +23,26 @@ use windlass_hub::{Hub, People, Recording, SessionOptions, Settings, Workspace};
 
 use super::recorded::{self, Recorded, Was};
 use super::{block_on, until_interrupted};
-use crate::options::{Global, Replay};
+use crate::options::{Global, session_id};
 use crate::setup;
 use crate::terminal;
 use compare::{Difference, Replayed};
 use copy::Folder;
 use names::Names;
+
+/// `windlass replay`
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The session's id.
+    #[arg(value_parser = session_id)]
+    id: SessionId,
+    /// Begin with the workspace as it is now, not as it was before the session.
+    #[arg(long)]
+    as_is: bool,
+    /// Leave out of the copy what `.gitignore` and the like hide.
+    #[arg(long)]
+    without_ignored: bool,
+}
 
 pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
     if global.sandbox == Some(Level::Off) {

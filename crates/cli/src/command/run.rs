@@ -2,21 +2,33 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::{CallResult, Event, ToolCall, wire};
 use windlass_hub::Recording;
 
 use super::{block_on, until_interrupted};
-use crate::options::{Global, Run};
+use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal;
 
 /// A longer line is not a call.
 const LONGEST_LINE: usize = 64 << 20;
+
+/// `windlass run`
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// A file of JSON lines, or - for standard input.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Print what happens meanwhile, too.
+    #[arg(long)]
+    events: bool,
+}
 
 pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
     let lines = open(&run.file)?;

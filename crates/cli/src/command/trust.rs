@@ -4,14 +4,28 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::quote;
 use windlass_hub::trust::{Acting, Change, Found, Known, Role, listed};
 
-use crate::options::{Global, Trust};
+use crate::options::Global;
 use crate::person::{self, Person};
 use crate::terminal::{Paint, add};
 use crate::{setup, terminal};
+
+/// `windlass trust`
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// The workspace to trust [default: the one of --workspace].
+    dir: Option<PathBuf>,
+    /// Show which workspaces are trusted, and whether they are still as they were.
+    #[arg(long, conflicts_with_all = ["dir", "revoke"])]
+    list: bool,
+    /// Trust it no longer.
+    #[arg(long)]
+    revoke: bool,
+}
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     let state = setup::state(global)?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
 use windlass::{Checkpoint, FileState, Query, RecordedChange, Undo};
 use windlass_core::{CallId, Outcome, TurnId, quote};
@@ -13,12 +14,34 @@ use windlass_hub::Recording;
 use windlass_store::utc;
 
 use super::{block_on, call, until_interrupted};
-use crate::options::{Global, UndoCommand};
+use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal::{self, Paint};
 
 /// How many paths of one change are named.
 const MAX_NAMED: usize = 4;
+
+/// `windlass undo`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without options, the last change of this workspace that is not undone yet is taken back; \
+    repeating it walks back. With --session ID, all changes of that session. An undo is a change itself: \
+    --call of it does it again."
+)]
+pub(crate) struct UndoCommand {
+    /// Show the changes of this workspace (or of --session ID), the newest first.
+    #[arg(long)]
+    list: bool,
+    /// Take back the changes of this call.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["turn", "list"])]
+    call: Option<String>,
+    /// Take back the changes of this turn.
+    #[arg(long, value_name = "ID", conflicts_with = "list")]
+    turn: Option<String>,
+    /// Only say what would happen.
+    #[arg(long)]
+    dry_run: bool,
+}
 
 pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     if options.list {
