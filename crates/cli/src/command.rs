@@ -23,10 +23,61 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
-use clap::CommandFactory as _;
+use clap::{CommandFactory as _, Subcommand};
 use windlass_core::Session;
 
-use crate::options::{Arguments, Command};
+use crate::options::Arguments;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one tool call and print what a model would see.
+    Call(call::Call),
+    /// Run calls from JSON lines, as models send them, and answer in the same form.
+    Run(run::Run),
+    /// List the tools that a model would be offered.
+    Tools(tools::Tools),
+    /// Serve the tools to an MCP host over stdin and stdout.
+    Mcp,
+    /// Take back what calls did to files, or show what can be taken back.
+    Undo(undo::UndoCommand),
+    /// Look at changes that are only proposed; apply or drop them.
+    Proposals(proposals::ProposalsCommand),
+    /// Look at earlier sessions.
+    Sessions(sessions::Sessions),
+    /// Look at programs that go on behind the calls of running sessions, or end them.
+    Jobs(jobs::JobsCommand),
+    /// Show the journal, or check that nobody changed it.
+    Log(log::Log),
+    /// Run the calls of an earlier session again in a copy of the workspace, and show what differs.
+    #[command(
+        after_help = "What a person was asked then is answered as it was answered then. What would reach beyond the copy \
+        (other files, the network, MCP servers, people) is skipped. Exit code 1 when something differs."
+    )]
+    Replay(replay::Replay),
+    /// Say what the policy would decide and why, test it, and answer or take back approvals.
+    Policy(policy::PolicyCommand),
+    /// Let the configuration, the command tools and the hooks of a workspace take effect.
+    Trust(trust::Trust),
+    /// Show the configuration in force and where each value comes from.
+    Config(config::ConfigCommand),
+    /// Check what works on this machine, by trying it.
+    Doctor,
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
+    /// Print generated documentation.
+    #[command(hide = true)]
+    Docs {
+        /// Which: cli or config.
+        #[arg(value_parser = ["cli", "config"])]
+        which: String,
+    },
+}
 
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let Arguments { global, command } = arguments;

@@ -1,20 +1,14 @@
-//! The command `windlass`: the one place where all parts meet.
+//! The command `windlass`: maps flags to the settings of a hub, and prints.
 //!
 //! stdout is data; logs, progress and questions go to stderr. Nothing is opened that a command does not need: no database for
 //! `tools`, no runtime for `config`.
 
 mod command;
-mod config;
-mod hook_files;
-mod job_socket;
 mod options;
 mod person;
 mod places;
-mod rules;
-mod secrets;
 mod setup;
 mod terminal;
-mod trust;
 
 use std::process::ExitCode;
 

@@ -6,6 +6,7 @@
 //!
 //! Start with [`Tool`], then [`Engine`].
 
+mod author;
 mod budget;
 mod changes;
 mod context;
@@ -45,6 +46,7 @@ mod toolbox;
 mod toolset;
 mod transcript;
 
+pub use author::Author;
 pub use budget::{Budget, Spent};
 pub use changes::commit::Step;
 pub use changes::history::{

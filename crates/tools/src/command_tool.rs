@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use windlass_core::{
-    Access, AnyTool, BoxFuture, CommandLine, Confinement, Context, Effect, Effects, Kinds, Level,
-    NetworkAccess, Output, Planned, PlannedCall, ProcessRequest, Program, Scene, Spec, Stdin,
-    ToolError,
+    Access, AnyTool, Author, BoxFuture, CommandLine, Confinement, Context, Effect, Effects, Kinds,
+    Level, NetworkAccess, Output, Planned, PlannedCall, ProcessRequest, Program, Scene, Spec,
+    Stdin, ToolError,
 };
 
 pub use self::definition::{CommandDefinition, DefinitionError};
@@ -36,25 +36,11 @@ use crate::defaults::here;
 use crate::program::answer;
 use crate::shell::{self, Place};
 
-/// Who wrote a command file.
-///
-/// ```
-/// use windlass_tools::Author;
-/// assert_ne!(Author::Person, Author::Workspace);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Author {
-    /// The person whose machine it is.
-    Person,
-    /// Whoever wrote the workspace; a person has trusted it.
-    Workspace,
-}
-
 /// A tool that runs the command of a file.
 ///
 /// ```
-/// use windlass_core::{AnyTool, Confinement, Kinds};
-/// use windlass_tools::{Author, CommandDefinition, CommandTool};
+/// use windlass_core::{AnyTool, Author, Confinement, Kinds};
+/// use windlass_tools::{CommandDefinition, CommandTool};
 /// let file = "---\nname: todos\ncommand: grep -rn TODO .\neffects: [read]\n---\nWhat is left to do.\n";
 /// let usual = Confinement::default();
 /// let tool = |author| CommandDefinition::parse(file).map(|definition| CommandTool::new(definition, author, &usual));

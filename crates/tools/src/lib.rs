@@ -32,7 +32,7 @@ mod testing;
 mod undo;
 mod write;
 
-pub use command_tool::{Author, CommandDefinition, CommandTool, DefinitionError};
+pub use command_tool::{CommandDefinition, CommandTool, DefinitionError};
 pub use people::{Apply, Restore};
 use windlass_core::AnyTool;
 

@@ -9,8 +9,10 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{BoxFuture, Confinement, Handle, Loaded, Session, ToolError, Toolset, quote};
-use windlass_tools::{Author, CommandDefinition, CommandTool};
+use windlass_core::{
+    Author, BoxFuture, Confinement, Handle, Loaded, Session, ToolError, Toolset, quote,
+};
+use windlass_tools::{CommandDefinition, CommandTool};
 
 /// How many files of a directory are looked at.
 const MOST_FILES: usize = 256;

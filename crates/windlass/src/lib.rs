@@ -21,7 +21,6 @@
 //! Everything of the contract (tools, effects, policy, events …) is re-exported from `windlass_core`.
 
 mod command_tools;
-mod hooks;
 mod reversible;
 
 use std::ops::Deref;
@@ -30,6 +29,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use windlass_core::*;
+use windlass_hooks::{CommandHook, HookRunner};
+pub use windlass_hooks::{
+    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, PINNABLE, Pin, named_files,
+    reached_files,
+};
 pub use windlass_host::{
     Durability, Isolated, IsolatedChange, IsolatedChangeKind, Isolation, LocalHost, LocalProcesses,
     ProcessSettings, ProxyError, RandomIds, Shell, SystemClock, control_group, hide_memory,
@@ -39,16 +43,11 @@ pub use windlass_store::{
     ApprovalFile, DrainAtClose, HistorySettings, ProposalShelf, QuestionFile, Settings, Store,
     StoreError, UndoHistory,
 };
-pub use windlass_tools::{Author, BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
+pub use windlass_tools::{BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
 pub use windlass_wire as wire;
 
 pub use crate::command_tools::{CommandFile, command_files};
 use crate::command_tools::{CommandTools, Source as CommandSource};
-use crate::hooks::{CommandHook, Runner};
-pub use crate::hooks::{
-    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, PINNABLE, Pin, named_files,
-    reached_files,
-};
 use crate::reversible::Reversible;
 pub use crate::reversible::Undo;
 
@@ -425,7 +424,7 @@ impl Builder {
             let tools = CommandTools { sources: self.command_tools, confinement };
             builder = builder.toolset(Arc::new(tools));
         }
-        let runner = Arc::new(Runner::new(host, processes));
+        let runner = Arc::new(HookRunner::new(host, processes));
         for hook in self.hooks {
             builder = builder.hook(Arc::new(CommandHook::new(hook, runner.clone())));
         }

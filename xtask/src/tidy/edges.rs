@@ -1,7 +1,7 @@
 //! Which crate may stand on which.
 //!
-//! The direction of dependency is what keeps the parts apart: siblings do not see each other, and everything meets in `cli`
-//! only. Development dependencies are free; they reach no user.
+//! The direction of dependency is what keeps the parts apart: siblings do not see each other. Engines are put together in `hub`, and
+//! everything meets in `cli` only. Development dependencies are free; they reach no user.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -17,10 +17,19 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("windlass-wire", &["windlass-core"]),
     ("windlass-agent", &["windlass-core"]),
     ("windlass-server", &["windlass-core"]),
+    ("windlass-hooks", &["windlass-core", "windlass-host"]),
     (
         "windlass",
-        &["windlass-core", "windlass-host", "windlass-store", "windlass-tools", "windlass-wire"],
+        &[
+            "windlass-core",
+            "windlass-hooks",
+            "windlass-host",
+            "windlass-store",
+            "windlass-tools",
+            "windlass-wire",
+        ],
     ),
+    ("windlass-hub", &["windlass", "windlass-core", "windlass-store"]),
     (
         "windlass-cli",
         &[
@@ -28,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "windlass-agent",
             "windlass-core",
             "windlass-host",
+            "windlass-hub",
             "windlass-mcp",
             "windlass-sandbox",
             "windlass-server",

@@ -8,7 +8,8 @@ use super::source::is_name;
 use super::{File, numbered};
 
 /// Of the tools, only what the facade re-exports.
-const DIRECTORIES: &[&str] = &["crates/core/src/", "crates/windlass/src/", "crates/tools/src/diff"];
+const DIRECTORIES: &[&str] =
+    &["crates/core/src/", "crates/hooks/src/", "crates/windlass/src/", "crates/tools/src/diff"];
 
 /// What an item is; modules, constants and re-exports need no example.
 const KINDS: &[&str] = &["struct", "enum", "trait", "fn", "type"];

@@ -3,19 +3,31 @@
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use clap::Args;
 use windlass_core::{CallResult, Session, ToolCall};
+use windlass_hub::Recording;
 use windlass_wire as wire;
 
 use super::{block_on, read_all, until_interrupted};
-use crate::options::{Call, Global};
-use crate::setup::{Journal, Setup};
+use crate::options::Global;
+use crate::setup::Setup;
 use crate::terminal;
+
+/// `windlass call`
+#[derive(Debug, Args)]
+pub(crate) struct Call {
+    /// The tool's name.
+    tool: String,
+    /// Its arguments: JSON, @FILE, or - for standard input.
+    #[arg(default_value = "{}", value_name = "JSON", allow_hyphen_values = true)]
+    input: String,
+}
 
 pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
     let input = input(&call.input)?;
     let call = ToolCall::new(call.tool.clone(), input);
     let result = block_on(async {
-        let setup = Setup::open(global, Journal::Brief)?;
+        let setup = Setup::open(global, Recording::Brief)?;
         let session = &setup.session;
         let work = async {
             setup.begin(global).await;

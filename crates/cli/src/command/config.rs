@@ -3,17 +3,36 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use serde_json::json;
+use windlass_hub::{KEYS, key};
 
-use crate::config::{KEYS, key};
-use crate::options::{ConfigCommand, ConfigWhat, Global};
+use crate::options::Global;
 use crate::terminal::add;
 use crate::{setup, terminal};
 
+/// `windlass config`
+#[derive(Debug, Args)]
+pub(crate) struct ConfigCommand {
+    #[command(subcommand)]
+    what: Option<ConfigWhat>,
+}
+
+/// What to ask about the configuration.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ConfigWhat {
+    /// Every value in force.
+    Show,
+    /// One value: what it means, and where it comes from.
+    Explain {
+        /// Its name.
+        key: String,
+    },
+}
+
 pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
-    let workspace = setup::workspace(global)?;
-    let config = setup::config(global, &workspace, &setup::state(global)?)?;
-    for warning in &config.warnings {
+    let config = setup::hub(global)?.config(&global.workspace)?;
+    for warning in config.warnings() {
         terminal::note(global, warning);
     }
     match command.what.unwrap_or(ConfigWhat::Show) {

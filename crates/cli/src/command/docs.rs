@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::CommandFactory as _;
+use windlass_hub::{InWorkspace, KEYS};
 
-use crate::config::{InWorkspace, KEYS};
 use crate::options::Arguments;
 use crate::terminal::{self, add};
 

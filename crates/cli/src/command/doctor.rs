@@ -13,10 +13,12 @@ use windlass_core::{
     Backend, Confinement, IdSource as _, Level, Mode, NetworkAccess, Outcome, ToolCall,
 };
 
+use windlass_hub::Recording;
+
 use super::block_on;
 use crate::options::Global;
+use crate::setup;
 use crate::terminal::{self, Paint};
-use crate::{places, setup};
 
 /// One thing that was tried.
 struct Check {
@@ -129,22 +131,23 @@ fn workspace(global: &Global) -> Result<String> {
 }
 
 fn configuration(global: &Global) -> Result<String> {
-    let mut config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
+    let mut config = setup::hub(global)?.config(&global.workspace)?;
     let (mode, rules) = (config.mode()?, config.rules().len());
-    let warnings = if config.warnings.is_empty() {
-        String::new()
-    } else {
-        format!("; {}", config.warnings.join("; "))
+    let warnings = match config.warnings() {
+        [] => String::new(),
+        warnings => format!("; {}", warnings.join("; ")),
     };
     Ok(format!("mode {mode}, {rules} rules{warnings}"))
 }
 
 /// The command tools of the person and, if it is trusted, of the workspace.
 fn command_tools(global: &Global) -> Result<String> {
-    let config = setup::config(global, &setup::workspace(global)?, &setup::state(global)?)?;
-    let (mut files, mut wrong) = places::command_tools()
-        .map_or_else(|_| Default::default(), |own| windlass::command_files(&own));
-    files.extend(config.command_tools);
+    let hub = setup::hub(global)?;
+    let config = hub.config(&global.workspace)?;
+    let own = hub.settings().places.command_tools();
+    let (mut files, mut wrong) =
+        own.map_or_else(Default::default, |own| windlass::command_files(&own));
+    files.extend_from_slice(config.command_tools());
     let mut names = Vec::new();
     for file in &files {
         match file.definition() {
@@ -158,7 +161,7 @@ fn command_tools(global: &Global) -> Result<String> {
 
 fn journal(global: &Global) -> Result<String> {
     let state = setup::state(global)?;
-    let verified = setup::store(global)?.verify()?;
+    let verified = setup::hub(global)?.store()?.verify()?;
     Ok(format!("{} records in {}, whole", verified.records, state.display()))
 }
 
@@ -225,8 +228,7 @@ fn atomic_writes() -> Result<String> {
 /// How this invocation would confine a command, on this machine.
 fn confined(global: &Global) -> Result<Confinement> {
     let workspace = setup::workspace(global)?;
-    let config = setup::config(global, &workspace, &setup::state(global)?)?;
-    let confinement = config.confinement()?;
+    let confinement = setup::hub(global)?.config(&workspace)?.confinement()?;
     let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
     Ok(settings.settled(&workspace).confinement)
 }
@@ -365,7 +367,7 @@ fn undo() -> Result<String> {
 }
 
 fn history(global: &Global) -> Result<String> {
-    let setup = setup::Setup::for_person(global, setup::Journal::On)?;
+    let setup = setup::Setup::for_person(global, Recording::Whole)?;
     let Some(history) = setup.windlass.lasting_history() else {
         return Ok("nothing is kept".into());
     };

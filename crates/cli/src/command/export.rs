@@ -9,12 +9,13 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use clap::ValueEnum;
 use serde_json::{Value, json};
 use windlass_core::{CallFinished, CallId, CallStarted, Outcome, Secrets, SessionId, TurnId};
 use windlass_store::{JournalRow, Kind, Store};
 
-use crate::options::{ExportFormat, Global};
-use crate::secrets;
+use crate::options::Global;
+use crate::setup;
 
 /// How many records are fetched at a time.
 const PORTION: usize = 1_000;
@@ -23,13 +24,20 @@ const INTERNAL: u8 = 1;
 const STATUS_OK: u8 = 1;
 const STATUS_ERROR: u8 = 2;
 
+/// The forms in which the journal can be exported.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExportFormat {
+    Jsonl,
+    Otlp,
+}
+
 pub(super) fn run(
     global: &Global,
     store: &Store,
     session: Option<&SessionId>,
     format: ExportFormat,
 ) -> Result<ExitCode> {
-    let secrets = secrets::of(global)?;
+    let secrets = setup::hub(global)?.secrets(&global.workspace)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match format {
         ExportFormat::Jsonl => each_portion(store, session, &secrets, |rows| {

@@ -4,23 +4,54 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
 use serde_json::Value;
 use windlass_core::quote;
+use windlass_hub::{JobQuestion, ask_jobs};
 
-use crate::job_socket::{Question, ask_all};
-use crate::options::{Global, JobsCommand, JobsWhat};
+use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
+
+/// `windlass jobs`
+#[derive(Debug, Args)]
+pub(crate) struct JobsCommand {
+    #[command(subcommand)]
+    what: Option<JobsWhat>,
+}
+
+/// What to do with jobs.
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobsWhat {
+    /// List them.
+    List,
+    /// Print what one has printed.
+    Output {
+        /// Its id.
+        job: String,
+        /// Go on with what comes, until it ends.
+        #[arg(long)]
+        follow: bool,
+    },
+    /// End one, with everything that it started.
+    Kill {
+        /// Its id.
+        job: String,
+        /// What to tell it first.
+        #[arg(long, default_value = "TERM")]
+        signal: String,
+    },
+}
 
 pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
     let state = setup::state(global)?;
     match jobs.what.unwrap_or(JobsWhat::List) {
-        JobsWhat::List => list(global, &ask_all(&state, &Question::List)?),
+        JobsWhat::List => list(global, &ask_jobs(&state, &JobQuestion::List)?),
         JobsWhat::Output { job, follow } => {
             let mut cursor = 0;
             loop {
-                let question = Question::Output { job: job.clone(), cursor };
-                let told = one(ask_all(&state, &question)?, &job)?;
+                let question = JobQuestion::Output { job: job.clone(), cursor };
+                let told = one(ask_jobs(&state, &question)?, &job)?;
                 let next = print_output(global, &told)?;
                 // What may be the beginning of a secret is told when it is clear what it is.
                 let is_all = told["bytes"].as_u64() <= Some(next) || next <= cursor;
@@ -35,8 +66,8 @@ pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
             }
         }
         JobsWhat::Kill { job, signal } => {
-            let question = Question::Kill { job: job.clone(), signal };
-            let told = one(ask_all(&state, &question)?, &job)?;
+            let question = JobQuestion::Kill { job: job.clone(), signal };
+            let told = one(ask_jobs(&state, &question)?, &job)?;
             list(global, &[told])
         }
     }

@@ -5,22 +5,46 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass_core::{CallFinished, CallStarted, JobEnded, Outcome, Recovery, SessionId, quote};
 use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
-use super::export;
-use crate::options::{Global, Log, LogCommand};
+use super::export::{self, ExportFormat};
+use crate::options::Global;
+use crate::setup;
 use crate::terminal::{self, Paint};
-use crate::{secrets, setup};
 
 /// How many records are fetched at a time.
 const PORTION: usize = 1_000;
 /// How often somebody who follows looks again.
 const PAUSE: Duration = Duration::from_millis(200);
 
+/// `windlass log`
+#[derive(Debug, Args)]
+pub(crate) struct Log {
+    #[command(subcommand)]
+    what: Option<LogCommand>,
+    /// Go on with what comes.
+    #[arg(long)]
+    follow: bool,
+}
+
+/// What to do with the journal.
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Check the chain of records: exit code 1 and the first bad record if anything was changed.
+    Verify,
+    /// Print all records, or those of --session ID, for other programs.
+    Export {
+        /// JSON lines, or OpenTelemetry spans as OTLP/JSON.
+        #[arg(long, default_value = "jsonl")]
+        format: ExportFormat,
+    },
+}
+
 pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
-    let store = setup::store(global)?;
+    let store = setup::hub(global)?.store()?;
     if let Some(LogCommand::Verify) = log.what {
         return verify(global, &store);
     }
@@ -49,7 +73,7 @@ pub(super) fn show(
     session: Option<&SessionId>,
     mut after: u64,
 ) -> Result<u64> {
-    let (paint, secrets) = (Paint::of(global), secrets::of(global)?);
+    let (paint, secrets) = (Paint::of(global), setup::hub(global)?.secrets(&global.workspace)?);
     loop {
         let mut rows = store.records(session, after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(after) };

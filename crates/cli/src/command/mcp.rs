@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use windlass_hub::Recording;
 use windlass_mcp::Options;
 
 use super::{block_on, until_interrupted};
-use crate::job_socket::JobSocket;
 use crate::options::Global;
-use crate::setup::{self, Journal, Setup};
+use crate::setup::Setup;
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     block_on(async {
-        let setup = Setup::open(global, Journal::On)?;
+        let setup = Setup::open(global, Recording::Whole)?;
         let session = &setup.session;
-        let _jobs = JobSocket::open(&setup::state(global)?, setup.windlass.engine(), session);
+        let _jobs = setup.windlass.serve_jobs(session);
         setup.begin(global).await;
         let served = windlass_mcp::serve_stdio(
             setup.windlass.engine().clone(),

@@ -8,14 +8,95 @@ mod revoke;
 mod show;
 mod test;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use windlass::Windlass;
-use windlass_core::{Answer, Decision, Session, ToolCall, ToolError};
+use windlass_core::{Answer, Decision, Scope, Session, SessionId, ToolCall, ToolError};
 
 use super::call;
-use crate::options::{Global, PolicyCommand, PolicyWhat};
+use crate::options::{Global, session_id};
+
+/// `windlass policy`
+#[derive(Debug, Args)]
+pub(crate) struct PolicyCommand {
+    #[command(subcommand)]
+    what: PolicyWhat,
+}
+
+/// What to ask the policy.
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyWhat {
+    /// What would happen to a call, and which rule decides.
+    Explain {
+        /// The tool's name.
+        tool: String,
+        /// Its arguments as JSON.
+        #[arg(default_value = "{}", value_name = "JSON", allow_hyphen_values = true)]
+        input: String,
+    },
+    /// The mode and the rules in force.
+    Show,
+    /// List the questions that are open and the answers that are remembered.
+    Approvals,
+    /// Say yes to an open question, and make its call at once in its session.
+    Approve {
+        /// The question's id.
+        id: String,
+        /// For how long the answer counts: once, session, project, always.
+        #[arg(long, default_value = "once")]
+        scope: Scope,
+        /// A reason for the model to read.
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// Other arguments for the call, as JSON or `-`. They are decided on anew.
+        #[arg(long, value_name = "JSON")]
+        input: Option<String>,
+    },
+    /// Say no to an open question; its call ends as denied in its session.
+    Deny {
+        /// The question's id.
+        id: String,
+        /// What the model is told.
+        #[arg(long, value_name = "TEXT")]
+        why: Option<String>,
+        /// For how long the answer counts: once, session, project, always.
+        #[arg(long, default_value = "once")]
+        scope: Scope,
+    },
+    /// Forget remembered answers and open questions.
+    Revoke {
+        /// Their ids.
+        #[arg(required_unless_present = "all")]
+        ids: Vec<String>,
+        /// All of them.
+        #[arg(long, conflicts_with = "ids")]
+        all: bool,
+    },
+    /// Run the examples that policy files carry; exit code 1 when one is decided otherwise.
+    #[command(after_help = "A policy file is a configuration file with examples:\n\n\
+        mode = \"ask\"\n\
+        allow = [\"exec git status\"]\n\n\
+        [[example]]\n\
+        tool = \"bash\"\n\
+        input = { command = \"git status\" }\n\
+        expect = \"allow\"                  # or ask, or deny\n\
+        rule = \"allow exec git status\"    # what must decide; may be left out\n\n\
+        A file is tested alone: with the options of the command line, without other configuration.")]
+    Test {
+        /// The files.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// What would be decided now about each call of an earlier session.
+    Replay {
+        /// The session's id.
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+    },
+}
 
 pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
     match policy.what {

@@ -6,40 +6,71 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::diff::{Look, Version, render_file};
 use windlass::{FileKind, FileState, Proposal, Proposals, Windlass};
 use windlass_core::{SessionId, quote};
+use windlass_hub::Recording;
 
 use super::{block_on, call, until_interrupted};
-use crate::options::{Global, ProposalsCommand, ProposalsWhat};
-use crate::setup::{Journal, Setup, workspace};
+use crate::options::Global;
+use crate::setup::Setup;
 use crate::terminal::{self, Paint};
 
+/// `windlass proposals`
+#[derive(Debug, Args)]
+pub(crate) struct ProposalsCommand {
+    #[command(subcommand)]
+    what: Option<ProposalsWhat>,
+}
+
+/// What to do with proposals: those of --session ID, or of the only session that has any.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ProposalsWhat {
+    /// List them.
+    List,
+    /// Show what would change, word by word.
+    Show {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+    /// Make the changes, all or none.
+    Apply {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+    /// Forget them.
+    Drop {
+        /// Only these files, or what is below these directories.
+        paths: Vec<PathBuf>,
+    },
+}
+
 pub(super) fn run(global: &Global, command: ProposalsCommand) -> Result<ExitCode> {
-    let setup = Setup::for_person(global, Journal::On)?;
+    let setup = Setup::for_person(global, Recording::Whole)?;
     let windlass = &setup.windlass;
-    let workspace = workspace(global)?;
+    let workspace = windlass.path();
     match command.what.unwrap_or(ProposalsWhat::List) {
-        ProposalsWhat::List => list(global, windlass, &workspace),
+        ProposalsWhat::List => list(global, windlass, workspace),
         ProposalsWhat::Show { paths } => {
-            let proposals = chosen(global, windlass, &workspace)?;
-            show(global, &proposals, &workspace, named(&workspace, &paths).as_deref())
+            let proposals = chosen(global, windlass, workspace)?;
+            show(global, &proposals, workspace, named(workspace, &paths).as_deref())
         }
         ProposalsWhat::Apply { paths } => {
-            let proposals = chosen(global, windlass, &workspace)?;
-            let paths = named(&workspace, &paths);
+            let proposals = chosen(global, windlass, workspace)?;
+            let paths = named(workspace, &paths);
             let applying = windlass.apply(&setup.session, &proposals, paths.as_deref());
             let result = block_on(until_interrupted(&setup.session, applying))??;
             call::show(global, &result)
         }
         ProposalsWhat::Drop { paths } => {
-            let proposals = chosen(global, windlass, &workspace)?;
-            let dropped = proposals.drop_paths(named(&workspace, &paths).as_deref())?;
+            let proposals = chosen(global, windlass, workspace)?;
+            let dropped = proposals.drop_paths(named(workspace, &paths).as_deref())?;
             if dropped.is_empty() {
                 bail!("there is no such proposal");
             }
-            let names: Vec<_> = dropped.iter().map(|path| shown(&workspace, path)).collect();
+            let names: Vec<_> = dropped.iter().map(|path| shown(workspace, path)).collect();
             if global.json {
                 terminal::print_json(&json!({"dropped": names}))?;
             } else {

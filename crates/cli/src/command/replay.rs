@@ -14,19 +14,35 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
+use clap::Args;
 use windlass::{History as _, Isolation, Query, UndoHistory, Windlass};
 use windlass_core::{
-    ApprovalRequest, Asker, Effect, Effects, Level, Outcome, Session, SessionId, ToolCall,
+    ApprovalRequest, Effect, Effects, Level, Outcome, Session, SessionId, ToolCall,
 };
+use windlass_hub::{Hub, People, Recording, SessionOptions, Settings, Workspace};
 
 use super::recorded::{self, Recorded, Was};
 use super::{block_on, until_interrupted};
-use crate::options::{Global, Replay};
-use crate::setup::{self, Journal, People, Setup, Terms};
+use crate::options::{Global, session_id};
+use crate::setup;
 use crate::terminal;
 use compare::{Difference, Replayed};
 use copy::Folder;
 use names::Names;
+
+/// `windlass replay`
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The session's id.
+    #[arg(value_parser = session_id)]
+    id: SessionId,
+    /// Begin with the workspace as it is now, not as it was before the session.
+    #[arg(long)]
+    as_is: bool,
+    /// Leave out of the copy what `.gitignore` and the like hide.
+    #[arg(long)]
+    without_ignored: bool,
+}
 
 pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
     if global.sandbox == Some(Level::Off) {
@@ -34,7 +50,7 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
             "a replay runs programs in the sandbox, so that they stay in the copy: leave out --sandbox off"
         );
     }
-    let store = setup::store(global)?;
+    let store = setup::hub(global)?.store()?;
     let calls = recorded::calls(&store, &options.id)?;
     let workspace = recorded::workspace(global, &store, &options.id)?;
     let history = UndoHistory::open(&setup::state(global)?)?;
@@ -53,30 +69,31 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
         }
     }
     let yes = Arc::default();
-    let terms = terms(global, &workspace, copy.path(), &folder, Arc::clone(&yes))?;
+    let windlass = open(global, &workspace, copy.path(), &folder, Arc::clone(&yes))?;
     let names = Names::new(&workspace, copy.path());
     let again = Again { global, names, history: &history, yes };
-    let code = block_on(again.all(terms, &options.id, &calls))?;
+    let code = block_on(again.all(windlass, &options.id, &calls))?;
     copy.remove()?;
     code
 }
 
-/// As the options say, but with everything in the folder, and nobody beyond it within reach.
-fn terms(
+/// Opens the copy as the options say, but with everything in the folder, and nobody beyond it within reach.
+fn open(
     global: &Global,
     workspace: &std::path::Path,
     copy: &std::path::Path,
     folder: &Folder,
     yes: Arc<AtomicBool>,
-) -> Result<Terms> {
-    let state = setup::state(global)?;
+) -> Result<Workspace> {
+    let mut settings = setup::settings(global, Recording::Whole)?;
+    settings.overrides.sandbox = Some(global.sandbox.unwrap_or(Level::Workspace));
+    settings.overrides.net = Some("none".to_owned());
     // What a person trusts is the workspace, not the copy.
-    let mut config = setup::config(global, workspace, &state)?;
-    config.set("sandbox", global.sandbox.unwrap_or(Level::Workspace).to_string());
-    config.set("net", "none");
+    let config = Hub::new(settings.clone()).config(workspace)?;
     let answer = move |_: &ApprovalRequest| yes.load(Ordering::Relaxed);
-    let people = People::At(Arc::new(answer));
-    Ok(Terms { workspace: copy.to_owned(), state: folder.state(), config, people })
+    let (state, people) = (folder.state(), People::Attendant(Arc::new(answer)));
+    let hub = Hub::new(Settings { state, has_anchor: false, people, ..settings });
+    Ok(hub.open_with(copy, config)?)
 }
 
 /// A session that is run again.
@@ -89,10 +106,16 @@ struct Again<'a> {
 }
 
 impl Again<'_> {
-    async fn all(mut self, terms: Terms, id: &SessionId, calls: &[Recorded]) -> Result<ExitCode> {
+    async fn all(
+        mut self,
+        windlass: Workspace,
+        id: &SessionId,
+        calls: &[Recorded],
+    ) -> Result<ExitCode> {
         // Its journal is another one: the session can have its name there as well.
-        let who = Some((id.clone(), Asker::default()));
-        let Setup { windlass, session } = Setup::on(self.global, Journal::On, terms, who)?;
+        let id = Some(id.clone());
+        let session =
+            windlass.session(SessionOptions { id, ..setup::session_options(self.global) })?;
         let mut tally = tell::Tally::default();
         for (at, call) in calls.iter().enumerate() {
             progress(self.global, at + 1, calls.len(), &call.tool);

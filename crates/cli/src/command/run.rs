@@ -2,29 +2,40 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::{CallResult, Event, ToolCall};
+use windlass_hub::Recording;
 use windlass_wire as wire;
 
 use super::{block_on, until_interrupted};
-use crate::job_socket::JobSocket;
-use crate::options::{Global, Run};
-use crate::setup::{self, Journal, Setup};
+use crate::options::Global;
+use crate::setup::Setup;
 use crate::terminal;
 
 /// A longer line is not a call.
 const LONGEST_LINE: usize = 64 << 20;
 
+/// `windlass run`
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// A file of JSON lines, or - for standard input.
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Print what happens meanwhile, too.
+    #[arg(long)]
+    events: bool,
+}
+
 pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
     let lines = open(&run.file)?;
     block_on(async {
-        let setup = Setup::open(global, Journal::On)?;
-        let _jobs =
-            JobSocket::open(&setup::state(global)?, setup.windlass.engine(), &setup.session);
+        let setup = Setup::open(global, Recording::Whole)?;
+        let _jobs = setup.windlass.serve_jobs(&setup.session);
         setup.begin(global).await;
         let answered = answer_all(&setup, lines, run.events).await;
         setup.session.end_jobs().await;

@@ -4,16 +4,51 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, Subcommand};
 use serde_json::Value;
+use windlass_core::SessionId;
 use windlass_store::{SessionFilter, SessionRow, utc};
 
-use super::{export, log};
-use crate::options::{ExportFormat, Global, Sessions, SessionsCommand};
+use super::export::{self, ExportFormat};
+use super::log;
+use crate::options::{Global, session_id};
 use crate::setup;
 use crate::terminal::{self, Paint};
 
+/// `windlass sessions`
+#[derive(Debug, Args)]
+pub(crate) struct Sessions {
+    #[command(subcommand)]
+    what: Option<SessionsCommand>,
+}
+
+/// What to do with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List them, newest first.
+    List,
+    /// Show the calls of one.
+    Show {
+        /// Its id.
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+    },
+    /// Print its records as JSON lines.
+    Export {
+        /// Its id.
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+    },
+    /// Remove what its calls said and answered; the journal keeps that they happened.
+    Delete {
+        /// Its id.
+        #[arg(value_parser = session_id)]
+        id: SessionId,
+    },
+}
+
 pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
-    let store = setup::store(global)?;
+    let store = setup::hub(global)?.store()?;
     match sessions.what.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(global, &store.sessions(SessionFilter::default())?)?,
         SessionsCommand::Show { id } => {

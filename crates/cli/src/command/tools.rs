@@ -3,18 +3,40 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 use windlass_core::{Example, Spec, quote};
+use windlass_hub::Recording;
 use windlass_wire::{self as wire, Format};
 
 use super::block_on;
-use crate::options::{Global, Tools, ToolsFormat};
-use crate::setup::{Journal, Setup};
+use crate::options::Global;
+use crate::setup::Setup;
 use crate::terminal::{self, Paint, add};
+
+/// `windlass tools`
+#[derive(Debug, Args)]
+pub(crate) struct Tools {
+    /// The form of the list.
+    #[arg(long, default_value = "text")]
+    format: ToolsFormat,
+}
+
+/// The forms in which tools can be listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ToolsFormat {
+    Text,
+    Json,
+    Anthropic,
+    Openai,
+    Gemini,
+    Mcp,
+    Markdown,
+}
 
 pub(super) fn run(global: &Global, tools: &Tools) -> Result<ExitCode> {
     let specs = block_on(async {
-        let Setup { windlass, session } = Setup::open(global, Journal::Unneeded)?;
+        let Setup { windlass, session } = Setup::open(global, Recording::Off)?;
         anyhow::Ok(windlass.tools(&session).await)
     })??;
     let format = match tools.format {

@@ -4,14 +4,28 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
 use windlass_core::quote;
+use windlass_hub::trust::{Acting, Change, Found, Known, Role, listed};
 
-use crate::options::{Global, Trust};
+use crate::options::Global;
 use crate::person::{self, Person};
 use crate::terminal::{Paint, add};
-use crate::trust::{Acting, Change, Found, Known, Role, listed, name};
-use crate::{hook_files, setup, terminal};
+use crate::{setup, terminal};
+
+/// `windlass trust`
+#[derive(Debug, Args)]
+pub(crate) struct Trust {
+    /// The workspace to trust [default: the one of --workspace].
+    dir: Option<PathBuf>,
+    /// Show which workspaces are trusted, and whether they are still as they were.
+    #[arg(long, conflicts_with_all = ["dir", "revoke"])]
+    list: bool,
+    /// Trust it no longer.
+    #[arg(long)]
+    revoke: bool,
+}
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     let state = setup::state(global)?;
@@ -23,7 +37,7 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     }
     let workspace = std::fs::canonicalize(place(global, command)?)?;
     let mut found = Found::in_workspace(&workspace)?;
-    found.add_scripts(&workspace, &hook_files::of_person(global)?)?;
+    found.add_scripts(&workspace, &setup::hub(global)?.hooks_of_person()?)?;
     let changes = match Known::load(&state).get(&workspace) {
         Some(known) => known.changes(&workspace, &found)?,
         None => Vec::new(),
@@ -92,7 +106,10 @@ fn shown(found: &Found, changes: &[Change]) -> String {
             add(&mut text, format_args!("\n{heading}\n"));
         }
         let content = file.text();
-        add(&mut text, format_args!("\n{}:\n{}", name(&file.path), quote::visible(&content)));
+        add(
+            &mut text,
+            format_args!("\n{}:\n{}", quote::path(&file.path), quote::visible(&content)),
+        );
         text.push_str(if content.ends_with('\n') { "" } else { "\n" });
         add_meaning(&mut text, file);
     }
@@ -112,7 +129,8 @@ fn add_absent(text: &mut String, absent: &[PathBuf]) {
     if absent.is_empty() {
         return;
     }
-    let names: Vec<String> = absent.iter().take(MOST_SHOWN).map(|path| name(path)).collect();
+    let shown = absent.iter().take(MOST_SHOWN);
+    let names: Vec<_> = shown.map(|path| quote::path(path)).collect();
     let more = absent.len().saturating_sub(MOST_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     add(

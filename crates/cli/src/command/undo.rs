@@ -6,18 +6,42 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use clap::Args;
 use serde_json::{Value, json};
 use windlass::{Checkpoint, FileState, Query, RecordedChange, Undo};
 use windlass_core::{CallId, Outcome, TurnId, quote};
+use windlass_hub::Recording;
 use windlass_store::utc;
 
 use super::{block_on, call, until_interrupted};
-use crate::options::{Global, UndoCommand};
-use crate::setup::{Journal, Setup, workspace};
+use crate::options::Global;
+use crate::setup::Setup;
 use crate::terminal::{self, Paint};
 
 /// How many paths of one change are named.
 const MAX_NAMED: usize = 4;
+
+/// `windlass undo`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Without options, the last change of this workspace that is not undone yet is taken back; \
+    repeating it walks back. With --session ID, all changes of that session. An undo is a change itself: \
+    --call of it does it again."
+)]
+pub(crate) struct UndoCommand {
+    /// Show the changes of this workspace (or of --session ID), the newest first.
+    #[arg(long)]
+    list: bool,
+    /// Take back the changes of this call.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["turn", "list"])]
+    call: Option<String>,
+    /// Take back the changes of this turn.
+    #[arg(long, value_name = "ID", conflicts_with = "list")]
+    turn: Option<String>,
+    /// Only say what would happen.
+    #[arg(long)]
+    dry_run: bool,
+}
 
 pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     if options.list {
@@ -30,7 +54,7 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
         (None, None, None) => Undo::Last,
     };
     let is_for_all = matches!(what, Undo::Session(_));
-    let setup = Setup::for_person(global, Journal::On)?;
+    let setup = Setup::for_person(global, Recording::Whole)?;
     check_session(global, &setup)?;
     let result = block_on(until_interrupted(&setup.session, async {
         if options.dry_run {
@@ -77,12 +101,12 @@ fn tell_dropped(global: &Global, setup: &Setup) -> Result<()> {
 
 /// The changes of this workspace, or of a session, as a timeline: the newest first.
 fn list(global: &Global) -> Result<ExitCode> {
-    let setup = Setup::for_person(global, Journal::On)?;
+    let setup = Setup::for_person(global, Recording::Whole)?;
     check_session(global, &setup)?;
-    let workspace = workspace(global)?;
+    let workspace = setup.windlass.path();
     let query = match &global.session {
         Some(session) => Query::Session(session.clone()),
-        None => Query::Workspace(workspace.clone()),
+        None => Query::Workspace(workspace.to_owned()),
     };
     let checkpoints = setup.windlass.history().checkpoints(&query)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -101,7 +125,7 @@ fn list(global: &Global) -> Result<ExitCode> {
                 date.clone_into(&mut day);
                 writeln!(out, "{}", paint.bold(date))?;
             }
-            writeln!(out, "{}", line(checkpoint, time, &workspace, paint))?;
+            writeln!(out, "{}", line(checkpoint, time, workspace, paint))?;
         }
     }
     out.flush()?;

@@ -1,7 +1,6 @@
 //! Programs as hooks, run for real in the sandbox that is usual.
 
 mod answers;
-mod files;
 mod page;
 mod pinned;
 

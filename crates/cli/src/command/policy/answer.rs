@@ -9,24 +9,29 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow, bail};
 use windlass::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState};
 use windlass_core::{Answer, ApprovalId, Outcome, Scope, quote};
+use windlass_hub::{Hub, Recording, SessionOptions};
 use windlass_store::utc;
 
 use super::approvals;
 use crate::command::{block_on, call, until_interrupted};
 use crate::options::Global;
-use crate::setup::{Journal, Setup, Terms};
+use crate::setup;
 use crate::terminal;
 
 pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
     let book = approvals::book(global)?;
     let question = open_question(global, &book, id)?;
-    let mut terms = Terms::of(global, question.workspace.clone())?;
+    let mut settings = setup::settings(global, Recording::Brief)?;
+    settings.people = setup::people(global);
     // What was denied where the question was asked stays denied, also for other arguments.
-    terms.config.set("deny", question.denies.clone());
+    settings.overrides.deny.extend(question.denies.iter().cloned());
     block_on(async {
-        let who = (question.session.clone(), question.asker.clone());
-        let setup = Setup::on(global, Journal::Brief, terms, Some(who))?;
-        let Setup { windlass, session } = &setup;
+        let windlass = Hub::new(settings).open(&question.workspace)?;
+        let session = windlass.session(SessionOptions {
+            id: Some(question.session.clone()),
+            asker: question.asker.clone(),
+            ..setup::session_options(global)
+        })?;
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
         windlass
             .answer(&question.id, answer.clone())
@@ -38,7 +43,8 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             );
             return Ok(ExitCode::SUCCESS);
         }
-        let resumed = until_interrupted(session, windlass.resume(session, &question.id)).await??;
+        let resumed =
+            until_interrupted(&session, windlass.resume(&session, &question.id)).await??;
         let Some(result) = resumed else {
             terminal::note(
                 global,

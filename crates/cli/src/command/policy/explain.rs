@@ -6,16 +6,17 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use windlass::Windlass;
 use windlass_core::{Decision, Effect, ToolCall, Verdict};
+use windlass_hub::Recording;
 
 use crate::command::block_on;
 use crate::options::Global;
-use crate::setup::{Journal, Setup};
+use crate::setup::Setup;
 use crate::terminal;
 
 pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode> {
     let input = serde_json::from_str(input).context("the arguments are not JSON")?;
     let answer = block_on(async {
-        let Setup { windlass, session } = Setup::open(global, Journal::Unneeded)?;
+        let Setup { windlass, session } = Setup::open(global, Recording::Off)?;
         match windlass.explain(&session, ToolCall::new(tool, input)).await {
             Ok(verdict) => Ok(explained(&windlass, &verdict)),
             // What an `.aiexclude` hides is denied before the policy is asked.

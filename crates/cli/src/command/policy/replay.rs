@@ -10,17 +10,18 @@ use super::decide;
 use crate::command::recorded::{self, Recorded, Was};
 use crate::command::{block_on, log};
 use crate::options::Global;
-use crate::setup::{self, Journal, People, Setup, Terms};
+use crate::setup;
 use crate::terminal::{self, Paint};
 
 pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
-    let store = setup::store(global)?;
+    let hub = setup::hub(global)?;
+    let store = hub.store()?;
     let workspace = recorded::workspace(global, &store, id)?;
     let calls = recorded::calls(&store, id)?;
-    let terms = Terms { people: People::Nobody, ..Terms::of(global, workspace)? };
     let (mut differ, mut undecided) = (0_usize, 0_usize);
     block_on(async {
-        let Setup { windlass, session } = Setup::on(global, Journal::Unneeded, terms, None)?;
+        let windlass = hub.open(&workspace)?;
+        let session = windlass.session(setup::session_options(global))?;
         for call in &calls {
             let now =
                 decide(&windlass, &session, ToolCall::new(call.tool.clone(), call.input.clone()));

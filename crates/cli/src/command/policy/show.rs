@@ -12,13 +12,12 @@ use crate::setup;
 use crate::terminal::{self, add};
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
-    let workspace = setup::workspace(global)?;
-    let mut config = setup::config(global, &workspace, &setup::state(global)?)?;
+    let mut config = setup::hub(global)?.config(&global.workspace)?;
     let (mode, rules) = (config.mode()?, config.rules());
-    for warning in &config.warnings {
+    for warning in config.warnings() {
         terminal::note(global, warning);
     }
-    let examples = config.examples.len();
+    let examples = config.examples().len();
     if global.json {
         let rules: Vec<_> = rules
             .iter()

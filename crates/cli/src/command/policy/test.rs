@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::{Decision, Layer, ToolCall, quote};
+use windlass_core::{Decision, ToolCall, quote};
+use windlass_hub::Config;
 
 use super::decide;
 use crate::command::{block_on, log};
-use crate::config::Config;
 use crate::options::Global;
-use crate::setup::{self, Journal, People, Setup, Terms};
+use crate::setup;
 use crate::terminal;
 
 /// A call, and what a file says would be decided about it.
@@ -56,14 +56,13 @@ pub(super) fn run(global: &Global, files: &[PathBuf]) -> Result<ExitCode> {
 
 /// The examples of a file with what was decided. The file stands alone, so that its examples mean the same on every machine.
 fn try_file(global: &Global, file: &Path) -> Result<Vec<(usize, Example, Tried)>> {
-    let mut config = Config::default();
-    config.add_file(file, true, Layer::User)?;
+    let mut config = Config::of_file(file)?;
     let examples = examples(&config, file)?;
-    setup::add_flags(&mut config, global)?;
-    let (workspace, state) = (setup::workspace(global)?, setup::state(global)?);
-    let terms = Terms { workspace, state, config, people: People::Nobody };
+    let hub = setup::hub(global)?;
+    hub.add_overrides(&mut config)?;
     block_on(async {
-        let Setup { windlass, session } = Setup::on(global, Journal::Unneeded, terms, None)?;
+        let windlass = hub.open_with(&global.workspace, config)?;
+        let session = windlass.session(setup::session_options(global))?;
         let mut tried = Vec::new();
         for (at, example) in examples.into_iter().enumerate() {
             let call = ToolCall::new(example.tool.clone(), input(&example));
@@ -81,7 +80,7 @@ fn try_file(global: &Global, file: &Path) -> Result<Vec<(usize, Example, Tried)>
 
 fn examples(config: &Config, file: &Path) -> Result<Vec<Example>> {
     let name = file.display();
-    if config.examples.is_empty() {
+    if config.examples().is_empty() {
         bail!(
             "{name} has no examples; write some, such as\n\n[[example]]\ntool = \"bash\"\n\
              input = {{ command = \"git status\" }}\nexpect = \"allow\"\n"
@@ -96,7 +95,7 @@ fn examples(config: &Config, file: &Path) -> Result<Vec<Example>> {
             )
         })
     };
-    config.examples.iter().enumerate().map(example).collect()
+    config.examples().iter().enumerate().map(example).collect()
 }
 
 fn input(example: &Example) -> Value {

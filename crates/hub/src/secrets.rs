@@ -12,16 +12,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::Result;
 use windlass_core::Secrets;
 
-use crate::options::Global;
-use crate::{places, setup};
+use crate::settings::{Environment, Places};
 
 /// More are not looked for at a time: each has some dozens of forms.
 const MOST: usize = 256;
 
-/// Where a value is.
+/// The place of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In a variable of the environment.
@@ -31,13 +29,13 @@ pub(crate) enum Place {
 }
 
 impl FromStr for Place {
-    type Err = anyhow::Error;
+    type Err = String;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             Some(("env", name)) if !name.is_empty() => Ok(Self::Variable(name.to_owned())),
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
-            _ => anyhow::bail!("`{text}` is no place for a secret: it is env:NAME or file:PATH"),
+            _ => Err(format!("`{text}` is no place for a secret: it is env:NAME or file:PATH")),
         }
     }
 }
@@ -52,9 +50,9 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    fn value(&self, home: Option<&Path>) -> Option<String> {
+    fn value(&self, home: Option<&Path>, environment: &Environment) -> Option<String> {
         match self {
-            Self::Variable(name) => std::env::var(name).ok(),
+            Self::Variable(name) => environment.get(name).map(str::to_owned),
             Self::File(path) => {
                 let text = match (path.strip_prefix("~"), home) {
                     (Ok(below), Some(home)) => files::read(&home.join(below))?,
@@ -66,26 +64,22 @@ impl Place {
     }
 }
 
-/// All secrets that can be found in the workspace of a command, for what it shows of earlier sessions.
-pub(crate) fn of(global: &Global) -> Result<Secrets> {
-    let workspace = setup::workspace(global)?;
-    let config = setup::config(global, &workspace, &setup::state(global)?)?;
-    Ok(known(&workspace, config.places("secrets")))
-}
-
-/// All secrets that can be found here.
-pub(crate) fn known(workspace: &Path, configured: BTreeMap<String, Place>) -> Secrets {
-    let workspace = workspace.to_owned();
+/// All secrets that can be found here. They are looked for when the first text is to be cleaned.
+pub(crate) fn known(
+    workspace: &Path,
+    configured: BTreeMap<String, Place>,
+    places: &Places,
+) -> Secrets {
+    let (workspace, places) = (workspace.to_owned(), places.clone());
     Secrets::when_needed(move || {
-        let home = places::home();
-        // What a person has named comes first, and under that name.
+        let (home, environment) = (places.home.as_deref(), &places.environment);
+        // Those that a person has named come first, and under that name.
         let named = configured
             .iter()
-            .filter_map(|(name, place)| Some((name.clone(), place.value(home.as_deref())?)));
-        let variables = std::env::vars_os().filter_map(|(name, value)| {
-            values::of_variable(&name.into_string().ok()?, &value.into_string().ok()?)
-        });
-        let files = home.iter().flat_map(|home| files::of_person(home));
+            .filter_map(|(name, place)| Some((name.clone(), place.value(home, environment)?)));
+        let variables =
+            environment.iter().filter_map(|(name, value)| values::of_variable(name, value));
+        let files = home.into_iter().flat_map(files::of_person);
         distinct(named.chain(variables).chain(files).chain(files::of_workspace(&workspace)))
     })
 }
@@ -111,13 +105,17 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_value_without_its_last_line_end() {
+    fn a_value_is_a_file_without_its_last_line_end_or_a_variable() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
         std::fs::write(&path, "two\nlines-of-it\n").unwrap();
         let place = Place::File("~/key".into());
-        assert_eq!(place.value(Some(directory.path())).as_deref(), Some("two\nlines-of-it"));
-        assert_eq!(Place::File(path.join("none")).value(None), None);
+        let none = Environment::default();
+        assert_eq!(place.value(Some(directory.path()), &none).as_deref(), Some("two\nlines-of-it"));
+        assert_eq!(Place::File(path.join("none")).value(None, &none), None);
+        let environment = Environment::new([("A".into(), "one".into())]);
+        assert_eq!(Place::Variable("A".into()).value(None, &environment).as_deref(), Some("one"));
+        assert_eq!(Place::Variable("B".into()).value(None, &environment), None);
     }
 
     #[test]

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_core::{Kinds, Level, Moment, quote};
-use windlass_tools::Author;
+use windlass_core::{Author, Kinds, Level, Moment, quote};
 
 use super::{Fields, Reader};
-use crate::hooks::matching::{PathMatch, names, stars_of_regex};
-use crate::hooks::{HookCommand, HookDefinition, HookMatcher, HookShape};
+use crate::matching::{PathMatch, names, stars_of_regex};
+use crate::{HookCommand, HookDefinition, HookMatcher, HookShape};
 
 impl Reader<'_> {
     /// One hook for one event.

@@ -16,24 +16,41 @@ mod telling;
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::{BoxFuture, Hook, HookAnswer, HookEvent, HookVerdict, Moment, ToolError};
-use windlass_tools::Author;
+use windlass_core::{
+    Author, BoxFuture, Hook, HookAnswer, HookEvent, HookVerdict, Moment, ToolError,
+};
 
 pub use definition::{HookCommand, HookDefinition, HookShape};
 pub use file::HookFile;
 pub use matching::HookMatcher;
 pub use pins::{Pin, named_files};
 pub use reach::{PINNABLE, reached_files};
-pub(crate) use running::Runner;
+pub use running::HookRunner;
 
-/// A hook that is a program.
-pub(crate) struct CommandHook {
+/// A hook that is a program, as the engine calls it.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_core::{Author, Hook as _, Moment};
+/// use windlass_hooks::{CommandHook, HookFile, HookRunner, HookShape};
+/// # use windlass_host::{LocalHost, ProcessSettings};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let host = Arc::new(LocalHost::open(folder.path()).unwrap());
+/// # let runner = Arc::new(HookRunner::new(host, ProcessSettings::default()));
+/// let text = "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\n".to_owned();
+/// let file = HookFile { path: "h.toml".into(), text, author: Author::Workspace, shape: HookShape::Windlass };
+/// let hook = CommandHook::new(file.read().0.remove(0), runner);
+/// assert!(hook.is_gate(Moment::PreTool) && !hook.may_allow());
+/// ```
+#[derive(Debug)]
+pub struct CommandHook {
     definition: HookDefinition,
-    runner: Arc<Runner>,
+    runner: Arc<HookRunner>,
 }
 
 impl CommandHook {
-    pub(crate) fn new(definition: HookDefinition, runner: Arc<Runner>) -> Self {
+    /// Makes a hook of a definition. One runner serves all hooks of an engine.
+    pub fn new(definition: HookDefinition, runner: Arc<HookRunner>) -> Self {
         Self { definition, runner }
     }
 

@@ -2,29 +2,19 @@
 
 use std::path::Path;
 
-use anyhow::Result;
 use windlass::{Author, HookDefinition, HookFile, HookShape};
 
 use crate::config::Config;
-use crate::options::Global;
 use crate::trust::{self, Trusted};
-use crate::{places, setup};
 
-/// Reads the person's own file of nothing but hooks, if there is one.
-pub(crate) fn own() -> Option<HookFile> {
-    let path = places::config().ok()?.join("hooks.json");
+/// Reads the file of nothing but hooks in the person's own configuration directory, if there is one.
+pub(crate) fn own(directory: &Path) -> Option<HookFile> {
+    let path = directory.join("hooks.json");
     let text = std::fs::read_to_string(&path).ok()?;
     Some(HookFile { path, text, author: Author::Person, shape: HookShape::Windlass })
 }
 
-/// The person's own hooks, whatever the workspace says.
-pub(crate) fn of_person(global: &Global) -> Result<Vec<HookDefinition>> {
-    let mut config = Config::default();
-    setup::add_persons(&mut config, global)?;
-    Ok(config.hook_files.iter().flat_map(|file| file.read().0).collect())
-}
-
-/// What all files say, in their order, and what is to be said of what is not understood.
+/// Reads the hooks of all files, in their order. The parts that are not understood become warnings of the configuration.
 pub(crate) fn read(
     config: &mut Config,
     workspace: &Path,
@@ -36,7 +26,7 @@ pub(crate) fn read(
     for author in [Author::Person, Author::Workspace] {
         for file in files.iter().filter(|file| file.author == author) {
             let (mut read, warnings) = file.read();
-            config.warnings.extend(warnings);
+            config.warn(warnings);
             if let (Author::Workspace, Some(trusted)) = (author, trusted) {
                 leave_out_unaccepted(config, trusted, file, &mut read);
             }
@@ -68,7 +58,7 @@ fn leave_out_unaccepted(
             return Some(hook);
         }
         let (name, why) = (&hook.name, &refusal.why);
-        config.warnings.push(format!("the hook {name} does not run, it cannot be pinned: {why}"));
+        config.warn([format!("the hook {name} does not run, it cannot be pinned: {why}")]);
         None
     }));
 }

@@ -1,17 +1,15 @@
-//! Jobs live in the process whose session started them. This is how another one looks at them: a socket in the state directory,
-//! one line of JSON each way.
+//! The socket by which other processes look at jobs, in the state directory: one line of JSON each way.
 //!
-//! Nothing is kept on disk. What nobody answers for any more is not there any more, and its socket is removed by whoever finds that
-//! out.
+//! Jobs live in the process whose session started them, and nothing of them is kept on disk. A socket that no process answers at
+//! is removed by the next one that asks.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,27 +20,37 @@ const LONGEST: u64 = 64 << 10;
 /// How much of an output one answer holds.
 const AT_ONCE: u64 = 1 << 20;
 
-/// What can be asked.
+/// A question about the jobs of other processes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub(crate) enum Question {
-    /// Which jobs there are.
+pub enum JobQuestion {
+    /// Lists the jobs.
     List,
-    /// What one printed, from a place on.
-    Output { job: String, cursor: u64 },
-    /// To end one.
-    Kill { job: String, signal: String },
+    /// Asks for the output of a job, from a byte on.
+    Output {
+        /// The job's id.
+        job: String,
+        /// The byte.
+        cursor: u64,
+    },
+    /// Ends a job.
+    Kill {
+        /// The job's id.
+        job: String,
+        /// The name of the signal that it gets first.
+        signal: String,
+    },
 }
 
 /// Answers for the jobs of a session for as long as it is there.
 #[derive(Debug)]
-pub(crate) struct JobSocket {
+pub struct JobSocket {
     path: PathBuf,
     task: tokio::task::JoinHandle<()>,
 }
 
 impl JobSocket {
-    /// Must be called inside a runtime. That nobody can look from outside is no reason not to work.
+    /// Must be called inside a runtime.
     pub(crate) fn open(state: &Path, engine: &Engine, session: &Arc<Session>) -> Option<Self> {
         let directory = directory(state);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
@@ -85,7 +93,7 @@ fn directory(state: &Path) -> PathBuf {
 }
 
 /// Keeps others from making and removing sockets until the file is closed.
-fn lock(directory: &Path) -> std::io::Result<std::fs::File> {
+fn lock(directory: &Path) -> io::Result<std::fs::File> {
     let file = std::fs::File::open(directory)?;
     file.lock()?;
     Ok(file)
@@ -100,7 +108,7 @@ fn sweep(directory: &Path) {
 
 fn remove_if_dead(socket: &Path) {
     let refused = UnixStream::connect(socket)
-        .is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
     if refused {
         drop(std::fs::remove_file(socket));
     }
@@ -110,7 +118,7 @@ async fn serve(
     mut stream: tokio::net::UnixStream,
     engine: Engine,
     session: Arc<Session>,
-) -> Result<()> {
+) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut line = String::new();
     tokio::io::BufReader::new(read.take(LONGEST)).read_line(&mut line).await?;
@@ -122,13 +130,13 @@ async fn serve(
     Ok(())
 }
 
-async fn answer(engine: &Engine, session: &Session, question: Question) -> Value {
+async fn answer(engine: &Engine, session: &Session, question: JobQuestion) -> Value {
     let find = |id: &str| session.all_jobs().into_iter().find(|job| job.id().as_str() == id);
     match question {
-        Question::List => {
+        JobQuestion::List => {
             session.all_jobs().iter().map(|job| describe(engine, session, job)).collect()
         }
-        Question::Output { job, cursor } => find(&job).map_or(Value::Null, |job| {
+        JobQuestion::Output { job, cursor } => find(&job).map_or(Value::Null, |job| {
             let (piece, next) = engine.printed(&job, cursor, AT_ONCE);
             let mut told = describe(engine, session, &job);
             told["text"] = piece.text.into();
@@ -136,7 +144,7 @@ async fn answer(engine: &Engine, session: &Session, question: Question) -> Value
             told["cursor"] = next.into();
             told
         }),
-        Question::Kill { job, signal } => match (find(&job), signal.parse::<Signal>()) {
+        JobQuestion::Kill { job, signal } => match (find(&job), signal.parse::<Signal>()) {
             (None, _) => Value::Null,
             (_, Err(why)) => json!({"error": why}),
             (Some(job), Ok(signal)) => {
@@ -166,13 +174,21 @@ fn describe(engine: &Engine, session: &Session, job: &Job) -> Value {
     })
 }
 
-/// Asks every process that has jobs; those that are gone are cleared away.
-pub(crate) fn ask_all(state: &Path, question: &Question) -> Result<Vec<Value>> {
+/// The jobs of a state directory cannot be looked for.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot look for jobs in {}", state.display())]
+pub struct JobsError {
+    /// The state directory.
+    pub state: PathBuf,
+    /// The reason.
+    pub source: io::Error,
+}
+
+/// Asks every process that has jobs. The sockets of processes that are gone are removed.
+pub fn ask_jobs(state: &Path, question: &JobQuestion) -> Result<Vec<Value>, JobsError> {
     let entries = match std::fs::read_dir(directory(state)) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => {
-            entries.with_context(|| format!("cannot look for jobs in {}", state.display()))?
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(|source| JobsError { state: state.to_owned(), source })?,
     };
     let mut answers = Vec::new();
     for entry in entries.flatten() {
@@ -181,7 +197,7 @@ pub(crate) fn ask_all(state: &Path, question: &Question) -> Result<Vec<Value>> {
             Ok(Value::Array(several)) => answers.extend(several),
             Ok(Value::Null) => {}
             Ok(one) => answers.push(one),
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 // It may just have been made: then it is asked in vain once, and stays.
                 if let Ok(_alone) = lock(&directory(state)) {
                     remove_if_dead(&path);
@@ -193,7 +209,7 @@ pub(crate) fn ask_all(state: &Path, question: &Question) -> Result<Vec<Value>> {
     Ok(answers)
 }
 
-fn ask(path: &Path, question: &Question) -> std::io::Result<Value> {
+fn ask(path: &Path, question: &JobQuestion) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;
     let mut line = serde_json::to_string(question)?;

@@ -32,7 +32,9 @@ pub const PINNABLE: &str = "a command can be pinned that is a plain path to a sc
 /// Returns the files of the workspace that a hook can get its orders from, and the places at which such a file could appear.
 ///
 /// ```
-/// use windlass::{Author, HookFile, HookShape, Host as _, LocalHost, reached_files};
+/// use windlass_core::{Author, Host as _};
+/// use windlass_hooks::{HookFile, HookShape, reached_files};
+/// use windlass_host::LocalHost;
 /// # let folder = tempfile::tempdir()?;
 /// # let workspace = folder.path().canonicalize()?;
 /// # std::fs::write(workspace.join("gate.sh"), "exit 0\n")?;
@@ -170,7 +172,7 @@ impl Walk<'_> {
     /// A program of the system with its arguments.
     fn system(&mut self, name: &str, arguments: &[Word], place: &mut Place) -> Result<(), String> {
         match Program::named(name) {
-            Program::Runner => {
+            Program::HookRunner => {
                 Err(format!("`{name}` runs what files of the workspace say that are not named"))
             }
             Program::Unknown => {

@@ -6,35 +6,35 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 use windlass_core::ContentHash;
 
-use super::{Contents, Found, Trusted, name};
+use super::{Contents, Found, TrustError, Trusted, name};
 
 /// All that is trusted so far, by workspace.
 #[derive(Debug, Default)]
-pub(crate) struct Known(Map<String, Value>);
+pub struct Known(Map<String, Value>);
 
 impl Known {
-    /// A file that cannot be understood trusts nothing.
-    pub(crate) fn load(state: &Path) -> Self {
+    /// Reads it from a state directory. A file that cannot be understood trusts nothing.
+    pub fn load(state: &Path) -> Self {
         let read = std::fs::read_to_string(state.join("trust.json"));
         let parsed = read.ok().and_then(|text| serde_json::from_str(&text).ok());
         Self(parsed.unwrap_or_default())
     }
 
-    /// What is trusted of a workspace. One that was written by an earlier version, without the hashes of single files, is not.
-    pub(crate) fn get(&self, workspace: &Path) -> Option<Trusted> {
+    /// The trusted files of a workspace. One that was written by an earlier version, without the hashes of single files, is not.
+    pub fn get(&self, workspace: &Path) -> Option<Trusted> {
         trusted(self.0.get(&name(workspace))?)
     }
 
-    pub(crate) fn workspaces(&self) -> impl Iterator<Item = &str> {
+    /// The workspaces, as they are written down.
+    pub fn workspaces(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
     /// Remembers that a person trusts exactly this.
-    pub(crate) fn trust(state: &Path, workspace: &Path, found: &Found) -> Result<()> {
+    pub fn trust(state: &Path, workspace: &Path, found: &Found) -> Result<(), TrustError> {
         let trusted = Trusted::of(found);
         let hashes = |hashes: &BTreeMap<String, ContentHash>| -> Map<String, Value> {
             hashes.iter().map(|(path, hash)| (path.clone(), hash.to_string().into())).collect()
@@ -54,8 +54,8 @@ impl Known {
         })
     }
 
-    /// Forgets a workspace; whether it was known.
-    pub(crate) fn revoke(state: &Path, workspace: &Path) -> Result<bool> {
+    /// Forgets a workspace; `false` if it was not known.
+    pub fn revoke(state: &Path, workspace: &Path) -> Result<bool, TrustError> {
         let mut was_known = false;
         change(state, |known| {
             was_known = known.remove(&name(workspace)).is_some();
@@ -93,29 +93,34 @@ fn named_hashes(known: &Map<String, Value>) -> HashSet<String> {
     hashes.filter_map(|hash| hash.as_str().map(str::to_owned)).collect()
 }
 
-fn change(state: &Path, change: impl FnOnce(&mut Map<String, Value>) -> Result<()>) -> Result<()> {
+fn change(
+    state: &Path,
+    change: impl FnOnce(&mut Map<String, Value>) -> Result<(), TrustError>,
+) -> Result<(), TrustError> {
+    let cannot = TrustError::state;
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(state)
-        .with_context(|| format!("cannot create {}", state.display()))?;
+        .map_err(cannot(format!("cannot create {}", state.display())))?;
     // One writer at a time: two commands that trust two workspaces both count.
     let lock = std::fs::File::create(state.join("trust.lock"))
-        .context("cannot create the lock of the trust file")?;
-    lock.lock().context("cannot lock the trust file")?;
-    let mut known = Known::load(state).0;
-    change(&mut known)?;
+        .map_err(cannot("cannot create the lock of the trust file".to_owned()))?;
+    lock.lock().map_err(cannot("cannot lock the trust file".to_owned()))?;
+    let mut known = Known::load(state);
+    change(&mut known.0)?;
     let path = state.join("trust.json");
-    let new = state.join("trust.json.new");
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(serde_json::to_string_pretty(&known)?.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&new, &path).with_context(|| format!("cannot write {}", path.display()))?;
-    Contents::in_state(state).retain(&named_hashes(&known));
+    write(&path, &known.0).map_err(cannot(format!("cannot write {}", path.display())))?;
+    Contents::in_state(state).retain(&named_hashes(&known.0));
     Ok(())
+}
+
+/// Replaces the file as a whole.
+fn write(path: &Path, known: &Map<String, Value>) -> std::io::Result<()> {
+    let new = path.with_extension("json.new");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(serde_json::to_string_pretty(known)?.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(new, path)
 }

@@ -1,4 +1,4 @@
-//! Which workspaces a person trusts: by the content of everything in them that could act, not by their names.
+//! Trust in workspaces: a person trusts the content of everything in one that could act, not its name.
 //!
 //! Until a workspace is trusted, nothing in it is even parsed: which files count is decided by their places alone, and whether they
 //! are trusted by their hashes. What acts later acts with the content that was hashed here, never with what a second look would find.
@@ -11,36 +11,63 @@ mod known;
 mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
-use anyhow::Result;
 use windlass::{
     Author, CommandFile, HookDefinition, HookFile, HookShape, Host as _, LocalHost, PINNABLE, Pin,
     named_files, reached_files,
 };
-use windlass_core::{ContentHash, Files, quote};
+use windlass_core::{ContentHash, FileError, Files, quote};
 
 pub(crate) use contents::Contents;
 pub(crate) use holding::ClosedGate;
-pub(crate) use known::Known;
+pub use known::Known;
 
-/// What a file that could act is.
+/// The files of a workspace that need trust cannot be looked at, or trust cannot be remembered.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustError {
+    /// The workspace cannot be used.
+    #[error(transparent)]
+    Workspace(#[from] FileError),
+    /// A file of the state directory cannot be used.
+    #[error("{tried}")]
+    State {
+        /// The attempt.
+        tried: String,
+        /// The reason.
+        source: io::Error,
+    },
+}
+
+impl TrustError {
+    fn state(tried: String) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::State { tried, source }
+    }
+}
+
+/// The role of a file that could act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub enum Role {
+    /// The configuration of the workspace.
     Config,
+    /// A command tool.
     CommandTool,
+    /// A file of hooks.
     Hooks(HookShape),
+    /// A list of MCP servers.
     McpServers,
+    /// A part of a skill.
     Skill,
+    /// A part of a plugin.
     Plugin,
-    /// What a hook runs.
+    /// A script that a hook runs.
     Script,
 }
 
 impl Role {
-    /// What a person calls a group of these.
-    pub(crate) fn heading(self) -> &'static str {
+    /// The heading of a group of such files, for people.
+    pub fn heading(self) -> &'static str {
         match self {
             Self::Config => "configuration: it may only narrow what is allowed",
             Self::CommandTool => "command tools: each call needs permission to run its command",
@@ -56,18 +83,21 @@ impl Role {
         }
     }
 
-    /// Whether anything in it is used by this version.
+    /// Tells whether this version uses anything in such a file.
     fn acts(self) -> bool {
         matches!(self, Self::Config | Self::CommandTool | Self::Hooks(_))
     }
 }
 
-/// A file that could act, and what is in it.
-pub(crate) struct Acting {
-    pub(crate) role: Role,
-    /// Relative to the workspace.
-    pub(crate) path: PathBuf,
-    pub(crate) bytes: Vec<u8>,
+/// A file that could act, and its content.
+#[derive(Debug)]
+pub struct Acting {
+    /// Its role.
+    pub role: Role,
+    /// Its path, relative to the workspace.
+    pub path: PathBuf,
+    /// Its content.
+    pub bytes: Vec<u8>,
 }
 
 impl Acting {
@@ -75,17 +105,18 @@ impl Acting {
         ContentHash::of(&self.bytes)
     }
 
-    pub(crate) fn text(&self) -> String {
+    /// Its content as text.
+    pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// As a file that may be a tool.
-    pub(crate) fn to_command_file(&self, workspace: &Path) -> CommandFile {
+    /// The file as one that may be a tool.
+    pub fn to_command_file(&self, workspace: &Path) -> CommandFile {
         CommandFile { path: workspace.join(&self.path), text: self.text() }
     }
 
-    /// As a file that may have hooks in it.
-    pub(crate) fn to_hook_file(&self) -> Option<HookFile> {
+    /// The file as one that may have hooks in it; `None` if its role has none.
+    pub fn to_hook_file(&self) -> Option<HookFile> {
         let shape = match self.role {
             Role::Hooks(shape) => shape,
             Role::Config => HookShape::Windlass,
@@ -97,24 +128,39 @@ impl Acting {
 }
 
 /// Everything in a workspace that could act.
-#[derive(Default)]
-pub(crate) struct Found {
-    pub(crate) files: Vec<Acting>,
+///
+/// ```
+/// use windlass_hub::trust::{Found, Known};
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (workspace, state) = (folder.path().join("work"), folder.path().join("state"));
+/// # std::fs::create_dir_all(workspace.join(".windlass")).unwrap();
+/// std::fs::write(workspace.join(".windlass/config.toml"), "mode = \"plan\"\n").unwrap();
+/// let found = Found::in_workspace(&workspace)?;
+/// assert!(found.acts() && Known::load(&state).get(&workspace).is_none());
+/// Known::trust(&state, &workspace, &found)?;
+/// let trusted = Known::load(&state).get(&workspace).expect("it is trusted now");
+/// assert!(trusted.changes(&workspace, &found)?.is_empty());
+/// # Ok::<(), windlass_hub::trust::TrustError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Found {
+    /// The files.
+    pub files: Vec<Acting>,
     /// The files that gates are written in, and those that gates reach: known once the scripts are added.
     gates: BTreeSet<PathBuf>,
     /// The files that the workspace's own hooks reach, and the places where one could appear.
     reached: BTreeSet<PathBuf>,
     /// The places that hooks name and where nothing is.
-    pub(crate) absent: Vec<PathBuf>,
+    pub absent: Vec<PathBuf>,
     /// The workspace's own hooks that cannot be pinned.
-    pub(crate) unaccepted: Vec<Unaccepted>,
-    /// What is to be said of what could not be read.
-    pub(crate) warnings: Vec<String>,
+    pub unaccepted: Vec<Unaccepted>,
+    /// Sentences about files that could not be read.
+    pub warnings: Vec<String>,
 }
 
 impl Found {
     /// Looks at the places where such files are.
-    pub(crate) fn in_workspace(workspace: &Path) -> Result<Self> {
+    pub fn in_workspace(workspace: &Path) -> Result<Self, TrustError> {
         if places::are_all_empty(workspace) {
             return Ok(Self::default());
         }
@@ -124,11 +170,11 @@ impl Found {
 
     /// Adds the files of the workspace that hooks reach: those of the workspace, and those of the person. Only once a person looks at all of
     /// it, since this takes the hooks to be read.
-    pub(crate) fn add_scripts(
+    pub fn add_scripts(
         &mut self,
         workspace: &Path,
         persons: &[HookDefinition],
-    ) -> Result<()> {
+    ) -> Result<(), TrustError> {
         let host = LocalHost::open(workspace)?;
         let own: Vec<HookFile> = self.files.iter().filter_map(Acting::to_hook_file).collect();
         for file in own {
@@ -175,33 +221,35 @@ impl Found {
         }
     }
 
-    /// Whether there is anything that this version would use.
-    pub(crate) fn acts(&self) -> bool {
+    /// Tells whether there is anything that this version would use.
+    pub fn acts(&self) -> bool {
         self.files.iter().any(|file| file.role.acts())
     }
 
-    pub(crate) fn hashes(&self) -> BTreeMap<String, ContentHash> {
+    fn hashes(&self) -> BTreeMap<String, ContentHash> {
         let hash = |file: &Acting| (name(&file.path), file.hash());
         self.files.iter().map(hash).collect()
     }
 }
 
 /// A path as it is written down.
-pub(crate) fn name(path: &Path) -> String {
+fn name(path: &Path) -> String {
     quote::path(path).into_owned()
 }
 
 /// A hook of the workspace that cannot be pinned.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(crate) struct Unaccepted {
+pub struct Unaccepted {
     /// The file that it is written in.
     file: String,
     /// Its place among the hooks of the file.
     at: usize,
     /// Its name.
-    pub(crate) hook: String,
-    pub(crate) is_gate: bool,
-    pub(crate) why: String,
+    pub hook: String,
+    /// It can refuse, so that it refuses everything as long as it is not accepted.
+    pub is_gate: bool,
+    /// The reason why it cannot be pinned.
+    pub why: String,
 }
 
 impl fmt::Display for Unaccepted {
@@ -236,25 +284,26 @@ pub(crate) fn pin(hook: &mut HookDefinition, workspace: &Path, trusted: Option<&
     hook.pins = paths.into_iter().map(pin).collect();
 }
 
-/// What a person has trusted of one workspace.
+/// The files that a person has trusted of one workspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Trusted {
+pub struct Trusted {
     /// Hashes by path.
-    pub(crate) files: BTreeMap<String, ContentHash>,
+    files: BTreeMap<String, ContentHash>,
     /// The hashes of those that hooks name and that are not trusted for their place.
-    pub(crate) scripts: BTreeMap<String, ContentHash>,
+    scripts: BTreeMap<String, ContentHash>,
     /// Those of all of them that gates are written in or reach.
-    pub(crate) gates: BTreeSet<String>,
+    gates: BTreeSet<String>,
     /// Files that the workspace's own hooks reach, and places where nothing was.
-    pub(crate) reached: BTreeSet<String>,
+    reached: BTreeSet<String>,
     /// The hooks of the workspace that cannot be pinned.
-    pub(crate) unaccepted: Vec<Unaccepted>,
+    unaccepted: Vec<Unaccepted>,
 }
 
 /// A file that is not as it was trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) path: String,
+pub struct Change {
+    /// Its path, relative to the workspace, as it is written down.
+    pub path: String,
     /// `added`, `changed` or `removed`.
     how: &'static str,
 }
@@ -266,13 +315,13 @@ impl fmt::Display for Change {
 }
 
 /// Changes in one line.
-pub(crate) fn listed<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
+pub fn listed<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
     let changes: Vec<String> = changes.into_iter().map(Change::to_string).collect();
     changes.join(", ")
 }
 
 impl Trusted {
-    pub(crate) fn of(found: &Found) -> Self {
+    fn of(found: &Found) -> Self {
         let is_script = |path: &String| {
             found.files.iter().any(|file| file.role == Role::Script && name(&file.path) == *path)
         };
@@ -294,7 +343,7 @@ impl Trusted {
     }
 
     /// The files that are not as they were, in the order of paths.
-    pub(crate) fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>> {
+    pub fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>, TrustError> {
         let mut now = found.hashes();
         if !self.scripts.is_empty() || !self.reached.is_empty() {
             let host = LocalHost::open(workspace)?;

@@ -10,7 +10,7 @@ use windlass_core::{Effect, Effects, HookEvent, Kinds, PathPattern, Reach, Rule}
 /// Which events a hook hears of; everything that is given must fit.
 ///
 /// ```
-/// use windlass::HookMatcher;
+/// use windlass_hooks::HookMatcher;
 /// assert!(HookMatcher::default().is_for_tool("bash"), "everything");
 /// ```
 #[derive(Debug, Clone, Default)]

@@ -151,7 +151,7 @@ pub(super) enum Program {
     /// From its arguments.
     Plain,
     /// From files of the workspace that its arguments do not name.
-    Runner,
+    HookRunner,
     Shell,
     Python,
     Node,
@@ -179,7 +179,7 @@ impl Program {
                 Self::OtherInterpreter
             }
             _ if is_python(name) => Self::Python,
-            _ if RUNNERS.contains(&name) => Self::Runner,
+            _ if RUNNERS.contains(&name) => Self::HookRunner,
             _ if PLAIN.contains(&name) => Self::Plain,
             _ => Self::Unknown,
         }

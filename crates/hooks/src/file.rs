@@ -8,8 +8,7 @@ mod entry;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use windlass_core::{Moment, quote};
-use windlass_tools::Author;
+use windlass_core::{Author, Moment, quote};
 
 use super::telling::claude_moment;
 use super::{HookDefinition, HookShape};
@@ -20,7 +19,8 @@ const MOST_HOOKS: usize = 256;
 /// A file that may have hooks in it, and what is in it.
 ///
 /// ```
-/// use windlass::{Author, HookFile, HookShape};
+/// use windlass_core::Author;
+/// use windlass_hooks::{HookFile, HookShape};
 /// let text = r#"{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}]}}"#;
 /// let path = ".claude/settings.json".into();
 /// let file = HookFile { path, text: text.into(), author: Author::Workspace, shape: HookShape::Claude };

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use windlass_core::{
-    Access, Confinement, Errors, Host, Level, NetworkAccess, Process, ProcessEnd, ProcessRequest,
-    Processes as _, Program, Resolved, Stdin, ToolError,
+    Access, Author, Confinement, Errors, Host, Level, NetworkAccess, Process, ProcessEnd,
+    ProcessRequest, Processes as _, Program, Resolved, Stdin, ToolError,
 };
 use windlass_host::{LocalProcesses, ProcessSettings};
-use windlass_tools::Author;
 
 use super::telling::Told;
 use super::{HookCommand, HookDefinition};
@@ -16,8 +15,19 @@ use super::{HookCommand, HookDefinition};
 /// How much a hook may print.
 const MOST_PRINTED: usize = 1 << 20;
 
-/// Starts the programs of hooks. They have a door of their own, because how they are confined does not depend on how commands are.
-pub(crate) struct Runner {
+/// Starts the programs of hooks. They have a door of their own, because their confinement does not depend on that of commands.
+///
+/// ```
+/// # use std::sync::Arc;
+/// use windlass_hooks::HookRunner;
+/// use windlass_host::{LocalHost, ProcessSettings};
+/// # let folder = tempfile::tempdir().unwrap();
+/// let host = Arc::new(LocalHost::open(folder.path())?);
+/// let runner = HookRunner::new(host, ProcessSettings::default());
+/// # drop(runner);
+/// # Ok::<(), windlass_core::FileError>(())
+/// ```
+pub struct HookRunner {
     host: Arc<dyn Host>,
     settings: ProcessSettings,
     read_only: OnceLock<LocalProcesses>,
@@ -33,8 +43,15 @@ pub(super) struct Ran {
     pub(super) errors: Vec<u8>,
 }
 
-impl Runner {
-    pub(crate) fn new(host: Arc<dyn Host>, settings: ProcessSettings) -> Self {
+impl std::fmt::Debug for HookRunner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HookRunner").finish_non_exhaustive()
+    }
+}
+
+impl HookRunner {
+    /// Makes a runner on this machine, with the settings that commands have but for the confinement.
+    pub fn new(host: Arc<dyn Host>, settings: ProcessSettings) -> Self {
         Self {
             host,
             settings,

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use windlass::{Author, HookCommand, HookFile, HookShape, Level, Moment};
+use windlass_core::{Author, Level, Moment};
+use windlass_hooks::{HookCommand, HookFile, HookShape};
 
 /// The hooks of a file in one line each, and the warnings.
 fn read(shape: HookShape, author: Author, name: &str, content: &str) -> (Vec<String>, Vec<String>) {
     let (hooks, warnings) =
         HookFile { path: name.into(), text: content.into(), author, shape }.read();
-    let line = |hook: &windlass::HookDefinition| {
+    let line = |hook: &windlass_hooks::HookDefinition| {
         let kind = match hook.command {
             HookCommand::Words(_) => "words",
             HookCommand::Shell(_) => "shell",

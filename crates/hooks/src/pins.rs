@@ -13,7 +13,8 @@ const LARGEST: u64 = 4 << 20;
 /// A place in the workspace and what was there when a person trusted it.
 ///
 /// ```
-/// use windlass::{ContentHash, Pin};
+/// use windlass_core::ContentHash;
+/// use windlass_hooks::Pin;
 /// let pin = Pin { path: "check.sh".into(), hash: Some(ContentHash::of(b"exit 0\n")) };
 /// assert_ne!(pin, Pin { path: "check.sh".into(), hash: None }, "another thing is a place where nothing was");
 /// ```
@@ -97,7 +98,7 @@ impl Held {
 /// The places in the workspace that a command names, be something there or not: relative to it, each once.
 ///
 /// ```
-/// use windlass::{HookCommand, named_files};
+/// use windlass_hooks::{HookCommand, named_files};
 /// let command = HookCommand::Shell(r#"python3 "$CLAUDE_PROJECT_DIR"/.claude/check.py --fast"#.into());
 /// assert_eq!(named_files(&command, "/w".as_ref()), [std::path::Path::new(".claude/check.py")]);
 /// ```

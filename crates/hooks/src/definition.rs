@@ -4,15 +4,15 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use windlass_core::{Level, Moment};
-use windlass_tools::Author;
+use windlass_core::{Author, Level, Moment};
 
 use super::{HookMatcher, Pin};
 
 /// A program that is told of one kind of event.
 ///
 /// ```
-/// use windlass::{Author, HookFile, HookShape, Moment};
+/// use windlass_core::{Author, Moment};
+/// use windlass_hooks::{HookFile, HookShape};
 /// let text = "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\nmatch = { tool = \"bash\" }\n";
 /// let file = HookFile { path: "config.toml".into(), text: text.into(), author: Author::Person, shape: HookShape::Windlass };
 /// let (hooks, warnings) = file.read();
@@ -68,7 +68,7 @@ impl HookDefinition {
 /// What a hook runs. It is fixed by the file: nothing that a model says becomes a part of it.
 ///
 /// ```
-/// use windlass::HookCommand;
+/// use windlass_hooks::HookCommand;
 /// assert_eq!(HookCommand::Words(vec!["jq".into(), ".tool_input".into()]).to_string(), "jq .tool_input");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +91,7 @@ impl fmt::Display for HookCommand {
 /// In whose words a hook is written.
 ///
 /// ```
-/// use windlass::HookShape;
+/// use windlass_hooks::HookShape;
 /// assert_eq!(HookShape::Claude.to_string(), "Claude Code");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

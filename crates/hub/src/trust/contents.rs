@@ -6,8 +6,9 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
 use windlass_core::ContentHash;
+
+use super::TrustError;
 
 /// The directory of kept contents: one file for each, named by its hash.
 pub(crate) struct Contents(PathBuf);
@@ -24,14 +25,14 @@ impl Contents {
     }
 
     /// Keeps a content. It is whole and on the disk before its name is there.
-    pub(super) fn keep(&self, bytes: &[u8]) -> Result<()> {
+    pub(super) fn keep(&self, bytes: &[u8]) -> Result<(), TrustError> {
         let hash = ContentHash::of(bytes);
         if self.get(hash).is_some() {
             return Ok(());
         }
         let path = self.0.join(hash.to_string());
-        self.write(&path, bytes)
-            .with_context(|| format!("cannot keep the trusted content in {}", path.display()))
+        let tried = format!("cannot keep the trusted content in {}", path.display());
+        self.write(&path, bytes).map_err(TrustError::state(tried))
     }
 
     fn write(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {

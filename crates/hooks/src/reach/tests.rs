@@ -1,5 +1,8 @@
 use super::*;
-use crate::{Author, HookFile, HookShape, Host as _, LocalHost};
+use windlass_core::{Author, Host as _};
+use windlass_host::LocalHost;
+
+use crate::{HookFile, HookShape};
 
 /// A workspace with these files; what a shell text in it reaches.
 fn reached(files: &[(&str, &str)], command: &str) -> Result<Vec<(String, bool)>, String> {

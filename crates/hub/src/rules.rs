@@ -6,15 +6,14 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context as _, Result, bail};
 use toml::Value;
 use toml::value::{Datetime, Offset};
-use windlass_core::{Decision, Layer, Ruling};
+use windlass_core::{Decision, Layer, Rule, RuleError, Ruling};
 
-/// Whether a list of rules has the form of one. What the rules say is looked at later: one that does not parse is a warning.
-pub(crate) fn check(value: &Value) -> Result<()> {
+/// Checks that a value has the form of a list of rules. The rules are parsed later: one that does not parse is a warning.
+pub(crate) fn check(value: &Value) -> Result<(), String> {
     let Some(list) = value.as_array() else {
-        bail!("it must be a list of rules, such as [\"…\"]")
+        return Err("it must be a list of rules, such as [\"…\"]".to_owned());
     };
     list.iter().try_for_each(|entry| entry_of(entry).map(drop))
 }
@@ -26,7 +25,11 @@ pub(crate) fn texts(value: &Value) -> Vec<String> {
 }
 
 /// The rules of a list, and why some of them are none.
-pub(crate) fn rulings(value: &Value, decision: Decision, layer: Layer) -> Vec<Result<Ruling>> {
+pub(crate) fn rulings(
+    value: &Value,
+    decision: Decision,
+    layer: Layer,
+) -> Vec<Result<Ruling, String>> {
     let entries = value.as_array().into_iter().flatten();
     entries.map(|entry| ruling(&entry_of(entry)?, decision, layer)).collect()
 }
@@ -37,43 +40,50 @@ struct Entry<'a> {
     until: Option<SystemTime>,
 }
 
-fn entry_of(value: &Value) -> Result<Entry<'_>> {
+fn entry_of(value: &Value) -> Result<Entry<'_>, String> {
     if let Some(rule) = value.as_str() {
         return Ok(Entry { rule, reason: None, until: None });
     }
     let Some(table) = value.as_table() else {
-        bail!("a rule is a text, or a table {{ rule = \"…\", reason = \"…\", until = 2026-12-31 }}")
+        return Err(
+            "a rule is a text, or a table { rule = \"…\", reason = \"…\", until = 2026-12-31 }"
+                .to_owned(),
+        );
     };
     let unknown = table.keys().find(|key| !["rule", "reason", "until"].contains(&key.as_str()));
     if let Some(unknown) = unknown {
-        bail!("a rule has no `{unknown}`: it has `rule`, `reason` and `until`");
+        return Err(format!("a rule has no `{unknown}`: it has `rule`, `reason` and `until`"));
     }
-    let text = |key: &str| table.get(key).map(|value| value.as_str().context("it must be a text"));
+    let text = |key: &str| table.get(key).map(|value| value.as_str().ok_or("it must be a text"));
+    let until = table.get("until").map(end_of).transpose();
     Ok(Entry {
-        rule: text("rule").context("a rule needs its `rule`")??,
-        reason: text("reason").transpose().context("`reason`")?,
-        until: table.get("until").map(end_of).transpose().context("`until`")?,
+        rule: text("rule").ok_or("a rule needs its `rule`")??,
+        reason: text("reason").transpose().map_err(|why| format!("`reason`: {why}"))?,
+        until: until.map_err(|why| format!("`until`: {why}"))?,
     })
 }
 
-fn ruling(entry: &Entry<'_>, decision: Decision, layer: Layer) -> Result<Ruling> {
-    let mut ruling = Ruling::new(decision, entry.rule.parse()?).in_layer(layer);
+fn ruling(entry: &Entry<'_>, decision: Decision, layer: Layer) -> Result<Ruling, String> {
+    let rule: Rule = entry.rule.parse().map_err(|error: RuleError| error.to_string())?;
+    let mut ruling = Ruling::new(decision, rule).in_layer(layer);
     ruling.reason = entry.reason.map(str::to_owned);
     ruling.until = entry.until;
     Ok(ruling)
 }
 
 /// A date or a time; a date ends with its day, and what has no zone is in UTC.
-fn end_of(value: &Value) -> Result<SystemTime> {
+fn end_of(value: &Value) -> Result<SystemTime, String> {
     let datetime = match value {
         Value::Datetime(datetime) => *datetime,
-        Value::String(text) => text.parse().with_context(|| format!("`{text}` is not a date"))?,
-        _ => bail!("it must be a date, such as 2026-12-31, or a time"),
+        Value::String(text) => {
+            text.parse().map_err(|error| format!("`{text}` is not a date: {error}"))?
+        }
+        _ => return Err("it must be a date, such as 2026-12-31, or a time".to_owned()),
     };
     seconds(&datetime)
         .and_then(|seconds| u64::try_from(seconds).ok())
         .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)))
-        .context("it must be a date after 1970, such as 2026-12-31")
+        .ok_or_else(|| "it must be a date after 1970, such as 2026-12-31".to_owned())
 }
 
 /// Seconds since 1970.
@@ -156,7 +166,7 @@ mod tests {
             ("[{ rule = \"read x\", until = 10:00:00 }]", "after 1970"),
         ] {
             let error = check(&value(text)).expect_err(text);
-            assert!(format!("{error:#}").contains(why), "{error:#}");
+            assert!(error.contains(why), "{error}");
         }
     }
 }

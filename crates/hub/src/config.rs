@@ -1,0 +1,505 @@
+//! Configuration: one table of keys, read in layers, each value with the place that it came from.
+//!
+//! The layers are: defaults, the person's own file, the workspace's file (only after `windlass trust`, and only to narrow), the file
+//! of `--config`, the flags. A later layer replaces a value; lists of rules add up, because no layer may take back a denial.
+
+mod keys;
+mod layers;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use toml::Value;
+use windlass::{Author, CommandFile, HookFile, HookShape};
+use windlass_core::{Backend, Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ruling};
+
+pub use self::keys::{InWorkspace, KEYS, Key, Takes, UnknownKey, key};
+use crate::error::with_causes;
+use crate::rules;
+use crate::secrets::Place;
+use crate::trust::{ClosedGate, Trusted};
+
+/// Not a setting: the calls by which a file can be tested, written as `[[example]]`.
+const EXAMPLES: &str = "example";
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file cannot be read.
+    #[error("cannot read the configuration {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: io::Error,
+    },
+    /// A file has JSON in it, by its name.
+    #[error("{}: JSON configuration names MCP servers, and this version starts none; use TOML", .0.display())]
+    Json(PathBuf),
+    /// A file is not TOML.
+    #[error("the configuration {} is not TOML", path.display())]
+    NotToml {
+        /// The file.
+        path: PathBuf,
+        /// The reason, with its place in the file.
+        source: Box<toml::de::Error>,
+    },
+    /// A file has a key that there is not.
+    #[error("in {}", path.display())]
+    UnknownKey {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        source: UnknownKey,
+    },
+    /// A file gives a key a value that the key does not take.
+    #[error("`{key}` in {}: {why}", path.display())]
+    WrongValue {
+        /// The key.
+        key: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        why: String,
+    },
+    /// An override gives a key a value that the key does not take.
+    #[error("{why}")]
+    WrongOverride {
+        /// The key.
+        key: &'static str,
+        /// The reason.
+        why: String,
+    },
+}
+
+/// The place that a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// No layer gives it.
+    Default,
+    /// A file.
+    File(PathBuf),
+    /// The overrides of [`Settings`](crate::Settings): the command line, say.
+    Flag,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File(path) => write!(f, "{}", windlass_core::quote::path(path)),
+            Self::Flag => f.write_str("command line"),
+        }
+    }
+}
+
+/// One value, or one more entry of a list.
+#[derive(Debug, Clone)]
+struct Setting {
+    key: &'static str,
+    value: Value,
+    source: Source,
+    layer: Layer,
+}
+
+/// The configuration in force: the values of all layers, and what else they bring.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let file = folder.path().join("config.toml");
+/// std::fs::write(&file, "mode = \"plan\"\n")?;
+/// let config = windlass_hub::Config::of_file(&file)?;
+/// assert_eq!(config.mode()?, windlass::Mode::Plan);
+/// let (value, said) = config.explain(windlass_hub::key("mode")?);
+/// assert_eq!((value.as_str(), said.len()), ("\"plan\"", 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Config {
+    settings: Vec<Setting>,
+    /// The command tools of the workspace, as they were when a person trusted them.
+    pub(crate) command_tools: Vec<CommandFile>,
+    /// The files that may have hooks in them, the earlier layers first.
+    pub(crate) hook_files: Vec<HookFile>,
+    /// The files of the workspace that a person has trusted.
+    pub(crate) trusted: Option<Trusted>,
+    /// The workspace is not as it was trusted: of its hooks, only those that can refuse act.
+    pub(crate) only_gates: bool,
+    /// Denies every call, because a gate of the workspace changed.
+    pub(crate) closed: Option<ClosedGate>,
+    warnings: Vec<String>,
+    examples: Vec<Value>,
+}
+
+impl Config {
+    /// Reads one file, and nothing else.
+    pub fn of_file(path: &Path) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        config.add_file(path, true, Layer::User)?;
+        Ok(config)
+    }
+
+    /// The parts that were left out and why, for a person to read.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
+        self.warnings.extend(warnings);
+    }
+
+    /// The calls by which files can be tested, as they are written: nothing in them was looked at.
+    pub fn examples(&self) -> &[Value] {
+        &self.examples
+    }
+
+    /// The command tools of the workspace, as they were when a person trusted them.
+    pub fn command_tools(&self) -> &[CommandFile] {
+        &self.command_tools
+    }
+
+    /// Adds a file that a person wrote. One that does not exist adds nothing, unless it is required.
+    pub(crate) fn add_file(
+        &mut self,
+        path: &Path,
+        required: bool,
+        layer: Layer,
+    ) -> Result<(), ConfigError> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !required => return Ok(()),
+            Err(source) => return Err(ConfigError::Unreadable { path: path.to_owned(), source }),
+        };
+        let parsed = parse(&text, path, layer)?;
+        self.settings.extend(parsed.settings);
+        self.examples.extend(parsed.examples);
+        self.hook_files.push(HookFile {
+            path: path.to_owned(),
+            text,
+            author: Author::Person,
+            shape: HookShape::Windlass,
+        });
+        Ok(())
+    }
+
+    /// Adds the workspace's file, which others may have written: it may only narrow.
+    pub(crate) fn add_workspace(&mut self, text: &str, path: &Path) -> Result<(), ConfigError> {
+        let parsed = parse(text, path, Layer::Project)?;
+        self.examples.extend(parsed.examples);
+        for setting in parsed.settings {
+            if self.narrows(&setting)? {
+                self.settings.push(setting);
+            } else {
+                let (key, path) = (setting.key, path.display());
+                self.warnings.push(format!(
+                    "`{key}` in {path} is left out: a workspace may only narrow what is allowed"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets a value over those of all files.
+    pub(crate) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
+        let (value, source, layer) = (value.into(), Source::Flag, Layer::Flags);
+        self.settings.push(Setting { key, value, source, layer });
+    }
+
+    fn narrows(&self, setting: &Setting) -> Result<bool, ConfigError> {
+        let Some(key) = KEYS.iter().find(|key| key.name == setting.key) else { return Ok(false) };
+        Ok(match key.in_workspace {
+            InWorkspace::Never => false,
+            InWorkspace::Add => true,
+            InWorkspace::Lower => {
+                setting.value.as_integer().is_some_and(|number| number <= self.number_of(key.name))
+            }
+            InWorkspace::Stricter => {
+                let mode = mode_of(&setting.value).map_err(wrong("mode"))?;
+                strictness(mode) >= strictness(self.mode()?)
+            }
+        })
+    }
+
+    /// The mode, which decides where no rule does.
+    pub fn mode(&self) -> Result<Mode, ConfigError> {
+        self.parsed("mode", mode_of)
+    }
+
+    /// The confinement of programs.
+    pub fn confinement(&self) -> Result<Confinement, ConfigError> {
+        Ok(Confinement {
+            level: self.parsed("sandbox", level_of)?,
+            network: self.parsed("net", network_of)?,
+            backend: self.parsed("sandbox_backend", backend_of)?,
+        })
+    }
+
+    /// The value in force of a key, or the default of its type.
+    fn parsed<T: Default>(
+        &self,
+        key: &'static str,
+        parse: fn(&Value) -> Result<T, String>,
+    ) -> Result<T, ConfigError> {
+        self.last(key).map_or_else(|| Ok(T::default()), |it| parse(&it.value).map_err(wrong(key)))
+    }
+
+    /// Every rule, with the layer that it came from. One that does not parse is a warning, never the end.
+    pub fn rules(&mut self) -> Vec<Ruling> {
+        let mut rulings = Vec::new();
+        for (key, decision) in
+            [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)]
+        {
+            for setting in self.settings.iter().filter(|setting| setting.key == key) {
+                for ruling in rules::rulings(&setting.value, decision, setting.layer) {
+                    match ruling {
+                        Ok(ruling) => rulings.push(ruling),
+                        Err(error) => self.warnings.push(format!("{error} ({})", setting.source)),
+                    }
+                }
+            }
+        }
+        rulings
+    }
+
+    /// The entries of a list of names, from all layers.
+    pub(crate) fn names(&self, key: &str) -> Vec<String> {
+        self.settings
+            .iter()
+            .filter(|setting| setting.key == key)
+            .flat_map(|setting| strings(&setting.value))
+            .collect()
+    }
+
+    /// The entries of a table of places, from all layers; a later layer replaces what an earlier one says of a name.
+    pub(crate) fn places(&self, key: &str) -> BTreeMap<String, Place> {
+        let settings = self.settings.iter().filter(|setting| setting.key == key);
+        settings.filter_map(|setting| places_of(&setting.value).ok()).flatten().collect()
+    }
+
+    /// A number.
+    pub(crate) fn number(&self, key: &'static str) -> u64 {
+        u64::try_from(self.number_of(key)).unwrap_or(0)
+    }
+
+    fn number_of(&self, name: &str) -> i64 {
+        let default = || {
+            KEYS.iter()
+                .find(|key| key.name == name)
+                .and_then(|key| key.default.parse().ok())
+                .unwrap_or(0)
+        };
+        self.last(name).and_then(|setting| setting.value.as_integer()).unwrap_or_else(default)
+    }
+
+    fn last(&self, key: &str) -> Option<&Setting> {
+        self.settings.iter().rev().find(|setting| setting.key == key)
+    }
+
+    /// The value in force as TOML, and every place that had a say, the deciding one last.
+    pub fn explain(&self, key: &Key) -> (String, Vec<(String, Source)>) {
+        let mut said = vec![(key.default.to_owned(), Source::Default)];
+        said.extend(
+            self.settings
+                .iter()
+                .filter(|setting| setting.key == key.name)
+                .map(|setting| (setting.value.to_string(), setting.source.clone())),
+        );
+        let value = match key.takes {
+            Takes::Rules => {
+                let lists = self.settings.iter().filter(|setting| setting.key == key.name);
+                let texts = lists.flat_map(|setting| rules::texts(&setting.value));
+                Value::Array(texts.map(Value::String).collect()).to_string()
+            }
+            Takes::Names => {
+                Value::Array(self.names(key.name).into_iter().map(Value::String).collect())
+                    .to_string()
+            }
+            Takes::Places => {
+                let places = self.places(key.name).into_iter();
+                let table: toml::Table =
+                    places.map(|(name, place)| (name, place.to_string().into())).collect();
+                Value::Table(table).to_string()
+            }
+            Takes::Mode | Takes::Level | Takes::Backend | Takes::Hosts | Takes::Number => {
+                said.last().map_or_else(String::new, |(value, _)| value.clone())
+            }
+        };
+        (value, said)
+    }
+}
+
+fn wrong(key: &'static str) -> impl FnOnce(String) -> ConfigError {
+    move |why| ConfigError::WrongOverride { key, why }
+}
+
+/// The content of a file.
+#[derive(Debug)]
+struct Parsed {
+    settings: Vec<Setting>,
+    examples: Vec<Value>,
+}
+
+fn parse(text: &str, path: &Path, layer: Layer) -> Result<Parsed, ConfigError> {
+    let mut table: toml::Table = text.parse().map_err(|source| ConfigError::NotToml {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })?;
+    let examples = match table.remove(EXAMPLES) {
+        Some(Value::Array(examples)) => examples,
+        Some(other) => vec![other],
+        None => Vec::new(),
+    };
+    let mut settings = Vec::new();
+    // Hooks are read by the crate that knows them.
+    for (name, value) in table.into_iter().filter(|(name, _)| name != "hooks") {
+        let key = key(&name)
+            .map_err(|source| ConfigError::UnknownKey { path: path.to_owned(), source })?;
+        check(key, &value).map_err(|why| {
+            let path = path.to_owned();
+            ConfigError::WrongValue { key: key.name, path, why }
+        })?;
+        let source = Source::File(path.to_owned());
+        settings.push(Setting { key: key.name, value, source, layer });
+    }
+    Ok(Parsed { settings, examples })
+}
+
+fn check(key: &Key, value: &Value) -> Result<(), String> {
+    let is_list = || value.as_array().is_some_and(|list| list.iter().all(Value::is_str));
+    match key.takes {
+        Takes::Mode => mode_of(value).map(drop),
+        Takes::Level => level_of(value).map(drop),
+        Takes::Backend => backend_of(value).map(drop),
+        Takes::Hosts => network_of(value).map(drop),
+        Takes::Places => places_of(value).map(drop),
+        Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
+        Takes::Number => Err("it must be a whole number, 0 or more".to_owned()),
+        Takes::Rules => rules::check(value),
+        Takes::Names if is_list() => Ok(()),
+        Takes::Names => Err("it must be a list of texts, such as [\"…\"]".to_owned()),
+    }
+}
+
+fn mode_of(value: &Value) -> Result<Mode, String> {
+    value.as_str().ok_or("a mode is a text: ask, auto, plan, deny or yolo")?.parse()
+}
+
+fn level_of(value: &Value) -> Result<Level, String> {
+    value.as_str().ok_or("a sandbox is a text: off, read-only, workspace or staged")?.parse()
+}
+
+fn backend_of(value: &Value) -> Result<Backend, String> {
+    let text = value.as_str();
+    text.ok_or("a back-end is a text: namespaces, bubblewrap, landlock or auto")?.parse()
+}
+
+fn network_of(value: &Value) -> Result<NetworkAccess, String> {
+    let text = value.as_str().ok_or("a network is a text: none, full, or hosts")?;
+    let Ok(network) = text.parse::<NetworkAccess>();
+    if let NetworkAccess::Hosts(hosts) = &network {
+        windlass::check_hosts(hosts).map_err(|error| with_causes(&error))?;
+    }
+    Ok(network)
+}
+
+fn places_of(value: &Value) -> Result<BTreeMap<String, Place>, String> {
+    let table =
+        value.as_table().ok_or("it must be a table, such as { NAME = \"env:VARIABLE\" }")?;
+    let place = |(name, place): (&String, &Value)| {
+        let text = place.as_str().ok_or_else(|| format!("`{name}` must be a text"))?;
+        let place = text.parse().map_err(|why| format!("`{name}` is not known: {why}"))?;
+        Ok((name.clone(), place))
+    };
+    table.iter().map(place).collect()
+}
+
+/// From allowing everything to allowing nothing.
+fn strictness(mode: Mode) -> u8 {
+    match mode {
+        Mode::Yolo => 0,
+        Mode::Auto => 1,
+        Mode::Ask => 2,
+        Mode::Plan => 3,
+        Mode::Deny => 4,
+    }
+}
+
+fn strings(value: &Value) -> Vec<String> {
+    value
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.as_str().map(str::to_owned))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_workspace(text: &str) -> Config {
+        let mut config = Config::default();
+        config.set("mode", "auto");
+        config.add_workspace(text, Path::new("w.toml")).expect("parses");
+        config
+    }
+
+    #[test]
+    fn a_workspace_may_only_narrow() {
+        for (text, kept) in [
+            ("mode = \"plan\"", true),
+            ("mode = \"yolo\"", false),
+            ("allow = [\"exec rm\"]", false),
+            ("deny = [\"read x\"]", true),
+            ("timeout = 5", true),
+            ("timeout = 5000", false),
+            ("not_secret = [\"/w/.env\"]", false),
+            ("sandbox_backend = \"landlock\"", false),
+        ] {
+            let config = with_workspace(text);
+            assert_eq!(config.warnings.is_empty(), kept, "{text}: {:?}", config.warnings);
+        }
+        assert_eq!(with_workspace("mode = \"yolo\"").mode().expect("a mode"), Mode::Auto);
+        assert_eq!(with_workspace("timeout = 5").number("timeout"), 5);
+    }
+
+    #[test]
+    fn wrong_files_say_what_is_wrong() {
+        for (text, why) in [
+            ("mod = \"ask\"", "did you mean `mode`?"),
+            ("mode = 3", "a mode is a text"),
+            ("mode = \"sudo\"", "unknown mode `sudo`"),
+            ("sandbox_backend = \"bwrap\"", "one of namespaces, bubblewrap, landlock, auto"),
+            ("sandbox_backend = 1", "a back-end is a text"),
+            ("timeout = \"x\"", "whole number"),
+            ("deny = \"x\"", "list of rules"),
+            ("= 3", "is not TOML"),
+            ("secrets = [\"A\"]", "it must be a table"),
+            ("secrets = { A = 1 }", "`A` must be a text"),
+            ("secrets = { A = \"x\" }", "env:NAME or file:PATH"),
+            ("secrets = { A = \"command:pass\" }", "env:NAME or file:PATH"),
+        ] {
+            let error = parse(text, Path::new("c.toml"), Layer::User).expect_err(text);
+            let told = with_causes(&error);
+            assert!(told.contains(why), "{told}");
+        }
+    }
+
+    #[test]
+    fn examples_are_kept_and_not_looked_into() {
+        let text = "mode = \"plan\"\n[[example]]\ntool = \"read\"\n[[example]]\nwrong = 1\n";
+        let config = with_workspace(text);
+        assert_eq!((config.examples.len(), config.mode().expect("a mode")), (2, Mode::Plan));
+        assert!(config.warnings.is_empty(), "{:?}", config.warnings);
+        assert_eq!(with_workspace("example = 3").examples.len(), 1);
+    }
+
+    #[test]
+    fn a_rule_that_does_not_parse_is_a_warning() {
+        let mut config = Config::default();
+        config.set("deny", vec!["fly me", "read x"]);
+        assert_eq!(config.rules().len(), 1);
+        assert!(config.warnings[0].contains("fly me"));
+    }
+}

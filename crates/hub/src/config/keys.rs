@@ -1,0 +1,313 @@
+//! The table of configuration keys.
+
+use windlass_core::nearest;
+
+/// A configuration key.
+#[derive(Debug)]
+pub struct Key {
+    /// The name, as files write it.
+    pub name: &'static str,
+    /// The kind of its value.
+    pub takes: Takes,
+    /// The value where no layer gives one, as TOML.
+    pub default: &'static str,
+    /// A sentence about it, for people.
+    pub about: &'static str,
+    /// The changes that a workspace may make to it.
+    pub in_workspace: InWorkspace,
+}
+
+/// The kind of value that a key takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Takes {
+    /// A mode, such as `ask`.
+    Mode,
+    /// A level of the sandbox, such as `workspace`.
+    Level,
+    /// A back-end of the sandbox, such as `namespaces`.
+    Backend,
+    /// Hosts that programs can talk to, or `none`, or `full`.
+    Hosts,
+    /// A whole number, 0 or more.
+    Number,
+    /// A list of rules.
+    Rules,
+    /// A list of texts.
+    Names,
+    /// A table of places of secrets.
+    Places,
+}
+
+/// The changes that a workspace's own file may make to a key: it can only narrow what the person allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InWorkspace {
+    /// Nothing.
+    Never,
+    /// Add to the list.
+    Add,
+    /// Make the number smaller.
+    Lower,
+    /// Choose a mode that allows less.
+    Stricter,
+}
+
+/// Every key, in the order of the manual.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "mode",
+        takes: Takes::Mode,
+        default: "\"ask\"",
+        about: "What happens where no rule decides: ask, auto, plan, deny or yolo.",
+        in_workspace: InWorkspace::Stricter,
+    },
+    Key {
+        name: "allow",
+        takes: Takes::Rules,
+        default: "[]",
+        about: "Rules that allow, such as \"write docs/**\".",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "ask",
+        takes: Takes::Rules,
+        default: "[]",
+        about: "Rules that ask, also where the mode would allow.",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "deny",
+        takes: Takes::Rules,
+        default: "[]",
+        about: "Rules that deny; they win over all others. A rule may be a table with `rule`, `reason` and `until` (a date).",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "provenance",
+        takes: Takes::Number,
+        default: "1",
+        about: "1: once a session has read from the web, an MCP server or outside the workspace, what could carry data out asks, whatever the rules allow. 0: it does not.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_calls",
+        takes: Takes::Number,
+        default: "0",
+        about: "Calls that a session may make, with those of its sub-agents; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_seconds",
+        takes: Takes::Number,
+        default: "0",
+        about: "Seconds that the calls of a session may take in all; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_network_megabytes",
+        takes: Takes::Number,
+        default: "0",
+        about: "Megabytes that programs of a session may move through the proxy of `--net HOSTS` in all; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_output_megabytes",
+        takes: Takes::Number,
+        default: "0",
+        about: "Megabytes of text that the calls of a session may answer in all; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "budget_repeats",
+        takes: Takes::Number,
+        default: "0",
+        about: "How often one call may give one answer while nothing changes: half-way the model is told, then such calls are refused; 0: any number.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "without",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Tools that are not offered.",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "not_secret",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Files that may be read although their names look secret: globs, relative to the workspace or absolute, as in `tests/**/*.pem`.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "secrets",
+        takes: Takes::Places,
+        default: "{}",
+        about: "Values that are never shown, by name and where they are: { NAME = \"env:VARIABLE\" } or \"file:/PATH\". A command uses one as {{secret NAME}}.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "sandbox",
+        takes: Takes::Level,
+        default: "\"workspace\"",
+        about: "How programs run: off, read-only, workspace or staged.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "sandbox_backend",
+        takes: Takes::Backend,
+        default: "\"namespaces\"",
+        about: "What the sandbox is made of: namespaces (the whole of it; where we may make none, bubblewrap is asked for one if it is installed, and where there is none programs are refused), bubblewrap (the same, always with its namespace), landlock (Landlock and a filter of system calls: holds less, and says so) or auto (namespaces, else landlock).",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "net",
+        takes: Takes::Hosts,
+        default: "\"none\"",
+        about: "Whom programs can talk to: none, full, or hosts separated by commas.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "env",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Variables that programs get besides the usual: names to pass on, or \"NAME=value\".",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "pass_through",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Names of build directories, besides the usual: if git ignores one, its changes are kept without history.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "hidden",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Files and directories that nobody may read, as if by a rule `deny read PATH`.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "sockets",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Sockets of the machine that programs can connect to (docker, ssh-agent): absolute paths. Whoever can talk to one can do what it does.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "protected",
+        takes: Takes::Names,
+        default: "[]",
+        about: "Places of the workspace, besides the usual, that programs cannot change.",
+        in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "memory_megabytes",
+        takes: Takes::Number,
+        default: "4096",
+        about: "Memory that a program may use, with all that it starts.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "processes",
+        takes: Takes::Number,
+        default: "512",
+        about: "Processes that a program may start.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "soft_limit",
+        takes: Takes::Number,
+        default: "0",
+        about: "Seconds after which a command that still runs goes on as a job; 0: it does not.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "timeout",
+        takes: Takes::Number,
+        default: "600",
+        about: "Seconds after which a call is stopped.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "output_bytes",
+        takes: Takes::Number,
+        default: "50000",
+        about: "Bytes of text that a model gets of one result; the rest is kept under output:CALL.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "at_once",
+        takes: Takes::Number,
+        default: "10",
+        about: "Calls of a session that run at the same time, with those of sessions below it.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "cache_entries",
+        takes: Takes::Number,
+        default: "100",
+        about: "Answers that are kept to be served again; 0 switches the cache off.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "cache_seconds",
+        takes: Takes::Number,
+        default: "300",
+        about: "How long an answer may be served again.",
+        in_workspace: InWorkspace::Lower,
+    },
+    Key {
+        name: "undo_megabytes",
+        takes: Takes::Number,
+        default: "2048",
+        about: "How much is kept of what was there before changes; the oldest goes first.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "undo_days",
+        takes: Takes::Number,
+        default: "30",
+        about: "How long changes can be undone.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "sync",
+        takes: Takes::Number,
+        default: "1",
+        about: "1: a change counts as made when the disk has it. 0: when the kernel has it, which a kill cannot undo but a loss of power can.",
+        in_workspace: InWorkspace::Never,
+    },
+];
+
+/// A name that is no configuration key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no configuration key `{name}`{}", self.advice())]
+pub struct UnknownKey {
+    /// The name that was given.
+    pub name: String,
+    /// The key with the most similar name.
+    pub nearest: Option<&'static str>,
+}
+
+impl UnknownKey {
+    fn advice(&self) -> String {
+        match self.nearest {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => ": `windlass config show` lists them".to_owned(),
+        }
+    }
+}
+
+/// Finds the key of this name.
+///
+/// ```
+/// assert_eq!(windlass_hub::key("mode")?.default, "\"ask\"");
+/// assert_eq!(windlass_hub::key("mod").unwrap_err().nearest, Some("mode"));
+/// # Ok::<(), windlass_hub::UnknownKey>(())
+/// ```
+pub fn key(name: &str) -> Result<&'static Key, UnknownKey> {
+    KEYS.iter().find(|key| key.name == name).ok_or_else(|| {
+        let nearest = nearest(name, KEYS.iter().map(|key| key.name));
+        UnknownKey { name: name.to_owned(), nearest }
+    })
+}

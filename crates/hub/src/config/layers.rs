@@ -1,0 +1,127 @@
+//! The layers of a configuration: which files are read, in which order, and what of a workspace is in force.
+
+use std::path::Path;
+
+use windlass_core::Layer;
+
+use super::{Config, ConfigError};
+use crate::trust::{Acting, Change, Contents, Found, Known, Role, listed};
+use crate::{Error, Settings, hook_files};
+
+impl Config {
+    /// Reads all layers for a workspace.
+    pub(crate) fn read(settings: &Settings, workspace: &Path) -> Result<Self, Error> {
+        let mut config = Self::default();
+        config.add_own(settings)?;
+        config.add_trusted(workspace, &settings.state)?;
+        config.add_overrides(settings)?;
+        Ok(config)
+    }
+
+    /// Reads the files that the person has written.
+    pub(crate) fn of_person(settings: &Settings) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        config.add_own(settings)?;
+        config.add_config_file(settings)?;
+        Ok(config)
+    }
+
+    /// Adds the last word: the extra file, then the overrides.
+    pub(crate) fn add_overrides(&mut self, settings: &Settings) -> Result<(), ConfigError> {
+        self.add_config_file(settings)?;
+        let overrides = &settings.overrides;
+        if let Some(mode) = overrides.mode {
+            self.set("mode", mode.to_string());
+        }
+        if let Some(level) = overrides.sandbox {
+            self.set("sandbox", level.to_string());
+        }
+        if let Some(hosts) = &overrides.net {
+            self.set("net", hosts.as_str());
+        }
+        for (key, rules) in [("allow", &overrides.allow), ("deny", &overrides.deny)] {
+            if !rules.is_empty() {
+                self.set(key, rules.clone());
+            }
+        }
+        Ok(())
+    }
+
+    fn add_own(&mut self, settings: &Settings) -> Result<(), ConfigError> {
+        let Some(own) = &settings.places.config else { return Ok(()) };
+        self.add_file(&own.join("config.toml"), false, Layer::User)?;
+        self.hook_files.extend(hook_files::own(own));
+        Ok(())
+    }
+
+    fn add_config_file(&mut self, settings: &Settings) -> Result<(), ConfigError> {
+        let Some(file) = &settings.config_file else { return Ok(()) };
+        if file.extension().is_some_and(|extension| extension == "json") {
+            return Err(ConfigError::Json(file.clone()));
+        }
+        self.add_file(file, true, Layer::Flags)
+    }
+
+    /// Adds what the workspace says, if a person trusts it.
+    fn add_trusted(&mut self, workspace: &Path, state: &Path) -> Result<(), Error> {
+        let found = Found::in_workspace(workspace)?;
+        let Some(trusted) = Known::load(state).get(workspace) else {
+            if found.acts() {
+                self.warn([not_in_force(&found, &[])]);
+            }
+            self.warn(found.warnings);
+            return Ok(());
+        };
+        let changes = trusted.changes(workspace, &found)?;
+        if !changes.is_empty() {
+            self.warn([not_in_force(&found, &changes)]);
+            let holding = trusted.holding(&found, &Contents::in_state(state), &changes);
+            self.only_gates = true;
+            self.closed = holding.closed;
+            self.add_narrowing(workspace, &holding.files)?;
+            self.trusted = Some(trusted);
+            return Ok(());
+        }
+        let tools = found.files.iter().filter(|file| file.role == Role::CommandTool);
+        self.command_tools.extend(tools.map(|file| file.to_command_file(workspace)));
+        self.add_narrowing(workspace, &found.files)?;
+        self.warn(found.warnings);
+        self.trusted = Some(trusted);
+        Ok(())
+    }
+
+    /// Adds the settings and the hooks of trusted files.
+    fn add_narrowing(&mut self, workspace: &Path, files: &[Acting]) -> Result<(), ConfigError> {
+        for file in files {
+            if file.role == Role::Config {
+                self.add_workspace(&file.text(), &workspace.join(&file.path))?;
+            }
+            self.hook_files.extend(file.to_hook_file());
+        }
+        Ok(())
+    }
+}
+
+/// The sentence about a workspace that a person has not trusted, or not as it is now.
+fn not_in_force(found: &Found, changes: &[Change]) -> String {
+    let any = |is: fn(Role) -> bool| found.files.iter().any(|file| is(file.role));
+    let kinds = [
+        ("the configuration", any(|role| role == Role::Config)),
+        ("the command tools", any(|role| role == Role::CommandTool)),
+        ("the hooks", any(|role| matches!(role, Role::Hooks(_)))),
+    ];
+    let there: Vec<&str> = kinds.iter().filter(|(_, is)| *is).map(|(kind, _)| *kind).collect();
+    let what = match &there[..] {
+        [] => "what this workspace brings is".to_owned(),
+        ["the configuration"] => "the configuration of this workspace is".to_owned(),
+        [one] => format!("{one} of this workspace are"),
+        [all @ .., last] => format!("{} and {last} of this workspace are", all.join(", ")),
+    };
+    let since = if changes.is_empty() {
+        String::new()
+    } else {
+        let changes = listed(changes);
+        format!(", and what was trusted and refuses still holds; since it was trusted: {changes}")
+    };
+    format!("{what} not in force: `windlass trust` shows and allows what is there{since}")
+}

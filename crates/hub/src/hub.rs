@@ -1,0 +1,121 @@
+//! The hub: settings that become running engines, one for each workspace.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use windlass::{HookDefinition, Store, StoreError};
+use windlass_core::{ContentHash, Secrets};
+
+use crate::config::{Config, ConfigError};
+use crate::settings::canonical;
+use crate::{Error, Settings, Workspace, secrets};
+
+/// Opens engines by workspace. All of them follow the same [`Settings`] and share the state directory: each has its own writer there,
+/// as several processes would.
+///
+/// ```
+/// use std::sync::Arc;
+/// use serde_json::json;
+/// use windlass::{Mode, ToolCall};
+/// use windlass_hub::{ConfigOverrides, Hub, SessionOptions, Settings};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), windlass_hub::Error> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let (workspace, state) = (folder.path().join("work"), folder.path().join("state"));
+/// # std::fs::create_dir(&workspace).unwrap();
+/// let overrides = ConfigOverrides { mode: Some(Mode::Auto), ..ConfigOverrides::default() };
+/// let hub = Hub::new(Settings { overrides, ..Settings::new(state) });
+/// let open = hub.open(&workspace)?;
+/// assert!(Arc::ptr_eq(&open, &hub.open(&workspace)?), "a workspace has one running engine");
+/// let session = open.session(SessionOptions::default())?;
+/// let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
+/// assert!(!open.call(&session, write).await.output.is_error);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Hub {
+    settings: Settings,
+    /// The engines that are in use, by the real paths of their workspaces.
+    open: Mutex<HashMap<PathBuf, Weak<Workspace>>>,
+}
+
+impl Hub {
+    /// A hub with these settings. Nothing is read or opened yet.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings, open: Mutex::default() }
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Opens a workspace, by the configuration that is in force there. While the returned value is in use, the same workspace gives the
+    /// same running engine.
+    pub fn open(&self, workspace: &Path) -> Result<Arc<Workspace>, Error> {
+        let workspace = real_workspace(workspace)?;
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = open.get(&workspace).and_then(Weak::upgrade) {
+            return Ok(running);
+        }
+        let config = Config::read(&self.settings, &workspace)?;
+        let opened = Arc::new(Workspace::open(&self.settings, &workspace, config)?);
+        open.retain(|_, running| running.strong_count() > 0);
+        open.insert(workspace, Arc::downgrade(&opened));
+        Ok(opened)
+    }
+
+    /// Opens a workspace by a configuration of the caller: an engine of its own, which is not shared.
+    pub fn open_with(&self, workspace: &Path, config: Config) -> Result<Workspace, Error> {
+        Workspace::open(&self.settings, &real_workspace(workspace)?, config)
+    }
+
+    /// Reads the configuration that is in force in a workspace, without opening an engine.
+    pub fn config(&self, workspace: &Path) -> Result<Config, Error> {
+        Config::read(&self.settings, &real_workspace(workspace)?)
+    }
+
+    /// Puts the extra file and the overrides of the settings over a configuration.
+    pub fn add_overrides(&self, config: &mut Config) -> Result<(), ConfigError> {
+        config.add_overrides(&self.settings)
+    }
+
+    /// The person's own hooks, whatever a workspace says.
+    pub fn hooks_of_person(&self) -> Result<Vec<HookDefinition>, ConfigError> {
+        let config = Config::of_person(&self.settings)?;
+        Ok(config.hook_files.iter().flat_map(|file| file.read().0).collect())
+    }
+
+    /// The secrets of the person and of a workspace, for what is shown of earlier sessions.
+    pub fn secrets(&self, workspace: &Path) -> Result<Secrets, Error> {
+        let workspace = real_workspace(workspace)?;
+        let config = Config::read(&self.settings, &workspace)?;
+        Ok(secrets::known(&workspace, config.places("secrets"), &self.settings.places))
+    }
+
+    /// Opens the journal alone, to look back.
+    pub fn store(&self) -> Result<Store, StoreError> {
+        let outside_anchor = outside_anchor(&self.settings);
+        let settings = windlass::Settings { outside_anchor, ..windlass::Settings::default() };
+        Store::open_with(&self.settings.state, settings)
+    }
+}
+
+/// The real path of a workspace: rules and trust are about real paths.
+pub fn real_workspace(workspace: &Path) -> Result<PathBuf, Error> {
+    std::fs::canonicalize(workspace)
+        .map_err(|source| Error::Workspace { path: workspace.to_owned(), source })
+}
+
+/// The file outside of the state directory that says how far its journal came; none where there is no place for it.
+pub(crate) fn outside_anchor(settings: &Settings) -> Option<PathBuf> {
+    let data = settings.places.data.as_ref().filter(|_| settings.has_anchor)?;
+    let state = canonical(&settings.state);
+    let name = ContentHash::of(state.as_os_str().as_encoded_bytes()).to_string();
+    let anchors = data.join("anchors");
+    // Inside of the state it would be put back with it.
+    (!anchors.starts_with(&state)).then(|| anchors.join(name))
+}

@@ -1,0 +1,27 @@
+//! The assembly: from one plain struct of [`Settings`] to running engines and their sessions.
+//!
+//! A front door (the command line, an MCP server, a program of your own) fills [`Settings`] and asks a [`Hub`] for workspaces. The hub
+//! reads the layers of configuration, decides which files of a workspace are trusted, finds secrets and hooks, and builds an
+//! engine of the facade `windlass`. It prints nothing and reads no environment: warnings go to [`OnWarning`], and directories and
+//! variables come in [`Places`].
+
+mod config;
+mod error;
+mod hook_files;
+mod hub;
+mod job_socket;
+mod rules;
+mod secrets;
+mod settings;
+pub mod trust;
+mod workspace;
+
+pub use config::{Config, ConfigError, InWorkspace, KEYS, Key, Source, Takes, UnknownKey, key};
+pub use error::Error;
+pub use hub::{Hub, real_workspace};
+pub use job_socket::{JobQuestion, JobSocket, JobsError, ask_jobs};
+pub use settings::{
+    ConfigOverrides, Environment, OnWarning, People, Places, Recording, SessionOptions, Settings,
+    ToolChoice,
+};
+pub use workspace::Workspace;
