@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use toml::Value;
+use windlass::Shell;
 use windlass::{Author, CommandFile, HookFile, HookShape};
 use windlass_core::{Backend, Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ruling};
 
@@ -235,6 +236,11 @@ impl Config {
         })
     }
 
+    /// The shell that command lines are given to.
+    pub fn shell(&self) -> Result<Shell, ConfigError> {
+        self.parsed("shell", shell_of)
+    }
+
     /// The value in force of a key, or the default of its type.
     fn parsed<T: Default>(
         &self,
@@ -321,9 +327,12 @@ impl Config {
                     places.map(|(name, place)| (name, place.to_string().into())).collect();
                 Value::Table(table).to_string()
             }
-            Takes::Mode | Takes::Level | Takes::Backend | Takes::Hosts | Takes::Number => {
-                said.last().map_or_else(String::new, |(value, _)| value.clone())
-            }
+            Takes::Mode
+            | Takes::Level
+            | Takes::Backend
+            | Takes::Shell
+            | Takes::Hosts
+            | Takes::Number => said.last().map_or_else(String::new, |(value, _)| value.clone()),
         };
         (value, said)
     }
@@ -371,6 +380,7 @@ fn check(key: &Key, value: &Value) -> Result<(), String> {
         Takes::Mode => mode_of(value).map(drop),
         Takes::Level => level_of(value).map(drop),
         Takes::Backend => backend_of(value).map(drop),
+        Takes::Shell => shell_of(value).map(drop),
         Takes::Hosts => network_of(value).map(drop),
         Takes::Places => places_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
@@ -392,6 +402,10 @@ fn level_of(value: &Value) -> Result<Level, String> {
 fn backend_of(value: &Value) -> Result<Backend, String> {
     let text = value.as_str();
     text.ok_or("a back-end is a text: namespaces, bubblewrap, landlock or auto")?.parse()
+}
+
+fn shell_of(value: &Value) -> Result<Shell, String> {
+    value.as_str().ok_or("a shell is a text: bash or sh")?.parse()
 }
 
 fn network_of(value: &Value) -> Result<NetworkAccess, String> {

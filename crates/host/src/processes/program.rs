@@ -4,6 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use windlass_core::Program;
 
@@ -26,6 +27,17 @@ pub enum Shell {
     Bash,
     /// `sh`, whichever the system has under that name.
     Posix,
+}
+
+impl FromStr for Shell {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "bash" => Ok(Self::Bash),
+            "sh" => Ok(Self::Posix),
+            _ => Err(format!("unknown shell `{text}`: it is bash or sh")),
+        }
+    }
 }
 
 impl Shell {
