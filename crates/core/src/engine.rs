@@ -13,6 +13,7 @@ mod clock;
 mod deny;
 mod effects;
 mod finish;
+mod for_person;
 mod hooks;
 mod lookup;
 mod moments;
@@ -120,11 +121,6 @@ impl Shared {
         self.policy.lock().clone()
     }
 
-    /// The policy that decides about calls of a session: the engine's, narrowed by the rights of the session.
-    fn policy_of(&self, session: &Session) -> Arc<Policy> {
-        session.narrowed(&self.policy())
-    }
-
     /// Tells what is not the fault of a call.
     fn warn(&self, message: String) {
         if let Some(told) = &self.on_warning {
@@ -158,6 +154,8 @@ struct Call {
     decided: Option<Decided>,
     /// The answer of a person that the call brings along: a no, or a yes to other arguments.
     answer: Option<Box<Approval>>,
+    /// The authority of the person who makes it, if a person does.
+    for_person: Option<for_person::ForPerson>,
     /// This call as those that it makes see it.
     lineage: Arc<Lineage>,
     /// What hooks have said.
@@ -497,6 +495,7 @@ impl Engine {
             source: None,
             decided: None,
             answer: None,
+            for_person: None,
             said: hooks::Said::default(),
         }
     }
@@ -591,7 +590,9 @@ async fn pass(
         }
     };
     provenance::note(engine, call, &effects);
-    unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
+    if call.for_person.is_none() {
+        unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
+    }
     hooks::add_said(call, &mut output);
     Ok(output)
 }

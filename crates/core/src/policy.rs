@@ -138,6 +138,11 @@ impl Policy {
         self
     }
 
+    /// The policy for what a person does: hard denies alone.
+    pub(crate) fn for_person(&self) -> Self {
+        Self { hard_denies: self.hard_denies.clone(), ..Self::new(Mode::Yolo) }
+    }
+
     /// Whether programs run in a sandbox: without one, a command asks where it would be allowed.
     #[must_use]
     pub fn with_confined_programs(mut self, confined: bool) -> Self {

@@ -54,8 +54,8 @@ pub const BUILTIN: &[&dyn AnyTool] = &[
     &test::Test,
 ];
 
-/// Tools that people use, not models: the command line calls them, through the engine like all others.
-pub const FOR_PEOPLE: &[&dyn AnyTool] = &[&undo::UndoAny];
+/// The tool by which people take back changes of any session. Models get one that takes back those of their own.
+pub const UNDO_ANY: &dyn AnyTool = &undo::UndoAny;
 
 #[cfg(test)]
 mod tests {

@@ -1,7 +1,7 @@
 //! Taking back, proposing, and coming back to a snapshot: what people and programs do beside a model's calls.
 //!
-//! Each of these is a call like a model's: it passes the engine, is on the record, and can be undone. What makes it a person's is
-//! the toolbox, which has the tools that models do not get, and the policy, which asks nobody: they have just said what they want.
+//! Each of these is a call of the one engine, on behalf of a person ([`Engine::act_for_person`](windlass_core::Engine::act_for_person)): it is
+//! told to those who listen, is on the record, and can be undone.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    CallId, CallResult, CommitState, Engine, Handle, HardDenies, History, HistoryError, Host,
-    Journal, MemoryHistory, Mode, PLANTED_REMOVAL, Policy, Proposal, Proposals, Query, Record,
-    RecordKind, Recovered, Recovery, Session, SessionId, Shelf, Snapshot, ToolCall, ToolError,
-    Toolbox, TurnId, UndoPlan, finish_removal, recover,
+    CallId, CallResult, CommitState, Handle, History, HistoryError, Host, Journal, MemoryHistory,
+    PLANTED_REMOVAL, Proposal, Proposals, Query, Record, RecordKind, Recovered, Recovery, Session,
+    SessionId, Shelf, Snapshot, ToolError, TurnId, UndoPlan, finish_removal, recover,
 };
-use windlass_host::{LocalFiles, RandomIds};
+use windlass_host::LocalFiles;
 use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};
-use windlass_tools::{Apply, FOR_PEOPLE, Restore};
+use windlass_tools::{Apply, Restore, UNDO_ANY};
 
 use crate::{Error, Windlass};
 
@@ -173,17 +172,19 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
 impl Windlass {
     /// Takes back changes, in the name of this session. It can be undone itself.
     pub async fn undo(&self, session: &Arc<Session>, what: Undo) -> CallResult {
-        let call = ToolCall::new("undo", what.input());
-        let session = self.reaching_changes(session, &what);
-        self.as_person(Vec::new()).call(&session, call).await
+        self.undo_with(session, &what, what.input()).await
     }
 
     /// What an undo would do, without doing it.
     pub async fn undo_preview(&self, session: &Arc<Session>, what: Undo) -> CallResult {
         let mut input = what.input();
         input["dry_run"] = true.into();
-        let session = self.reaching_changes(session, &what);
-        self.as_person(Vec::new()).call(&session, ToolCall::new("undo", input)).await
+        self.undo_with(session, &what, input).await
+    }
+
+    async fn undo_with(&self, session: &Arc<Session>, what: &Undo, input: Value) -> CallResult {
+        let session = self.reaching_changes(session, what);
+        self.act_for_person(&session, Handle::Static(UNDO_ANY), input).await
     }
 
     /// A session whose changes are held until they are applied. Needs [`Builder::state`](crate::Builder::state).
@@ -210,10 +211,9 @@ impl Windlass {
         proposals: &Arc<Proposals>,
         paths: Option<&[PathBuf]>,
     ) -> CallResult {
-        let call = ToolCall::new("apply", json!({"paths": paths}));
-        let tool = Handle::from(Apply::new(proposals.clone()));
+        let tool = Apply::new(proposals.clone());
         let session = Arc::new(session.reaching_tmp_of(proposals.session().clone()));
-        self.as_person(vec![tool]).call(&session, call).await
+        self.act_for_person(&session, tool, json!({"paths": paths})).await
     }
 
     /// The session, with the `/tmp` that the changes were made in.
@@ -272,33 +272,13 @@ impl Windlass {
         session: &Arc<Session>,
         snapshot: &Snapshot,
     ) -> Result<CallResult, Error> {
-        let tool = Handle::from(Restore::new(snapshot.clone(), self.snapshot_shelf()?));
-        Ok(self.as_person(vec![tool]).call(session, ToolCall::new("restore", json!({}))).await)
+        let tool = Restore::new(snapshot.clone(), self.snapshot_shelf()?);
+        Ok(self.act_for_person(session, tool, json!({})).await)
     }
 
     /// Lets go of what a snapshot kept.
     pub fn forget_snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
         Ok(self.snapshot_shelf()?.save(&snapshot_id(snapshot), &[])?)
-    }
-
-    /// An engine with the tools that people use, on the same machine, history and journal.
-    fn as_person(&self, more: Vec<Handle>) -> Engine {
-        let mut tools = Toolbox::of(FOR_PEOPLE).unwrap_or_default();
-        for tool in more {
-            // They have names of their own.
-            drop(tools.add(tool));
-        }
-        let policy = Policy::new(Mode::Yolo).with_hard_denies(HardDenies::default());
-        let mut builder = Engine::builder(self.reversible.host.clone())
-            .ids(Arc::new(RandomIds::default()))
-            .toolbox(tools)
-            .history(self.reversible.history.clone())
-            .attendant(|_: &_| true)
-            .policy(policy);
-        if let Some(store) = self.store() {
-            builder = builder.journal(store.clone()).outputs(store.clone());
-        }
-        builder.build()
     }
 
     /// The history, if it lasts.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::schedule::Ticket;
 use super::{
-    Call, Ready, Shared, effects, hooks, parse, prepare, record, search, trial, unless_stopped,
+    Call, Ready, Shared, effects, for_person, hooks, parse, prepare, record, search, trial,
+    unless_stopped,
 };
 use crate::people::{Broker, Permission, Place, subject};
 use crate::protected::unnamed_git_places;
@@ -15,7 +16,7 @@ use crate::{
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
-    let (policy, files) = (engine.policy_of(&call.session), call.files.get());
+    let (policy, files) = (engine.policy_of(call), call.files.get());
     let harmless = policy.harmless(&ready.effects, files);
     let git_places = unnamed_git_places(&ready.effects, files);
     let situation =
@@ -65,7 +66,7 @@ pub(super) async fn permit<'t>(
     }
     loop {
         let mut ready = prepare(engine, slot, call)?;
-        if !engine.hooks.is_empty() {
+        if !engine.hooks.is_empty() && call.for_person.is_none() {
             ready = unless_stopped(&cancel, hooks::before(engine, call, slot, ready)).await?;
         }
         let verdict = hooks::weigh(call, decide(engine, call, &ready));
@@ -73,6 +74,9 @@ pub(super) async fn permit<'t>(
         call.decided = Some(verdict.decided(None));
         ticket.declare(ready.effects.clone());
         if let Some(grant) = grant_edited(call, &verdict) {
+            return Ok((ready, grant));
+        }
+        if let Some(grant) = for_person::agreed(call, &verdict) {
             return Ok((ready, grant));
         }
         let asked = hooks::instead_of_person(engine, call, &verdict);
@@ -158,7 +162,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         input,
         effects: engine.secrets.redact_effects(verdict.effects()),
         by: engine.secrets.redact_cause(verdict.decided_by()),
-        risk: engine.policy_of(&call.session).risk_in(verdict.effects(), call.files.get()),
+        risk: engine.policy_of(call).risk_in(verdict.effects(), call.files.get()),
         asker: asker(&call.session, &call.overrides),
         untrusted: call.session.untrusted(),
         changes: [].into(),
@@ -166,7 +170,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),
         can_be_remembered: !verdict.is_asked_always(),
-        denies: engine.policy_of(&call.session).deny_rules(),
+        denies: engine.policy_of(call).deny_rules(),
         rights: call.session.rights().digest(),
         has_run: false,
     }

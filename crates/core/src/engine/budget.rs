@@ -34,6 +34,9 @@ pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
 }
 
 fn has_side_effects(engine: &Shared, call: &Call) -> bool {
+    if call.for_person.is_some() {
+        return true;
+    }
     engine
         .toolbox(&call.session)
         .slot(&call.name)

@@ -107,8 +107,10 @@ impl Cache {
         // What a session proposes is seen by that session alone, and is not what the fingerprints of the machine tell of.
         // A session with fewer rights may not see what another one found, and what it finds is not all that there is.
         let is_shared = call.session.proposals().is_none() && !call.session.rights().has_layers();
+        // A tool of people may have the name of another one that models are offered.
+        let is_of_model = call.for_person.is_none();
         let is_on = self.most > 0 && !self.is_disabled.load(Ordering::Acquire);
-        let is_worth = is_on && effects.only_reads() && !effects.is_empty();
+        let is_worth = is_on && is_of_model && effects.only_reads() && !effects.is_empty();
         (is_shared && is_worth).then(|| Key::of(call))
     }
 

@@ -15,7 +15,7 @@ pub(super) fn plan<'t>(
     slot: &'t Slot,
     call: &Call,
 ) -> Result<Planned<Box<dyn PlannedCall + 't>>, ToolError> {
-    let policy = engine.policy_of(&call.session);
+    let policy = engine.policy_of(call);
     let scene = Scene {
         session: &call.session,
         host: &*engine.host,

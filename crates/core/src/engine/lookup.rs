@@ -8,6 +8,9 @@ use crate::{ToolError, quote};
 
 /// Finds the tool that a call names. Loads toolsets only if one of them may have it.
 pub(super) async fn find(engine: &Arc<Shared>, call: &Call) -> Result<Arc<Slot>, ToolError> {
+    if let Some(person) = &call.for_person {
+        return person.tool(call);
+    }
     let find = || admitted(engine, call);
     let found = if let Some(slot) = find() {
         Some(slot)

@@ -91,7 +91,7 @@ fn inner(
         session_files: call.files.clone(),
         history: engine.history.clone(),
         outputs: engine.outputs.clone(),
-        policy: engine.policy_of(&call.session),
+        policy: engine.policy_of(call),
         broker: engine.broker.clone(),
         input: record::clean_input(engine, call),
         overrides: Overrides {

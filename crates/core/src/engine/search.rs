@@ -45,7 +45,7 @@ async fn look(
     call: &Call,
     verdict: &Verdict,
 ) -> Result<Vec<std::path::PathBuf>, String> {
-    let (host, policy) = (engine.host.clone(), engine.policy_of(&call.session));
+    let (host, policy) = (engine.host.clone(), engine.policy_of(call));
     let (effects, cancel) = (verdict.effects().clone(), call.cancel.clone());
     let files = call.files.clone();
     let looking = tokio::task::spawn_blocking(move || {

@@ -175,8 +175,7 @@ fn name(entries: &Entries) -> Result<String, DefinitionError> {
             "`{name}` cannot be the name of a tool: it must be [a-z][a-z0-9_]*, at most 64 characters"
         )));
     }
-    let mut built_in = crate::BUILTIN.iter().chain(crate::FOR_PEOPLE);
-    if built_in.any(|tool| tool.name() == name) {
+    if crate::BUILTIN.iter().any(|tool| tool.name() == name) {
         return Err(at.wrong(format!("`{name}` is a built-in tool, which nothing can replace")));
     }
     Ok(name.to_owned())

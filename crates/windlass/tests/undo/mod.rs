@@ -8,6 +8,7 @@ mod killed_build;
 mod kinds;
 mod looks;
 mod many;
+mod one_engine;
 mod player;
 mod races;
 mod sessions;

@@ -1,0 +1,152 @@
+//! Calls that a person makes themselves, with tools that models are not offered.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    BoxFuture, Decision, Effects, Event, Hook, HookAnswer, HookEvent, Kinds, Limits, Mode, Outcome,
+    Policy, Predicate, Ruling, Session, SessionId, ToolError,
+};
+
+use crate::support::{Log, Setup, assert_text, says};
+
+/// A hook that says no to everything.
+struct Refuses(Log);
+
+impl Hook for Refuses {
+    fn name(&self) -> &'static str {
+        "refuses"
+    }
+
+    fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+        self.0.add(event.what.moment().to_string());
+        Box::pin(std::future::ready(Ok(HookAnswer::deny("never"))))
+    }
+}
+
+/// A tool `restore` that writes the file that its argument `path` names.
+fn restore() -> MockTool {
+    let path = |input: &Value| input["path"].as_str().unwrap_or("out").to_owned();
+    says("restore", "restored").with_effects(Kinds::WRITE, move |input| Effects::write(path(input)))
+}
+
+fn no_tools() -> [MockTool; 0] {
+    []
+}
+
+#[tokio::test]
+async fn rules_modes_hooks_and_attendants_are_not_asked() {
+    let deny = || "write **".parse().expect("a rule");
+    for policy in [
+        Policy::new(Mode::Ask),
+        Policy::new(Mode::Plan),
+        Policy::new(Mode::Deny),
+        Policy::new(Mode::Auto).deny(deny()),
+        Policy::new(Mode::Auto).with(Decision::Ask, deny()),
+    ] {
+        let told = format!("{policy:?}");
+        let (log, asked) = (Log::default(), Log::default());
+        let (hook, ask) = (Arc::new(Refuses(log.clone())), asked.clone());
+        let setup = Setup::with(no_tools(), |builder| {
+            builder.policy(policy).hook(hook).attendant(move |_: &_| {
+                ask.add("asked");
+                false
+            })
+        });
+        for path in ["out", ".git/hooks/pre-commit"] {
+            let input = json!({"path": path});
+            let result = setup.engine.act_for_person(&setup.session, restore(), input).await;
+            assert_text(&result, Outcome::Ok, "restored");
+        }
+        assert!(log.lines().is_empty() && asked.lines().is_empty(), "{told}");
+        assert_eq!(setup.decided(0), "allowed by mode yolo", "{told}");
+        assert_eq!(setup.decided(2), "approved beforehand", "{told}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_told_and_recorded_like_any_call() {
+    let mut setup = Setup::of(no_tools());
+    let result = setup.engine.act_for_person(&setup.session, restore(), json!({})).await;
+    assert_eq!(setup.recorded(), ["started restore", "ok restore"]);
+    let told: Vec<_> = setup.told();
+    let [Event::Started(started), Event::Finished(finished)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    assert_eq!((&started.call, &finished.call), (&result.call, &result.call));
+    assert_eq!(setup.session.spent().calls, 1);
+}
+
+#[tokio::test]
+async fn hard_denies_and_the_rights_of_the_session_hold() {
+    let ruling = Ruling::new(Decision::Deny, "write kept/**".parse().expect("a rule"));
+    let limits = Limits { rules: vec![ruling], ..Limits::default() };
+    for (path, denied_by) in [("id_rsa", "hard deny"), ("kept/a", "deny write kept/**")] {
+        let session = Session::new(SessionId::new("s1")).narrow(limits.clone());
+        let setup = Setup::of(no_tools()).in_session(session);
+        let input = json!({"path": path});
+        let result = setup.engine.act_for_person(&setup.session, restore(), input).await;
+        assert_eq!(result.outcome, Outcome::Denied, "{path}");
+        let text = result.output.to_text();
+        assert!(text.contains(denied_by), "{path}: {text}");
+    }
+    let session = Session::new(SessionId::new("s1")).narrow(Predicate::deny(["restore"]));
+    let setup = Setup::of(no_tools()).in_session(session);
+    let result = setup.engine.act_for_person(&setup.session, restore(), json!({})).await;
+    assert_text(&result, Outcome::Fault, "there is no tool `restore`\nno tools are offered here");
+}
+
+#[tokio::test]
+async fn models_get_neither_the_tool_nor_its_answers() {
+    let reads = |text| says("look", text).with_effects(Kinds::READ, |_| Effects::read("a"));
+    let setup = Setup::of([reads("the model's")]);
+    let session = &setup.session;
+    assert_text(&setup.call("look", json!({})).await, Outcome::Ok, "the model's");
+    let persons = setup.engine.act_for_person(session, reads("the person's"), json!({})).await;
+    assert_text(&persons, Outcome::Ok, "the person's");
+    assert_text(&setup.call("look", json!({})).await, Outcome::Ok, "the model's");
+    setup.engine.act_for_person(session, restore(), json!({})).await;
+    assert_eq!(setup.call("restore", json!({})).await.outcome, Outcome::Fault);
+    assert_eq!(setup.engine.tools(session).await.len(), 1);
+}
+
+#[tokio::test]
+async fn it_waits_for_a_call_that_changes_the_same() {
+    let log = Log::default();
+    let (begin, go_on) =
+        (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (begun, wait, write) = (begin.clone(), go_on.clone(), log.clone());
+    let slow = MockTool::named("write")
+        .with_effects(Kinds::WRITE, |_| Effects::write("out"))
+        .answering(move |_, _| {
+            let (begun, wait, write) = (begun.clone(), wait.clone(), write.clone());
+            async move {
+                begun.notify_one();
+                wait.notified().await;
+                write.add("written");
+                Ok(windlass_core::Output::text("ok"))
+            }
+        });
+    let setup = Setup::of([slow]);
+    let writing = setup.spawn(windlass_core::ToolCall::new("write", json!({})));
+    begin.notified().await;
+    let taken = log.clone();
+    let undo = MockTool::named("undo")
+        .with_effects(Kinds::WRITE, |_| Effects::write("out"))
+        .answering(move |_, _| {
+            taken.add("taken back");
+            async { Ok(windlass_core::Output::text("ok")) }
+        });
+    let (engine, session) = (setup.engine.clone(), setup.session.clone());
+    let undoing =
+        tokio::spawn(async move { engine.act_for_person(&session, undo, json!({})).await });
+    // It has every occasion to come first.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    go_on.notify_one();
+    assert_eq!(writing.await.expect("no panic").outcome, Outcome::Ok);
+    assert_eq!(undoing.await.expect("no panic").outcome, Outcome::Ok);
+    assert_eq!(log.lines(), ["written", "taken back"]);
+}

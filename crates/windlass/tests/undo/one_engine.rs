@@ -1,0 +1,117 @@
+//! What a person does runs on the engine that front doors listen to: undo, apply and restore are calls like any other.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use windlass::{
+    BoxFuture, Builder, Event, Hook, HookAnswer, HookEvent, Mode, Outcome, Query, Secrets, Session,
+    SessionId, Subscription, ToolCall, ToolError, Undo, Windlass,
+};
+
+use crate::support::{Place, text};
+
+/// The calls that are told, as `started TOOL` and `OUTCOME TOOL`.
+fn told(events: &mut Subscription) -> Vec<String> {
+    let line = |event: Event| match event {
+        Event::Started(started) => Some(format!("started {}", started.tool)),
+        Event::Finished(done) => Some(format!("{} {}", done.outcome.as_str(), done.tool)),
+        _ => None,
+    };
+    std::iter::from_fn(|| events.try_next()).filter_map(line).collect()
+}
+
+/// A hook that says no to every call, once there is a file `closed`.
+struct Gate(std::path::PathBuf);
+
+impl Hook for Gate {
+    fn name(&self) -> &'static str {
+        "gate"
+    }
+
+    fn on<'a>(&'a self, _: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+        let is_closed = self.0.join("closed").exists();
+        let answer = if is_closed { HookAnswer::deny("closed") } else { HookAnswer::go_on() };
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
+#[tokio::test]
+async fn undo_apply_and_restore_are_told_to_those_who_listen() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let (windlass, person) = (&place.windlass, place.windlass.new_session());
+    let snapshot = windlass.snapshot(&["a.txt".into()]).expect("a snapshot");
+    place.ok("write", json!({"path": "new.txt", "content": "new\n"})).await;
+    let proposing = windlass.proposing(Session::new(SessionId::new("p"))).expect("proposals");
+    let write = ToolCall::new("write", json!({"path": "held.txt", "content": "held\n"}));
+    assert_eq!(windlass.call(&proposing, write).await.outcome, Outcome::Ok);
+    let proposals = windlass.proposals(proposing.id()).expect("proposals");
+    let mut events = windlass.subscribe();
+    let preview = windlass.undo_preview(&person, Undo::Last).await;
+    assert_eq!(preview.outcome, Outcome::Ok, "{}", text(&preview));
+    assert_eq!(told(&mut events), ["started undo", "ok undo"]);
+    assert_eq!(windlass.undo(&person, Undo::Last).await.outcome, Outcome::Ok);
+    assert_eq!(told(&mut events), ["started undo", "ok undo"]);
+    assert_eq!(windlass.apply(&person, &proposals, None).await.outcome, Outcome::Ok);
+    assert_eq!(told(&mut events), ["started apply", "ok apply"]);
+    place.put("a.txt", "two\n");
+    let restored = windlass.restore(&person, &snapshot).await.expect("a snapshot");
+    assert_eq!(restored.outcome, Outcome::Ok, "{}", text(&restored));
+    assert_eq!(told(&mut events), ["started restore", "ok restore"]);
+    assert_eq!((place.text("a.txt"), place.text("held.txt")), ("one\n".into(), "held\n".into()));
+    let changes = windlass.history().checkpoints(&Query::Session(person.id().clone()));
+    assert_eq!(changes.expect("a history").len(), 3, "each of them can be undone");
+}
+
+#[tokio::test]
+async fn neither_the_rules_nor_the_hooks_of_the_engine_stop_a_person() {
+    let place = Place::with(&[("a.txt", "one\n")]);
+    let gate = Arc::new(Gate(place.workspace()));
+    let gated = |mode| {
+        let gate = gate.clone();
+        move |builder: Builder| builder.mode(mode).configure(|engine| engine.hook(gate))
+    };
+    let place = place.reopened(gated(Mode::Auto));
+    place.ok("read", json!({"path": "a.txt"})).await;
+    place.ok("write", json!({"path": "a.txt", "content": "two\n"})).await;
+    place.put("closed", "");
+    let rule = "write **".parse().unwrap();
+    let place = place.reopened(|builder| gated(Mode::Deny)(builder).deny(rule));
+    place.refused("read", json!({"path": "a.txt"})).await;
+    let undone = place.undo(Undo::Last).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+    assert_eq!(place.text("a.txt"), "one\n");
+}
+
+#[tokio::test]
+async fn secrets_are_taken_out_of_what_an_undo_shows_and_records() {
+    let secret = "hunter2hunter2";
+    let place = Place::built(&[("a.txt", secret)], |builder| {
+        builder.configure(|engine| engine.secrets(Secrets::new([("PIN", "hunter2hunter2")])))
+    });
+    place.ok("read", json!({"path": "a.txt"})).await;
+    place.ok("write", json!({"path": "a.txt", "content": "nothing\n"})).await;
+    let undone = place.undo(Undo::Last).await;
+    assert_eq!(place.text("a.txt"), secret);
+    assert!(!text(&undone).contains(secret), "{}", text(&undone));
+    let state = place.state();
+    drop(place.windlass);
+    let store = windlass::Store::open(&state).expect("a journal");
+    let rows = store.records(None, 0, 1_000).expect("records");
+    let bodies = rows.iter().filter_map(|row| row.body.as_deref());
+    assert!(bodies.into_iter().all(|body| !body.contains(secret)));
+}
+
+#[tokio::test]
+async fn what_a_model_has_read_is_read_again_after_an_undo() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("a.txt"), "one\n").expect("a file");
+    let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build().expect("a workspace");
+    let session = windlass.new_session();
+    let read = || windlass.call(&session, ToolCall::new("read", json!({"path": "a.txt"})));
+    read().await;
+    let write = ToolCall::new("write", json!({"path": "a.txt", "content": "two\n"}));
+    windlass.call(&session, write).await;
+    assert!(text(&read().await).contains("two"));
+    windlass.undo(&session, Undo::Last).await;
+    assert!(text(&read().await).contains("one"));
+}
