@@ -80,9 +80,9 @@ pub use id::{
 };
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
-    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, Journal, JournalError,
-    MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing, Recovery,
-    SessionBegun, SessionNews,
+    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, Journal,
+    JournalError, MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing,
+    Recovery, SessionBegun, SessionNews,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};

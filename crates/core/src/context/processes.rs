@@ -9,20 +9,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
+use super::approval::unanswered;
 use super::judge::{Judgement, Unseen, judge, obeyed_paths};
 use super::planted::Removed;
 use crate::changes::commit;
-use crate::engine::{about_running, asker, situation, surroundings};
+use crate::engine::{about_running, situation};
 use crate::jobs::{ChangeKind, Changed, Drained, Job, JobEnd};
-use crate::people::{Permission, Place, subject};
+use crate::people::Permission;
 use crate::plain::Plain;
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
-    Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    FileChange, FileError, FileRights, Files, Fingerprint, HookCall, JobId, Level, PathPattern,
-    ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To,
-    ToolError, Tracking, Verdict,
+    Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Expect, FileChange,
+    FileError, FileRights, Files, Fingerprint, HookCall, JobId, Level, PathPattern, ProcessChange,
+    ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To, ToolError,
+    Tracking, Verdict,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -434,51 +435,20 @@ impl Context {
         if granted.is_some() {
             return Ok(said);
         }
-        let workspace = inner.session_files.get().workspace();
-        let surroundings = surroundings(&*inner.host, &inner.session);
         let request = ApprovalRequest {
-            id: inner.broker.next_approval(),
-            call: inner.call.clone(),
-            session: inner.session.id().clone(),
-            tool: inner.tool.clone(),
-            input: inner.input.clone(),
-            effects: inner.secrets.redact_effects(verdict.effects()),
-            by: inner.secrets.redact_cause(verdict.decided_by()),
-            subject: subject(
-                &inner.tool,
-                &inner.input,
-                verdict.effects(),
-                Place { workspace, directory: workspace },
-                &surroundings,
-            ),
-            risk: inner.policy.risk_in(verdict.effects(), inner.session_files.get()),
-            asker: asker(&inner.session, &inner.overrides),
-            untrusted: inner.session.untrusted(),
             changes,
-            workspace: workspace.to_owned(),
-            directory: inner.overrides.work_dir.clone(),
-            at: inner.host.clock().now(),
             // What a program did is not known before it has run, so no earlier answer is about it.
             is_whole: false,
             can_be_remembered: false,
             denies: Vec::new(),
-            rights: inner.session.rights().digest(),
             has_run: true,
+            ..self.request(verdict)
         };
-        let announce = |request: &Arc<ApprovalRequest>| {
-            inner.events.publish(&Event::Approval(request.clone()));
-        };
-        let _asking = inner.lineage.clock.asking();
-        tokio::select! {
-            biased;
-            () = stopped.cancelled() => Err(unanswered()),
-            answer = inner.broker.ask(verdict, request, &inner.session, announce) => {
-                if let Permission::Granted(_, Some(reason)) = answer? {
-                    said.push(reason);
-                }
-                Ok(said)
-            }
+        let answer = self.put_to_people(verdict, request, stopped).await?;
+        if let Permission::Granted(_, Some(reason)) = answer {
+            said.push(reason);
         }
+        Ok(said)
     }
 
     /// The changes as effects, with every hidden or protected file, and each that a rule names.
@@ -576,10 +546,6 @@ impl Context {
         }
         Ok(())
     }
-}
-
-fn unanswered() -> ToolError {
-    ToolError::cancelled("the session was stopped before anybody answered")
 }
 
 /// What a program would have changed, a line for each object, as far as anybody reads.

@@ -9,6 +9,7 @@ mod changes;
 mod effects;
 mod endings;
 mod events;
+mod extend;
 mod hooks;
 mod journal;
 mod lookup;
