@@ -5,6 +5,7 @@ mod extend;
 mod files;
 mod job_record;
 mod judge;
+mod net;
 mod people;
 mod planted;
 mod printed;
@@ -34,6 +35,7 @@ use crate::{
 
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
+pub use self::net::NetDoor;
 pub use self::people::PeopleDoor;
 pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
