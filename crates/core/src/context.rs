@@ -1,9 +1,12 @@
 //! What a tool gets: the only doors to the machine, each open for what was granted and nothing else.
 
+mod approval;
+mod extend;
 mod files;
 mod job_attendant;
 mod job_record;
 mod judge;
+mod net;
 mod people;
 mod planted;
 mod printed;
@@ -28,12 +31,13 @@ use crate::secrets::Stream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    CallId, Effect, Event, Files, Fingerprint, Grant, History, Host, Outputs, Overrides, Policy,
-    ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId, WalkReport,
+    CallId, Effect, Event, Files, Fingerprint, Grant, History, Host, Kinds, Outputs, Overrides,
+    Policy, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId, WalkReport,
 };
 
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
+pub use self::net::NetDoor;
 pub use self::people::PeopleDoor;
 pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
@@ -72,6 +76,8 @@ pub(crate) struct Inner {
     pub(crate) call: CallId,
     pub(crate) turn: TurnId,
     pub(crate) tool: String,
+    /// The most that a call of the tool can do.
+    pub(crate) kinds: Kinds,
     pub(crate) session: Arc<Session>,
     pub(crate) grant: Grant,
     /// Whose hooks are asked about what comes up while the call runs.
@@ -84,6 +90,8 @@ pub(crate) struct Inner {
     pub(crate) broker: Arc<Broker>,
     /// The arguments as they may be shown.
     pub(crate) input: Value,
+    /// The arguments hold no secret: they are shown as they are.
+    pub(crate) is_whole: bool,
     pub(crate) overrides: Overrides,
     pub(crate) cancel: CancellationToken,
     /// This call as those that it makes see it.

@@ -41,9 +41,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use approve::{asker, situation, surroundings};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
-pub(crate) use hooks::about_running;
+pub(crate) use hooks::{about_more, about_running};
 pub(crate) use nested::Lineage;
-pub(crate) use record::job_ended;
+pub(crate) use record::{extended, job_ended};
 
 use crate::event::Bus;
 use crate::people::Broker;
@@ -53,9 +53,9 @@ use crate::sync::Lock;
 use crate::{
     Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, BoxFuture, CallId,
     CallResult, Context, Decided, Effects, Event, Handle, History, Hook, Host, IdSource, Job,
-    Journal, JournalError, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece,
-    QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets, Session, SessionId,
-    Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Journal, JournalError, Kinds, Output, Outputs, Overrides, Planned, PlannedCall, Policy,
+    PrintedPiece, QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets,
+    Session, SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -171,6 +171,8 @@ impl Call {
 
 /// A call that is planned, with its paths resolved.
 struct Ready<'t> {
+    /// The most that a call of the tool can do.
+    kinds: Kinds,
     planned: Box<dyn PlannedCall + 't>,
     effects: Arc<Effects>,
     resolved: Vec<(PathBuf, Resolved)>,
@@ -589,6 +591,7 @@ async fn pass(
             ending => ending?,
         }
     };
+    let effects = nested::with_more(call, effects);
     provenance::note(engine, call, &effects);
     if call.for_person.is_none() {
         unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
@@ -623,5 +626,5 @@ fn prepare<'t>(
     let Planned { effects: declared, plan } = effects::plan(engine, slot, call)?;
     let (effects, resolved) = effects::resolve(slot, call, declared)?;
     deny::check(call, &resolved)?;
-    Ok(Ready { planned: plan, effects: Arc::new(effects), resolved })
+    Ok(Ready { kinds: slot.tool.kinds(), planned: plan, effects: Arc::new(effects), resolved })
 }

@@ -6,6 +6,7 @@
 mod absence;
 mod content;
 mod files;
+mod network;
 mod processes;
 
 use std::pin::Pin;
@@ -19,6 +20,9 @@ pub use files::{
     Alteration, Altered, Attributes, Batch, Entry, Expect, FileError, FileErrorKind, FileKind,
     Files, Fingerprint, Found, FoundBody, Note, OpenFile, Opener, Resolved, Stat, To, Visitor,
     Walk, WalkOptions, WalkReport,
+};
+pub use network::{
+    HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network, NetworkTerms,
 };
 pub use processes::{
     Access, Backend, ChangedTo, Confinement, Errors, Level, Meter, NetworkAccess, Process,
@@ -103,97 +107,6 @@ pub trait Host: Send + Sync {
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> SystemTime;
-}
-
-/// Talks to other machines.
-///
-/// ```
-/// use windlass_core::{BoxFuture, HttpRequest, HttpResponse, Network, ToolError};
-///
-/// /// A network on which every address answers with its own name.
-/// struct Echo;
-///
-/// impl Network for Echo {
-///     fn send(&self, request: HttpRequest, max_bytes: usize) -> BoxFuture<'_, Result<HttpResponse, ToolError>> {
-///         let mut body = request.url.clone().into_bytes();
-///         let truncated = body.len() > max_bytes;
-///         body.truncate(max_bytes);
-///         let response = HttpResponse { status: 200, url: request.url, headers: Vec::new(), body, truncated };
-///         Box::pin(std::future::ready(Ok(response)))
-///     }
-/// }
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), ToolError> {
-/// # let (method, url) = ("GET".into(), "https://docs.rs".into());
-/// # let request = HttpRequest { method, url, headers: Vec::new(), body: Vec::new() };
-///
-/// let response = Echo.send(request, 5).await?;
-/// assert_eq!((response.body.as_slice(), response.truncated), (b"https".as_slice(), true));
-/// # Ok(())
-/// # }
-/// ```
-pub trait Network: Send + Sync {
-    /// Sends one request and collects the answer, at most `max_bytes` of it.
-    fn send(
-        &self,
-        request: HttpRequest,
-        max_bytes: usize,
-    ) -> BoxFuture<'_, Result<HttpResponse, ToolError>>;
-}
-
-/// A request of the HTTP protocol.
-///
-/// ```
-/// use windlass_core::HttpRequest;
-/// let request = HttpRequest {
-///     method: "POST".into(),
-///     url: "https://api.example/items".into(),
-///     headers: vec![("content-type".into(), "application/json".into())],
-///     body: b"{}".to_vec(),
-/// };
-/// assert!(request.url.starts_with("https://"), "an address is absolute");
-/// ```
-#[derive(Debug, Clone)]
-pub struct HttpRequest {
-    /// `GET`, `POST` …
-    pub method: String,
-    /// The absolute address.
-    pub url: String,
-    /// Names and values.
-    pub headers: Vec<(String, String)>,
-    /// The body.
-    pub body: Vec<u8>,
-}
-
-/// An answer of the HTTP protocol.
-///
-/// ```
-/// use windlass_core::HttpResponse;
-/// let response = HttpResponse {
-///     status: 200,
-///     url: "https://docs.example/latest/".into(),
-///     headers: vec![("content-type".into(), "text/plain".into())],
-///     body: b"The first bytes".to_vec(),
-///     truncated: true,
-/// };
-/// let mut text = String::from_utf8_lossy(&response.body).into_owned();
-/// if response.truncated {
-///     text.push_str(" […]");
-/// }
-/// assert_eq!(text, "The first bytes […]");
-/// ```
-#[derive(Debug, Clone)]
-pub struct HttpResponse {
-    /// The status code.
-    pub status: u16,
-    /// The address it finally came from.
-    pub url: String,
-    /// Names and values.
-    pub headers: Vec<(String, String)>,
-    /// The body, cut at the limit that was asked for.
-    pub body: Vec<u8>,
-    /// Whether the body was cut.
-    pub truncated: bool,
 }
 
 /// Small values that last: one JSON value per session and key.

@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 pub(crate) use body::UNTRUSTED;
 pub use body::{
-    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, ProvenanceFacts, RecordsMissing,
-    Recovery, SessionBegun, SessionNews,
+    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ProvenanceFacts,
+    RecordsMissing, Recovery, SessionBegun, SessionNews,
 };
 
 use crate::sync::Lock;
@@ -49,7 +49,7 @@ pub struct Record {
     pub tool: String,
     /// What happened.
     pub kind: RecordKind,
-    /// The text of a [`CallStarted`], [`CallFinished`], [`JobEnded`] or [`Recovery`]; secrets are already taken out.
+    /// The text of a [`CallStarted`], [`CallFinished`], [`CallExtended`], [`JobEnded`] or [`Recovery`]; secrets are already taken out.
     pub body: String,
 }
 
@@ -68,6 +68,8 @@ pub enum RecordKind {
     Finished(Outcome),
     /// A job that a call had started ended, and had changed files.
     JobEnded,
+    /// A running call asked for more than its plan declared, and that was decided on.
+    Extended,
     /// Changes that a killed process had left half-done were put right.
     Recovered,
 }
@@ -79,6 +81,7 @@ impl RecordKind {
             Self::Started => "started",
             Self::Finished(_) => "finished",
             Self::JobEnded => "job_ended",
+            Self::Extended => "extended",
             Self::Recovered => "recovered",
         }
     }

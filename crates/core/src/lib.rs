@@ -58,7 +58,8 @@ pub use changes::recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_remov
 pub use changes::snapshot::{Snapshot, SnapshotPlan};
 pub use changes::undo::{Conflict, UndoPlan, Way};
 pub use context::{
-    Context, FilesDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor, WalkSettings,
+    Context, FilesDoor, NetDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor,
+    WalkSettings,
 };
 pub use effects::{
     CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
@@ -72,19 +73,20 @@ pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVer
 pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
     Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Found, FoundBody, Host, HttpRequest, HttpResponse, KeptContent, Level, Meter,
-    Network, NetworkAccess, Note, OpenFile, Opened, Opener, PathUse, Process, ProcessChange,
-    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved, Signal, Source,
-    Stage, Stat, State, Stdin, TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
+    Fingerprint, Found, FoundBody, Host, HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse,
+    HttpUrl, KeptContent, Level, Meter, Network, NetworkAccess, NetworkTerms, Note, OpenFile,
+    Opened, Opener, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest,
+    Processes, Program, Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To,
+    Tracking, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{
     ApprovalId, CallId, IdSource, JobId, QuestionId, SequentialIds, SessionId, TurnId, id_number,
 };
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
-    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, Journal, JournalError,
-    MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing, Recovery,
-    SessionBegun, SessionNews,
+    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, Journal,
+    JournalError, MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing,
+    Recovery, SessionBegun, SessionNews,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};

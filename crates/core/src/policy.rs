@@ -278,7 +278,7 @@ impl Policy {
         if let Some(net) = &self.net {
             let is_out = |effect: &&Effect| {
                 let Effect::Net { origin, .. } = effect else { return false };
-                !net.admits(rule::host_of(origin))
+                !net.admits(rule::authority_of(origin))
             };
             if let Some(out) = effects.iter().find(is_out) {
                 let by = DecidedBy::HardDeny {
@@ -425,6 +425,17 @@ impl Policy {
             return None;
         }
         suspicious(effect, situation, self.programs)
+    }
+
+    /// Returns whether a rule of the person allows this host by its own name. Rules of a session's rights only narrow, and a rule with
+    /// a `*` names nobody.
+    pub(crate) fn names_host(&self, effect: &Effect, situation: &Situation) -> bool {
+        let Effect::Net { origin, .. } = effect else { return false };
+        self.in_force(situation).iter().any(|ruling| {
+            let names = |host: &String| !host.contains('*') && rule::origin_matches(host, origin);
+            ruling.decision == Decision::Allow
+                && matches!(ruling.rule.resource(), Resource::Net(host) if names(host))
+        })
     }
 
     /// What the rules about the effect and about the tool say.

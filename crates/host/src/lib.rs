@@ -14,8 +14,10 @@ mod ancestry;
 mod attributes;
 mod batch;
 mod clock;
+mod dial;
 mod durability;
 mod files;
+mod http;
 mod inputs;
 mod isolate;
 mod kernel;
@@ -40,14 +42,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use clock::SystemClock;
+pub use dial::{Resolver, SystemResolver};
 pub use durability::Durability;
 pub use files::LocalFiles;
+pub use http::{HttpSettings, LocalNetwork};
 pub use isolate::{Isolated, IsolatedChange, IsolatedChangeKind, Isolation};
 pub use processes::{LocalProcesses, ProcessSettings, Shell, control_group};
 pub use proxy::{Proxy, ProxyError, ProxySettings, RefusedHost, Traffic};
 pub use random::RandomIds;
 pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta};
-use windlass_core::{Clock, FileError, Files, Host, Processes, SessionId};
+use windlass_core::{Clock, FileError, Files, Host, Network, Processes, SessionId};
 pub use windlass_sandbox::{hide_memory, landlock_version};
 
 /// This machine, seen from one workspace.
@@ -63,6 +67,7 @@ pub use windlass_sandbox::{hide_memory, landlock_version};
 pub struct LocalHost {
     files: LocalFiles,
     processes: LocalProcesses,
+    network: LocalNetwork,
     clock: SystemClock,
 }
 
@@ -77,13 +82,21 @@ impl LocalHost {
     pub fn open_with(workspace: &Path, durability: Durability) -> Result<Self, FileError> {
         let files = LocalFiles::open_with(workspace, durability)?;
         let processes = LocalProcesses::new(files.workspace(), ProcessSettings::default());
-        Ok(Self { files, processes, clock: SystemClock })
+        let network = LocalNetwork::new(HttpSettings::default());
+        Ok(Self { files, processes, network, clock: SystemClock })
     }
 
     /// The same with other settings for programs.
     #[must_use]
     pub fn with_processes(mut self, settings: ProcessSettings) -> Self {
         self.processes = LocalProcesses::new(self.files.workspace(), settings);
+        self
+    }
+
+    /// The same with other settings for the network.
+    #[must_use]
+    pub fn with_network(mut self, settings: HttpSettings) -> Self {
+        self.network = LocalNetwork::new(settings);
         self
     }
 }
@@ -105,5 +118,9 @@ impl Host for LocalHost {
 
     fn processes(&self) -> Option<&dyn Processes> {
         Some(&self.processes)
+    }
+
+    fn network(&self) -> Option<&dyn Network> {
+        Some(&self.network)
     }
 }

@@ -30,6 +30,8 @@ pub enum Kind {
     Finished,
     /// A job that a call had started ended, and had changed files.
     JobEnded,
+    /// A running call asked for more than its plan declared, and that was decided on.
+    Extended,
     /// Changes that a killed process had left half-done were put right.
     Recovered,
     /// A session began, or went on in another workspace.
@@ -43,10 +45,11 @@ pub enum Kind {
 }
 
 impl Kind {
-    const KNOWN: [Self; 7] = [
+    const KNOWN: [Self; 8] = [
         Self::Started,
         Self::Finished,
         Self::JobEnded,
+        Self::Extended,
         Self::Recovered,
         Self::SessionStarted,
         Self::SessionDeleted,
@@ -59,6 +62,7 @@ impl Kind {
             Self::Started => "started",
             Self::Finished => "finished",
             Self::JobEnded => "job_ended",
+            Self::Extended => "extended",
             Self::Recovered => "recovered",
             Self::SessionStarted => "session_started",
             Self::SessionDeleted => "session_deleted",

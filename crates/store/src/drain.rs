@@ -304,6 +304,7 @@ fn write(chain: &mut Chain<'_>, slot: u32, event: &Event<'_>) -> rusqlite::Resul
         Event::Said(Frame::Started(start)) => tables::start(chain, slot, start),
         Event::Said(Frame::Finished(finish)) => tables::finish(chain, finish),
         Event::Said(Frame::JobEnded(end)) => tables::remark(chain, Kind::JobEnded, end),
+        Event::Said(Frame::Extended(more)) => tables::remark(chain, Kind::Extended, more),
         Event::Said(Frame::Recovered(told)) => tables::remark(chain, Kind::Recovered, told),
         Event::Lost { at, anchored, found } => {
             let missing = RecordsMissing {

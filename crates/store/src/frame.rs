@@ -74,6 +74,8 @@ pub(crate) enum Frame<'a> {
     JobEnded(Remark<'a>),
     /// Changes were put right.
     Recovered(Remark<'a>),
+    /// A running call was decided on once more.
+    Extended(Remark<'a>),
 }
 
 impl<'a> Frame<'a> {
@@ -83,6 +85,7 @@ impl<'a> Frame<'a> {
     const FINISHED: u8 = 4;
     const JOB_ENDED: u8 = 5;
     const RECOVERED: u8 = 6;
+    const EXTENDED: u8 = 7;
     /// Flags of an announcement.
     const HAS_PARENT: u8 = 1;
     const HAS_PRINCIPAL: u8 = 2;
@@ -100,6 +103,7 @@ impl<'a> Frame<'a> {
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
             }
             RecordKind::JobEnded => Self::JobEnded(Remark { at, session, turn, call, tool, body }),
+            RecordKind::Extended => Self::Extended(Remark { at, session, turn, call, tool, body }),
             RecordKind::Recovered => {
                 Self::Recovered(Remark { at, session, turn, call, tool, body })
             }
@@ -113,7 +117,7 @@ impl<'a> Frame<'a> {
             Self::Announced(announcement) => announcement.at,
             Self::Started(start) => start.at,
             Self::Finished(finish) => finish.at,
-            Self::JobEnded(remark) | Self::Recovered(remark) => remark.at,
+            Self::JobEnded(remark) | Self::Extended(remark) | Self::Recovered(remark) => remark.at,
         }
     }
 
@@ -160,6 +164,7 @@ impl<'a> Frame<'a> {
             }
             Self::JobEnded(remark) => write_remark(bytes, Self::JOB_ENDED, &remark),
             Self::Recovered(remark) => write_remark(bytes, Self::RECOVERED, &remark),
+            Self::Extended(remark) => write_remark(bytes, Self::EXTENDED, &remark),
         }
     }
 
@@ -193,6 +198,7 @@ impl<'a> Frame<'a> {
             }
             Self::JOB_ENDED => Self::JobEnded(reader.remark(at)?),
             Self::RECOVERED => Self::Recovered(reader.remark(at)?),
+            Self::EXTENDED => Self::Extended(reader.remark(at)?),
             _ => return None,
         };
         reader.0.is_empty().then_some(frame)
@@ -298,7 +304,7 @@ mod tests {
         body: "{\0ü}",
     };
 
-    fn some_frames() -> [Frame<'static>; 8] {
+    fn some_frames() -> [Frame<'static>; 9] {
         let Start { at, session, turn, call, tool, body, .. } = START;
         let announced =
             Announcement { at, session, workspace: "/w", parent: None, principal: None };
@@ -319,6 +325,7 @@ mod tests {
             }),
             Frame::JobEnded(Remark { at, session, turn, call, tool, body }),
             Frame::Recovered(Remark { at, session: "", turn, call, tool, body }),
+            Frame::Extended(Remark { at, session, turn, call, tool, body }),
         ]
     }
 

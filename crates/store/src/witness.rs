@@ -32,6 +32,7 @@ impl Witness {
             RecordKind::Started => Kind::Started,
             RecordKind::Finished(_) => Kind::Finished,
             RecordKind::JobEnded => Kind::JobEnded,
+            RecordKind::Extended => Kind::Extended,
             RecordKind::Recovered => Kind::Recovered,
         };
         let (session, turn) = (record.session.as_str(), record.turn.as_str());

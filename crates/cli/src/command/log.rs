@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass_core::{CallFinished, CallStarted, JobEnded, Outcome, Recovery, SessionId, quote};
+use windlass_core::{
+    CallExtended, CallFinished, CallStarted, JobEnded, Outcome, Recovery, SessionId, quote,
+};
 use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
 
 use super::export::{self, ExportFormat};
@@ -113,6 +115,7 @@ fn line(row: &JournalRow, paint: Paint) -> String {
         ),
         Kind::Finished => finished(row, tool, paint),
         Kind::JobEnded => job_ended(row, tool, paint),
+        Kind::Extended => extended(row, tool, paint),
         Kind::Recovered => format!(
             "{} {}",
             paint.yellow("recovered"),
@@ -121,6 +124,14 @@ fn line(row: &JournalRow, paint: Paint) -> String {
         other => paint.yellow(other.as_str()),
     };
     format!("{head}  {what}")
+}
+
+/// The effects that a running call asked for beyond its plan, and the decision.
+fn extended(row: &JournalRow, tool: &str, paint: Paint) -> String {
+    let told = row.body_as::<CallExtended>().map_or_else(String::new, |body| {
+        format!("{} ({})", short(&body.effects.to_string().into()), body.decided)
+    });
+    format!("+ {} {told}", paint.bold(&quote::visible(tool)))
 }
 
 /// The end of a job, with the files that it changed.

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Context;
+use super::approval::unanswered;
 use super::judge::{Judgement, Unseen, judge};
 use super::planted::Removed;
-use crate::engine::{about_running, asker, situation, surroundings};
+use crate::engine::{about_running, situation};
 use crate::jobs::{ChangeKind, Changed};
-use crate::people::{Permission, Place, subject};
+use crate::people::Permission;
 use crate::{
-    ApprovalRequest, ChangedTo, Decision, Effect, Effects, Event, FileChange, HookCall, Level,
+    ApprovalRequest, ChangedTo, Decision, Effect, Effects, FileChange, HookCall, Level,
     PathPattern, ProcessChange, ProcessChanges, ToolError, Tracking, Verdict,
 };
 
@@ -116,51 +117,20 @@ impl Context {
         if granted.is_some() {
             return Ok(said);
         }
-        let workspace = inner.session_files.get().workspace();
-        let surroundings = surroundings(&*inner.host, &inner.session);
         let request = ApprovalRequest {
-            id: inner.broker.next_approval(),
-            call: inner.call.clone(),
-            session: inner.session.id().clone(),
-            tool: inner.tool.clone(),
-            input: inner.input.clone(),
-            effects: inner.secrets.redact_effects(verdict.effects()),
-            by: inner.secrets.redact_cause(verdict.decided_by()),
-            subject: subject(
-                &inner.tool,
-                &inner.input,
-                verdict.effects(),
-                Place { workspace, directory: workspace },
-                &surroundings,
-            ),
-            risk: inner.policy.risk_in(verdict.effects(), inner.session_files.get()),
-            asker: asker(&inner.session, &inner.overrides),
-            untrusted: inner.session.untrusted(),
             changes,
-            workspace: workspace.to_owned(),
-            directory: inner.overrides.work_dir.clone(),
-            at: inner.host.clock().now(),
             // What a program did is not known before it has run, so no earlier answer is about it.
             is_whole: false,
             can_be_remembered: false,
             denies: Vec::new(),
-            rights: inner.session.rights().digest(),
             has_run: true,
+            ..self.request(verdict)
         };
-        let announce = |request: &Arc<ApprovalRequest>| {
-            inner.events.publish(&Event::Approval(request.clone()));
-        };
-        let _asking = inner.lineage.clock.asking();
-        tokio::select! {
-            biased;
-            () = stopped.cancelled() => Err(unanswered()),
-            answer = inner.broker.ask(verdict, request, &inner.session, announce) => {
-                if let Permission::Granted(_, Some(reason)) = answer? {
-                    said.push(reason);
-                }
-                Ok(said)
-            }
+        let answer = self.put_to_people(verdict, request, stopped).await?;
+        if let Permission::Granted(_, Some(reason)) = answer {
+            said.push(reason);
         }
+        Ok(said)
     }
 
     /// The changes as effects, with every hidden or protected file, and each that a rule names.
@@ -230,10 +200,6 @@ impl Context {
             )
         })
     }
-}
-
-fn unanswered() -> ToolError {
-    ToolError::cancelled("the session was stopped before anybody answered")
 }
 
 /// What a program would have changed, a line for each object, as far as anybody reads.

@@ -109,6 +109,35 @@ pub(crate) async fn about_running(
     Ok((granted, said.context))
 }
 
+/// Asks the hooks about effects that a running call wants besides those of its plan: before the decision, as about a new call, and in
+/// place of a person where it asks. Returns the verdict with what they want, the right to go on if one of them may give it, and what
+/// they want the model to know.
+pub(crate) async fn about_more(
+    engine: &Shared,
+    session: &Session,
+    call: HookCall<'_>,
+    verdict: Verdict,
+) -> Result<(Verdict, Option<Grant>, Vec<String>), ToolError> {
+    let mut said = Said::default();
+    for hook in &engine.hooks {
+        let event = event(engine, session, Happening::PreTool(call));
+        let Some(answer) = ask(engine, &**hook, event).await? else { continue };
+        if answer.input.as_ref().is_some_and(|input| input != call.input) {
+            return Err(ToolError::denied(format!(
+                "not allowed: the hook {} wants other arguments, and the call already runs",
+                hook.name()
+            )));
+        }
+        take(&mut said, session, &**hook, answer)?;
+    }
+    let verdict = match &said.asked_by {
+        Some(by) => verdict.asked_by(by.clone()),
+        None => verdict,
+    };
+    let granted = before_person(engine, session, call, &verdict, &mut said).await?;
+    Ok((verdict, granted, said.context))
+}
+
 async fn before_person(
     engine: &Shared,
     session: &Session,

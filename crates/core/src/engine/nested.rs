@@ -11,9 +11,10 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use super::clock::CallClock;
-use super::{Engine, Shared};
+use super::{Call, Engine, Shared};
 use crate::budget::Ledger;
-use crate::{CallId, CallResult, Context, Session, ToolCall, ToolError};
+use crate::sync::Lock;
+use crate::{CallId, CallResult, Context, Effect, Effects, Session, ToolCall, ToolError};
 
 /// Calls nested deeper than this are refused: a tool that calls itself has no end otherwise.
 const MAX_DEPTH: usize = 16;
@@ -31,6 +32,16 @@ pub(crate) struct Lineage {
     pub(crate) clock: Arc<CallClock>,
     /// The budget that its time counts for.
     pub(super) ledger: Arc<Ledger>,
+    /// The effects that it was given while it ran, and what was said about them.
+    pub(crate) more: Lock<More>,
+}
+
+/// Effects that a call was given beyond its plan.
+#[derive(Debug, Default)]
+pub(crate) struct More {
+    pub(crate) effects: Vec<Effect>,
+    /// What hooks and people want the model to know.
+    pub(crate) said: Vec<String>,
 }
 
 impl Lineage {
@@ -47,6 +58,7 @@ impl Lineage {
             lent: OnceLock::new(),
             clock: Arc::new(CallClock::new(outer.map(|outer| outer.clock.clone()))),
             ledger: session.ledger().clone(),
+            more: Lock::default(),
         }
     }
 
@@ -174,4 +186,14 @@ pub(super) fn check_depth(call: &Lineage) -> Result<(), ToolError> {
     }
     Err(ToolError::busy(format!("not run: calls that make calls are nested {MAX_DEPTH} deep"))
         .hint("a tool probably calls itself without an end"))
+}
+
+/// The effects of a call that has run, with those that it was given meanwhile. Takes over what was said about them.
+pub(super) fn with_more(call: &mut Call, planned: Arc<Effects>) -> Arc<Effects> {
+    let More { effects, said } = std::mem::take(&mut *call.lineage.more.lock());
+    call.said.extend(said);
+    if effects.is_empty() {
+        return planned;
+    }
+    Arc::new(planned.iter().cloned().chain(effects).collect())
 }

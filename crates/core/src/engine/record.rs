@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use super::{Call, Shared};
 use crate::{
-    BODY_VERSION, CallFinished, CallId, CallResult, CallStarted, Effects, Event, Grant, JobEnded,
-    JournalError, Origin, Record, RecordKind, Started, ToolError,
+    BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStarted, Effects, Event,
+    Grant, JobEnded, JournalError, Origin, Record, RecordKind, Started, ToolError,
 };
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
@@ -99,6 +99,22 @@ pub(crate) async fn job_ended(
     let call = CallId::new("");
     let (at, kind) = (engine.host.clock().now(), RecordKind::JobEnded);
     journal.append(Record { at, session, turn, call, tool, kind, body: text(body) }).await
+}
+
+/// Puts a decision about a running call on the journal, if there is one, and waits until it is safe.
+pub(crate) async fn extended(
+    engine: &Shared,
+    origin: Origin,
+    body: &CallExtended,
+) -> Result<(), ToolError> {
+    let Some(journal) = engine.journal.as_ref() else { return Ok(()) };
+    let Origin { session, turn, tool, .. } = origin;
+    let call = CallId::new("");
+    let (at, kind) = (engine.host.clock().now(), RecordKind::Extended);
+    let record = Record { at, session, turn, call, tool, kind, body: text(body) };
+    journal.append(record).await.map_err(|error| {
+        ToolError::journal_failed(format!("the decision could not be put on record: {error}"))
+    })
 }
 
 fn append(

@@ -23,7 +23,7 @@ pub(super) async fn run(
     let is_held = call.session.proposals().is_some()
         && ready.effects.kinds().intersects(Kinds::WRITE.with(Kinds::DELETE));
     let began = engine.host.clock().now();
-    let cx = Context::new(inner(engine, call, ready.resolved, grant));
+    let cx = Context::new(inner(engine, call, ready.kinds, ready.resolved, grant));
     if call.cancel.is_cancelled() {
         return Err(ToolError::cancelled("the call was stopped before it began"));
     }
@@ -62,7 +62,7 @@ pub(super) fn trial_context(
     engine: &Arc<Shared>,
     call: &Call,
     session: &Arc<Session>,
-    resolved: Vec<(PathBuf, Resolved)>,
+    ready: &Ready<'_>,
     grant: Grant,
 ) -> Context {
     Context::new(Inner {
@@ -70,18 +70,22 @@ pub(super) fn trial_context(
         cancel: call.cancel.child_token(),
         events: Arc::default(),
         outputs: Arc::new(MemoryOutputs::default()),
-        ..inner(engine, call, resolved, grant)
+        ..inner(engine, call, ready.kinds, ready.resolved.clone(), grant)
     })
 }
 
 fn inner(
     engine: &Arc<Shared>,
     call: &Call,
+    kinds: Kinds,
     resolved: Vec<(PathBuf, Resolved)>,
     grant: Grant,
 ) -> Inner {
+    let input = record::clean_input(engine, call);
     Inner {
         call: call.id.clone(),
+        kinds,
+        is_whole: input == call.input,
         turn: call.turn.clone(),
         tool: call.name.clone(),
         session: call.session.clone(),
@@ -93,7 +97,7 @@ fn inner(
         outputs: engine.outputs.clone(),
         policy: engine.policy_of(call),
         broker: engine.broker.clone(),
-        input: record::clean_input(engine, call),
+        input,
         overrides: Overrides {
             // A tool that can stop at the right place is better at it than a cut afterwards.
             output_bytes: call.overrides.output_bytes.or(Some(engine.output_bytes)),

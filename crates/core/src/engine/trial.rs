@@ -38,8 +38,7 @@ pub(super) async fn changes(
         return Ok([].into());
     };
     let session = Arc::new(call.session.trial(proposals));
-    let resolved = ready.resolved.clone();
-    let cx = run::trial_context(engine, call, &session, resolved, verdict.trial());
+    let cx = run::trial_context(engine, call, &session, ready, verdict.trial());
     match tokio::time::timeout(PATIENCE, tried.run(&cx)).await {
         Ok(Ok(output)) if output.is_error => Err(ToolError::failed(output.to_text())),
         Ok(Err(error @ (ToolError::Failed(_) | ToolError::InvalidArgs(_)))) => Err(error),

@@ -278,6 +278,37 @@ pub struct JobChange {
     pub change: String,
 }
 
+/// The body of a record that says what a running call asked for beyond its plan, and what was decided about it. The record itself is
+/// one of the session; `call` names the call.
+///
+/// ```
+/// use windlass_core::{CallExtended, CallId, Decided, DecidedBy, Effect};
+/// let effect = Effect::Net { origin: "https://docs.rs:443".into(), method: "GET".into() };
+/// let body = CallExtended::new(CallId::new("c1"), effect.into(), Decided::denied(DecidedBy::Budget));
+/// let text = serde_json::to_string(&body)?;
+/// assert_eq!(serde_json::from_str::<CallExtended>(&text)?, body);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CallExtended {
+    /// The version of the body.
+    #[serde(rename = "v", default = "first_version")]
+    pub version: u32,
+    /// The call.
+    pub call: CallId,
+    /// The effects that it asked for.
+    pub effects: Effects,
+    /// The decision: the call goes on with them only if it allows.
+    pub decided: Decided,
+}
+
+impl CallExtended {
+    /// The body with these effects and this decision.
+    pub fn new(call: CallId, effects: Effects, decided: Decided) -> Self {
+        Self { version: BODY_VERSION, call, effects, decided }
+    }
+}
+
 /// The body of a record that says how changes were put right that a killed process had left half-done.
 ///
 /// ```

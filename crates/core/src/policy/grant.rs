@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Decided;
+use super::{Decided, DecidedBy};
+use crate::sync::Lock;
 use crate::{Effect, Effects};
 
 /// The right to run one call with these effects.
@@ -30,14 +31,16 @@ use crate::{Effect, Effects};
 pub struct Grant {
     effects: Arc<Effects>,
     decided: Decided,
+    /// Further grants that the call was given while it ran.
+    more: Lock<Vec<Grant>>,
 }
 
 impl Grant {
     pub(super) fn new(effects: Arc<Effects>, decided: Decided) -> Self {
-        Self { effects, decided }
+        Self { effects, decided, more: Lock::default() }
     }
 
-    /// What may be done.
+    /// The effects that the plan of the call declared. Those that it was given later are not among them.
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
@@ -51,34 +54,56 @@ impl Grant {
         &self.decided
     }
 
-    /// Whether this file may be looked at.
+    /// Adds what another decision allows the same call.
+    pub(crate) fn add(&self, more: Self) {
+        self.more.lock().push(more);
+    }
+
+    /// Returns whether the call is only tried out.
+    pub(crate) fn is_trial(&self) -> bool {
+        self.decided.settled_by == Some(DecidedBy::Trial)
+    }
+
+    /// Returns whether this file may be looked at.
     pub fn may_read(&self, path: &Path) -> bool {
-        self.effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Read(pattern) if pattern.covers(path)))
+        self.any(|effect| matches!(effect, Effect::Read(pattern) if pattern.covers(path)))
     }
 
-    /// Whether this file may be created or changed.
+    /// Returns whether this file may be created or changed.
     pub fn may_write(&self, path: &Path) -> bool {
-        self.effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)))
+        self.any(|effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)))
     }
 
-    /// Whether this file may be removed.
+    /// Returns whether this file may be removed.
     pub fn may_delete(&self, path: &Path) -> bool {
-        self.effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)))
+        self.any(|effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)))
     }
 
-    /// Whether this part of the session's state may be used.
+    /// Returns whether this part of the session's state may be used.
     pub fn may_use_state(&self, key: &str) -> bool {
-        self.effects.iter().any(|effect| matches!(effect, Effect::State(granted) if granted == key))
+        self.any(|effect| matches!(effect, Effect::State(granted) if granted == key))
     }
 
-    /// Whether an effect of this very kind and resource was granted.
+    /// Returns whether an effect of this very kind and resource was granted, by the plan or later.
     pub fn covers(&self, effect: &Effect) -> bool {
-        self.effects.iter().any(|granted| granted == effect)
+        self.deciding(effect, |_| ()).is_some()
+    }
+
+    /// Passes the decision that allows an effect to `look`.
+    pub(crate) fn deciding<T>(
+        &self,
+        effect: &Effect,
+        look: impl FnOnce(&Decided) -> T,
+    ) -> Option<T> {
+        let has = |grant: &Self| grant.any(|granted| granted == effect);
+        if has(self) {
+            return Some(look(&self.decided));
+        }
+        let more = self.more.lock();
+        more.iter().find(|grant| has(grant)).map(|grant| look(&grant.decided))
+    }
+
+    fn any(&self, is: impl Fn(&Effect) -> bool) -> bool {
+        self.effects.iter().any(is)
     }
 }

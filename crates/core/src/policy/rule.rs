@@ -47,7 +47,7 @@ pub enum Resource {
         /// Whether nothing may follow.
         exact: bool,
     },
-    /// `net HOST`: whole labels, `*.` for any subdomain, `*` for any host.
+    /// `net HOST` or `net HOST:PORT`: whole labels, `*.` for any subdomain, `*` for any host; without a port, every port.
     Net(String),
     /// `tool NAME`.
     Tool(Name),
@@ -241,7 +241,7 @@ impl Rule {
                     && command.commands.iter().all(|simple| self.covers(simple))
             }
             Effect::Net { origin, .. } => {
-                matches!(resource, Resource::Net(host) if host_matches(host, host_of(origin)))
+                matches!(resource, Resource::Net(host) if origin_matches(host, origin))
             }
             Effect::Agent(agent) => {
                 matches!(resource, Resource::Agent(name) if name.matches(agent))
@@ -284,13 +284,45 @@ impl Rule {
     }
 }
 
+/// The host and port of `scheme://host:port`, as they stand there.
+pub(super) fn authority_of(origin: &str) -> &str {
+    origin.split_once("://").map_or(origin, |(_, rest)| rest)
+}
+
 /// The host of `scheme://host:port`, brackets and all.
 pub(super) fn host_of(origin: &str) -> &str {
-    let rest = origin.split_once("://").map_or(origin, |(_, rest)| rest);
-    match rest.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
-        _ => rest,
+    split_port(authority_of(origin)).0
+}
+
+/// Splits off `:port`, if there is one. The colons of an address without brackets are its own.
+fn split_port(text: &str) -> (&str, Option<&str>) {
+    match text.rsplit_once(':') {
+        Some((host, port))
+            if !port.is_empty()
+                && port.bytes().all(|byte| byte.is_ascii_digit())
+                && (!host.contains(':') || host.ends_with(']')) =>
+        {
+            (host, Some(port))
+        }
+        _ => (text, None),
     }
+}
+
+/// Returns whether a host, with or without a port, stands for an origin. Without a port it stands for every port.
+pub(super) fn origin_matches(rule: &str, origin: &str) -> bool {
+    let (host, port) = split_port(rule);
+    let usual = match origin.split_once("://") {
+        Some(("https", _)) => Some("443"),
+        Some(("http", _)) => Some("80"),
+        _ => None,
+    };
+    let (of_origin, port_of_origin) = split_port(authority_of(origin));
+    host_matches(unbracketed(host), unbracketed(of_origin))
+        && (port.is_none() || port == port_of_origin.or(usual))
+}
+
+fn unbracketed(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
 fn host_matches(rule: &str, host: &str) -> bool {
@@ -394,6 +426,18 @@ mod tests {
             ("net *.docs.rs", net("https://docs.rs"), false),
             ("net *.docs.rs", net("https://xdocs.rs"), false),
             ("net *", net("http://[::1]:80"), true),
+            ("net 127.0.0.1:8080", net("http://127.0.0.1:8080"), true),
+            ("net 127.0.0.1:8080", net("http://127.0.0.1:8081"), false),
+            ("net 127.0.0.1", net("http://127.0.0.1:8081"), true),
+            ("net docs.rs:443", net("https://docs.rs"), true),
+            ("net docs.rs:443", net("http://docs.rs"), false),
+            ("net *.docs.rs:443", net("https://a.docs.rs:443"), true),
+            ("net *.docs.rs:443", net("https://a.docs.rs:8443"), false),
+            ("net *:443", net("https://a.docs.rs:8443"), false),
+            ("net *:443", net("https://a.docs.rs"), true),
+            ("net ::1", net("http://[::1]:8080"), true),
+            ("net [::1]:8080", net("http://[::1]:8080"), true),
+            ("net [::1]:8080", net("http://[::1]:80"), false),
             ("agent *", Effect::Agent("general".into()), true),
             ("mcp github/*", mcp.clone(), true),
             ("mcp git/*", mcp, false),

@@ -9,6 +9,7 @@ mod changes;
 mod effects;
 mod endings;
 mod events;
+mod extend;
 mod for_person;
 mod hooks;
 mod journal;

@@ -124,6 +124,7 @@ fn describe(record: &Record) -> String {
         RecordKind::Started => format!("started {}", record.tool),
         RecordKind::Finished(outcome) => format!("{} {}", outcome.as_str(), record.tool),
         RecordKind::JobEnded => format!("job of {} ended", record.tool),
+        RecordKind::Extended => format!("{} extended", record.tool),
         RecordKind::Recovered => "recovered".to_owned(),
     }
 }

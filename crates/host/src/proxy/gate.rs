@@ -8,20 +8,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinSet;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::record::RefusedHost;
 use super::rules::{Rules, Verdict};
-use super::target::{Host, Target};
-use crate::address::{is_public, special_purpose};
-
-/// How many addresses of a host are tried.
-const MAX_ADDRESSES: usize = 8;
-
-/// How long an address is waited for before the next one is tried beside it.
-const HEAD_START: Duration = Duration::from_millis(250);
+use super::target::Target;
+use crate::dial::{self, SystemResolver};
 
 #[derive(Debug)]
 pub(super) struct Gate {
@@ -103,7 +96,7 @@ impl Gate {
 
     async fn reach(&self, target: &Target) -> Result<TcpStream, Failure> {
         let addresses = self.admit(target, resolve(target).await?)?;
-        race(addresses).await.map_err(|error| Failure {
+        dial::race(addresses).await.map_err(|error| Failure {
             text: format!("cannot connect to {target}: {error}"),
             kind: FailureKind::NoAnswer(error.kind()),
         })
@@ -115,30 +108,20 @@ impl Gate {
         target: &Target,
         mut addresses: Vec<SocketAddr>,
     ) -> Result<Vec<SocketAddr>, Failure> {
-        let first = addresses.first().map(SocketAddr::ip);
-        addresses.retain(|address| self.allow_private || is_public(address.ip()));
-        addresses.truncate(MAX_ADDRESSES);
-        match first {
-            Some(first) if addresses.is_empty() => {
-                let purpose = special_purpose(first).unwrap_or("special");
-                let reason = format!("{first} is not a public address: {purpose}");
+        match dial::admit(&mut addresses, self.allow_private) {
+            Ok(()) if addresses.is_empty() => Err(no_such_host(target, "it has no address")),
+            Ok(()) => Ok(addresses),
+            Err(reason) => {
                 let text = format!("host {} cannot be reached from here: {reason}", target.host);
                 Err(Failure { kind: FailureKind::Refused(Some(reason)), text })
             }
-            Some(_) => Ok(addresses),
-            None => Err(no_such_host(target, "it has no address")),
         }
     }
 }
 
 async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Failure> {
-    match &target.host {
-        Host::Address(address) => Ok(vec![SocketAddr::new(*address, target.port)]),
-        Host::Name(name) => match lookup_host((name.as_str(), target.port)).await {
-            Ok(addresses) => Ok(addresses.collect()),
-            Err(error) => Err(no_such_host(target, &error.to_string())),
-        },
-    }
+    let found = dial::lookup(&SystemResolver, &target.host, target.port).await;
+    found.map_err(|error| no_such_host(target, &error.to_string()))
 }
 
 fn no_such_host(target: &Target, why: &str) -> Failure {
@@ -146,29 +129,10 @@ fn no_such_host(target: &Target, why: &str) -> Failure {
     Failure { kind: FailureKind::NoSuchHost, text }
 }
 
-/// The first address that answers. Each gets a head start before the next, so that one that is never answered costs little.
-async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
-    let mut waiting = addresses.into_iter();
-    let mut attempts = JoinSet::new();
-    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    loop {
-        match waiting.next() {
-            Some(address) => drop(attempts.spawn(TcpStream::connect(address))),
-            None if attempts.is_empty() => return Err(failed),
-            None => {}
-        }
-        let head_start = if waiting.len() == 0 { Duration::MAX } else { HEAD_START };
-        match timeout(head_start, attempts.join_next()).await {
-            Ok(Some(Ok(Ok(stream)))) => return Ok(stream),
-            Ok(Some(Ok(Err(error)))) => failed = error,
-            Ok(Some(Err(_)) | None) | Err(_) => {}
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dial::MAX_ADDRESSES;
 
     fn gate(allow_private: bool) -> Gate {
         let rules = Rules::parse(&["docs.rs".to_owned()]).unwrap();
@@ -199,16 +163,5 @@ mod tests {
         check(true, &["127.0.0.1:443", "10.0.0.1:443"], Ok(&["127.0.0.1:443", "10.0.0.1:443"]));
         check(false, &[], Err("cannot find host docs.rs: it has no address"));
         check(false, &["8.8.8.8:443"; 20], Ok(&["8.8.8.8:443"; MAX_ADDRESSES]));
-    }
-
-    #[tokio::test]
-    async fn an_address_that_refuses_is_followed_by_the_next() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let good = listener.local_addr().unwrap();
-        // Nobody listens on another loopback address at this port.
-        let bad = SocketAddr::new("127.0.0.77".parse().unwrap(), good.port());
-        assert_eq!(race(vec![bad, good]).await.unwrap().peer_addr().unwrap(), good);
-        assert_eq!(race(vec![bad]).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-        assert!(race(vec![]).await.is_err());
     }
 }

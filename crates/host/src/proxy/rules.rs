@@ -5,7 +5,7 @@
 //! is listed as one.
 
 use super::ProxyError;
-use super::target::{Host, Target, name, split_port};
+use super::target::{Host, Target, split_port};
 
 /// The ports of a host that is listed without one.
 const WEB: [u16; 2] = [80, 443];
@@ -78,7 +78,7 @@ impl Rule {
         }
         let (host, port) = split_port(text)?;
         let hosts = match host.strip_prefix("*.") {
-            Some(parent) => Hosts::Below(name(parent)?),
+            Some(parent) => Hosts::Below(Host::parse_name(parent)?),
             // The port is read above; any other will do to read the host.
             None => Hosts::One(Target::parse(host, Some(1))?.host),
         };

@@ -1,25 +1,15 @@
-//! Whom a client wants to talk to: a host and a port, read once from whatever spelling its protocol has.
-//!
-//! What is read here is the one text that rules are held against and names are looked up by. So it admits little: letters, digits,
-//! hyphens and underscores in labels, or an address in its plain form. A name that ends in a number is neither: some resolvers
-//! read `127.1` or `0x7f000001` as an address.
+//! The host and port that a client asks for, read once from whatever spelling its protocol has.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
+
+pub(super) use windlass_core::HostName as Host;
 
 /// A host and a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) host: Host,
     pub(super) port: u16,
-}
-
-/// A host, by name or by address.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
-    /// In lower case, without a dot at its end.
-    Name(String),
-    Address(IpAddr),
 }
 
 impl Target {
@@ -35,25 +25,6 @@ impl Target {
             None => Host::parse(host)?,
         };
         Some(Self { host, port })
-    }
-}
-
-impl Host {
-    /// Reads a name, or an address without brackets.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        match text.parse() {
-            Ok(address) => Some(Self::Address(address)),
-            Err(_) => name(text).map(Self::Name),
-        }
-    }
-}
-
-impl fmt::Display for Host {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name(name) => f.write_str(name),
-            Self::Address(address) => address.fmt(f),
-        }
     }
 }
 
@@ -82,25 +53,6 @@ pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
 fn port(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten().filter(|port| *port != 0)
-}
-
-/// The one form of a name.
-pub(super) fn name(text: &str) -> Option<String> {
-    let text = text.strip_suffix('.').unwrap_or(text);
-    let last = text.rsplit('.').next()?;
-    let valid = text.len() <= 253 && text.split('.').all(is_label) && !is_number(last);
-    valid.then(|| text.to_ascii_lowercase())
-}
-
-fn is_label(label: &str) -> bool {
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    (1..=63).contains(&label.len()) && label.bytes().all(known)
-}
-
-fn is_number(label: &str) -> bool {
-    let hexadecimal = label.strip_prefix("0x").or(label.strip_prefix("0X"));
-    label.bytes().all(|byte| byte.is_ascii_digit())
-        || hexadecimal.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ impl<'a> Derived<'a> {
             Kind::SessionDeleted => {
                 self.sessions.remove(fields.session);
             }
-            Kind::JobEnded | Kind::Recovered | Kind::TailLost | Kind::Unknown => {}
+            Kind::JobEnded | Kind::Extended | Kind::Recovered | Kind::TailLost | Kind::Unknown => {}
         }
         Ok(())
     }

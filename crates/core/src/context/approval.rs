@@ -1,0 +1,70 @@
+//! Questions to a person about a call that runs.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::Context;
+use crate::engine::{asker, surroundings};
+use crate::people::{Permission, Place, subject};
+use crate::{ApprovalRequest, Event, ToolError, Verdict};
+
+impl Context {
+    /// The question whether this call may do what a verdict is about.
+    pub(super) fn request(&self, verdict: &Verdict) -> ApprovalRequest {
+        let inner = &self.0;
+        let workspace = inner.session_files.get().workspace();
+        let directory = inner.overrides.work_dir.as_deref().unwrap_or(workspace);
+        ApprovalRequest {
+            id: inner.broker.next_approval(),
+            call: inner.call.clone(),
+            session: inner.session.id().clone(),
+            tool: inner.tool.clone(),
+            input: inner.input.clone(),
+            effects: inner.secrets.redact_effects(verdict.effects()),
+            by: inner.secrets.redact_cause(verdict.decided_by()),
+            subject: subject(
+                &inner.tool,
+                &inner.input,
+                verdict.effects(),
+                Place { workspace, directory: &workspace.join(directory) },
+                &surroundings(&*inner.host, &inner.session),
+            ),
+            risk: inner.policy.risk_in(verdict.effects(), inner.session_files.get()),
+            asker: asker(&inner.session, &inner.overrides),
+            untrusted: inner.session.untrusted(),
+            changes: [].into(),
+            workspace: workspace.to_owned(),
+            directory: inner.overrides.work_dir.clone(),
+            at: inner.host.clock().now(),
+            is_whole: inner.is_whole,
+            can_be_remembered: inner.is_whole && !verdict.is_asked_always(),
+            denies: inner.policy.deny_rules(),
+            rights: inner.session.rights().digest(),
+            has_run: false,
+        }
+    }
+
+    /// Asks the attendants of the session and waits for the answer. The clock of the call stands still meanwhile.
+    pub(super) async fn put_to_people(
+        &self,
+        verdict: &Verdict,
+        request: ApprovalRequest,
+        stopped: &CancellationToken,
+    ) -> Result<Permission, ToolError> {
+        let inner = &self.0;
+        let announce = |request: &Arc<ApprovalRequest>| {
+            inner.events.publish(&Event::Approval(request.clone()));
+        };
+        let _asking = inner.lineage.clock.asking();
+        tokio::select! {
+            biased;
+            () = stopped.cancelled() => Err(unanswered()),
+            answer = inner.broker.ask(verdict, request, &inner.session, announce) => answer,
+        }
+    }
+}
+
+pub(super) fn unanswered() -> ToolError {
+    ToolError::cancelled("the call was stopped before anybody answered")
+}

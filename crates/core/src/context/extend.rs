@@ -1,0 +1,161 @@
+//! More effects for a call that already runs.
+//!
+//! Calls that conflict run in the order of the queue, and the queue knows a call by the effects of its plan. So only effects that no
+//! other call can conflict with are added later: those without a footprint, which are `net`, `secret` and `agent`. Files, state,
+//! programs and MCP tools have to be in the plan, or be a call of their own ([`Context::call`]).
+
+use std::sync::Arc;
+
+use super::Context;
+use super::approval::unanswered;
+use crate::effects::Footprint;
+use crate::engine::{about_more, extended, situation};
+use crate::people::Permission;
+use crate::{
+    CallExtended, Decided, Decision, Effect, Effects, Grant, HookCall, ToolError, Verdict,
+};
+
+impl Context {
+    /// Asks for effects that the plan of this call did not declare. They are decided on like those of a plan: by the kinds that the
+    /// tool names, hooks, hard denies, the rights of the session, rules and the mode, and by a person where these ask. The decision
+    /// is on record before this returns, and the doors of this context are open for the effects afterwards.
+    ///
+    /// Only `net`, `secret` and `agent` effects can be added: no other call can conflict with them. What is already granted is not
+    /// decided on again. The clock of the call stands still while a person is asked.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::json;
+    /// use windlass_core::{Effect, Effects, Kinds, Output, testing::MockTool};
+    /// # use windlass_core::{Engine, Mode, Policy, ToolCall, Toolbox, testing::EmptyHost};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let net = |origin: &str| Effect::Net { origin: origin.into(), method: "GET".into() };
+    /// let tool = MockTool::named("fetch")
+    ///     .with_effects(Kinds::NET, move |_| net("https://docs.rs:443").into())
+    ///     .answering(move |cx, _| async move {
+    ///         // The answer redirects to another host.
+    ///         cx.extend(net("https://static.docs.rs:443")).await?;
+    ///         assert!(cx.grant().covers(&net("https://static.docs.rs:443")));
+    ///         cx.extend(net("https://example.org:443")).await?;
+    ///         Ok(Output::text("not reached"))
+    ///     });
+    /// # let mut tools = Toolbox::new();
+    /// # tools.add(tool)?;
+    /// let policy = Policy::new(Mode::Auto).deny("net example.org".parse()?);
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).policy(policy).build();
+    /// let result = engine.call(&engine.new_session(), ToolCall::new("fetch", json!({}))).await;
+    /// assert!(result.output.to_text().starts_with("not allowed: net GET https://example.org:443"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn extend(&self, effects: impl Into<Effects>) -> Result<(), ToolError> {
+        let inner = &self.0;
+        let new = |effect: &&Effect| !inner.grant.covers(effect);
+        let effects: Effects = effects.into().iter().filter(new).cloned().collect();
+        if effects.is_empty() {
+            return Ok(());
+        }
+        self.check_extension(&effects)?;
+        // What a later call would find is not known from the files alone.
+        self.forget_observed();
+        let effects = Arc::new(effects);
+        let files = inner.session_files.get();
+        let situation = situation(&*inner.host, files, &inner.session);
+        let policy = &inner.policy;
+        let verdict = policy.decide_in(&inner.tool, effects.clone(), files.workspace(), &situation);
+        let (verdict, settled) = self.settle_extension(verdict).await;
+        let decided = match &settled {
+            Ok((grant, _)) => grant.decided().clone(),
+            Err(_) => Decided { decision: Decision::Deny, ..verdict.decided(None) },
+        };
+        self.record_extension(&effects, &decided).await?;
+        let (grant, said) = settled?;
+        inner.grant.add(grant);
+        let mut more = inner.lineage.more.lock();
+        more.effects.extend(effects.iter().cloned());
+        more.said.extend(said);
+        Ok(())
+    }
+
+    /// Refuses what the tool never said that it does, and what would break the order of calls.
+    fn check_extension(&self, effects: &Effects) -> Result<(), ToolError> {
+        let inner = &self.0;
+        if inner.grant.is_trial() {
+            return Err(ToolError::denied("not allowed: the call is only tried out"));
+        }
+        if !inner.kinds.contains(effects.kinds()) {
+            return Err(ToolError::undeclared_effect(format!(
+                "`{}` wants to {effects}, but says that its calls are only of the kinds {}",
+                inner.tool,
+                inner.kinds.names().join(", ")
+            )));
+        }
+        let shares = |effect: &&Effect| !matches!(effect.footprint(), Footprint::None);
+        match effects.iter().find(shares) {
+            None => Ok(()),
+            Some(effect) => Err(ToolError::undeclared_effect(format!(
+                "`{}` runs and wants to {effect}, which its plan has to declare: other calls may wait for it or be in its way",
+                inner.tool
+            ))
+            .hint("a running call can ask for net, secret and agent effects only")),
+        }
+    }
+
+    /// Turns the verdict into the right to go on, with what is to be said to the model.
+    async fn settle_extension(
+        &self,
+        verdict: Verdict,
+    ) -> (Verdict, Result<(Grant, Vec<String>), ToolError>) {
+        let inner = &self.0;
+        if verdict.decision() == Decision::Deny {
+            let denial = verdict.denial(None);
+            return (verdict, Err(denial));
+        }
+        let effects = verdict.effects().clone();
+        let call =
+            HookCall { id: &inner.call, tool: &inner.tool, input: &inner.input, effects: &effects };
+        let asked = tokio::select! {
+            biased;
+            asked = about_more(&inner.engine, &inner.session, call, verdict.clone()) => asked,
+            () = inner.cancel.cancelled() => Err(unanswered()),
+        };
+        let (verdict, granted, mut said) = match asked {
+            Ok(asked) => asked,
+            Err(refusal) => return (verdict, Err(refusal)),
+        };
+        if let Some(grant) = granted.or_else(|| verdict.grant()) {
+            return (verdict, Ok((grant, said)));
+        }
+        let request = self.request(&verdict);
+        let before = inner.is_whole.then(|| inner.broker.answered(&verdict, &request)).flatten();
+        let answer = match before {
+            Some(answer) => answer,
+            None => self.put_to_people(&verdict, request, &inner.cancel).await,
+        };
+        let settled = answer.and_then(|permission| match permission {
+            Permission::Granted(grant, reason) => {
+                said.extend(reason);
+                Ok((grant, said))
+            }
+            Permission::Edited(_) => Err(ToolError::denied(
+                "not allowed: a person wants other arguments, and the call already runs",
+            )
+            .hint("make the call again with the arguments that the person wants")),
+        });
+        (verdict, settled)
+    }
+
+    async fn record_extension(
+        &self,
+        effects: &Arc<Effects>,
+        decided: &Decided,
+    ) -> Result<(), ToolError> {
+        let inner = &self.0;
+        let effects = inner.secrets.redact_effects(effects);
+        let decided = inner.secrets.redact_decided(decided);
+        let body = CallExtended::new(inner.call.clone(), Effects::clone(&effects), decided);
+        extended(&inner.engine, self.files().origin(Vec::new()), &body).await
+    }
+}

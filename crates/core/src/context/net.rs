@@ -1,0 +1,92 @@
+//! The door to the network: each request held against the grant.
+
+use super::Context;
+use crate::engine::situation;
+use crate::{DecidedBy, Effect, HttpRequest, HttpResponse, Network, NetworkTerms, ToolError};
+
+/// The door to the network. A request is sent if the call was granted its origin and method. Redirects come back as answers:
+/// [`HttpResponse::redirect`] makes the next request of one, and [`Context::extend`] asks for its effect.
+///
+/// ```
+/// use windlass_core::{Context, HttpRequest, Output, ToolError};
+///
+/// /// The plan declared `request.effect()`.
+/// async fn first_kilobyte(cx: &Context, request: HttpRequest) -> Result<Output, ToolError> {
+///     let mut response = cx.net()?.follow(request).await?;
+///     let (bytes, _) = response.collect(1_000).await?;
+///     Ok(Output::text(String::from_utf8_lossy(&bytes)))
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct NetDoor<'a> {
+    cx: &'a Context,
+    network: &'a dyn Network,
+}
+
+impl std::fmt::Debug for NetDoor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NetDoor").finish_non_exhaustive()
+    }
+}
+
+impl Context {
+    /// The door to the network; each request needs the effect `Net` of its origin and method.
+    pub fn net(&self) -> Result<NetDoor<'_>, ToolError> {
+        let network = self.0.host.network();
+        let network =
+            network.ok_or_else(|| ToolError::host_failed("this machine has no network"))?;
+        Ok(NetDoor { cx: self, network })
+    }
+}
+
+impl NetDoor<'_> {
+    /// The most redirects that [`NetDoor::follow`] takes.
+    pub const MAX_REDIRECTS: usize = 10;
+
+    /// Sends one request; returns when the head of the answer is there. A redirect is an answer like others. The bytes of the
+    /// connection count for the session's budget.
+    pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, ToolError> {
+        let inner = &self.cx.0;
+        request.check()?;
+        let effect = request.effect();
+        let Some(by_person) = inner.grant.deciding(&effect, |decided| {
+            matches!(decided.settled_by, Some(DecidedBy::Approval { .. }))
+        }) else {
+            return Err(ToolError::undeclared_effect(format!(
+                "the tool wanted to {effect} without having declared it"
+            )));
+        };
+        let meter = inner.session.ledger().clone();
+        if !crate::Meter::pass(&*meter, 0) {
+            return Err(ToolError::busy(
+                "the budget of this session is used up: it may move no more bytes over the network",
+            ));
+        }
+        let is_agreed = by_person && request.url.host().is_plain();
+        let may_reach_private = is_agreed || self.is_named(&effect);
+        self.network.send(request, NetworkTerms { may_reach_private, meter }).await
+    }
+
+    /// Sends a request and follows its redirects, each of which is decided on as a new effect. A call that may not go on is refused
+    /// with the decision's own words.
+    pub async fn follow(&self, mut request: HttpRequest) -> Result<HttpResponse, ToolError> {
+        for _ in 0..=Self::MAX_REDIRECTS {
+            let response = self.send(request.clone()).await?;
+            let Some(next) = response.redirect(&request)? else { return Ok(response) };
+            self.cx.extend(next.effect()).await?;
+            request = next;
+        }
+        Err(ToolError::failed(format!(
+            "{} redirects further after {} redirects",
+            request.url,
+            Self::MAX_REDIRECTS
+        )))
+    }
+
+    /// Returns whether a rule of the person names this host itself, so that it may be one that is not public.
+    fn is_named(self, effect: &Effect) -> bool {
+        let inner = &self.cx.0;
+        let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
+        inner.policy.names_host(effect, &situation)
+    }
+}

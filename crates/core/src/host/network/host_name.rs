@@ -1,0 +1,77 @@
+//! Hosts in their one spelling.
+//!
+//! What is read here is the text that rules are held against and names are looked up by. So it admits little: letters, digits,
+//! hyphens and underscores in labels, or an address in its plain form. A name that ends in a number is neither: some resolvers
+//! read `127.1` or `0x7f000001` as an address.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// A host, by name or by address.
+///
+/// ```
+/// use windlass_core::HostName;
+/// let text = |text| HostName::parse(text).map(|host| host.to_string());
+/// assert_eq!(text("DOCS.rs.").as_deref(), Some("docs.rs"));
+/// assert_eq!(text("127.0.0.1").as_deref(), Some("127.0.0.1"));
+/// assert_eq!(text("0x7f.1"), None);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HostName {
+    /// In lower case, without a dot at its end.
+    Name(String),
+    /// An address.
+    Address(IpAddr),
+}
+
+impl HostName {
+    /// Reads a name, or an address without brackets.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.parse() {
+            Ok(address) => Some(Self::Address(address)),
+            Err(_) => Self::parse_name(text).map(Self::Name),
+        }
+    }
+
+    /// Reads a name, and returns its one form.
+    ///
+    /// ```
+    /// use windlass_core::HostName;
+    /// assert_eq!(HostName::parse_name("Docs.RS").as_deref(), Some("docs.rs"));
+    /// assert_eq!(HostName::parse_name("docs.rs/x"), None);
+    /// ```
+    pub fn parse_name(text: &str) -> Option<String> {
+        let text = text.strip_suffix('.').unwrap_or(text);
+        let last = text.rsplit('.').next()?;
+        let valid = text.len() <= 253 && text.split('.').all(is_label) && !is_number(last);
+        valid.then(|| text.to_ascii_lowercase())
+    }
+
+    /// Returns whether a person who reads it knows that it is this machine or a given address.
+    pub(crate) fn is_plain(&self) -> bool {
+        match self {
+            Self::Address(_) => true,
+            Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+        }
+    }
+}
+
+impl fmt::Display for HostName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    (1..=63).contains(&label.len()) && label.bytes().all(known)
+}
+
+fn is_number(label: &str) -> bool {
+    let hexadecimal = label.strip_prefix("0x").or(label.strip_prefix("0X"));
+    label.bytes().all(|byte| byte.is_ascii_digit())
+        || hexadecimal.is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

@@ -1,0 +1,234 @@
+//! A running call asks for more than its plan declared.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use windlass_core::testing::MockTool;
+use windlass_core::{
+    Answer, ApprovalId, ApprovalRequest, Attendant, BoxFuture, CallExtended, CommandLine, Decision,
+    Effect, Effects, Happening, Hook, HookAnswer, HookEvent, Kinds, Limits, Listening, Mode,
+    Outcome, Output, PathPattern, Policy, Reply, Scope, Session, SessionId, ToolCall, ToolError,
+};
+
+use crate::support::{Setup, assert_text};
+
+fn net(host: &str) -> Effect {
+    Effect::Net { origin: format!("https://{host}:443"), method: "GET".into() }
+}
+
+/// A tool that has declared to reach `a` and asks for this besides.
+fn fetch(kinds: Kinds, more: impl Into<Effects>) -> MockTool {
+    let more = more.into();
+    MockTool::named("fetch").with_effects(kinds, |_| net("a").into()).answering(move |cx, _| {
+        let more = more.clone();
+        async move {
+            cx.extend(more.clone()).await?;
+            let covered = more.iter().all(|effect| cx.grant().covers(effect));
+            Ok(Output::text(if covered { "covered" } else { "not covered" }))
+        }
+    })
+}
+
+/// The decisions about what was asked for later.
+fn extensions(setup: &Setup) -> Vec<(String, Decision, String)> {
+    let records = setup.journal.records();
+    let bodies = records.iter().filter(|record| record.kind.as_str() == "extended");
+    let told = bodies.map(|record| {
+        let body: CallExtended = serde_json::from_str(&record.body).expect("an extension");
+        (body.effects.to_string(), body.decided.decision, body.decided.to_string())
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn what_a_rule_allows_is_granted_and_on_record_before_it_is_used() {
+    let setup = Setup::of([fetch(Kinds::NET, net("b"))]);
+    let result = setup.call("fetch", json!({})).await;
+    assert_eq!(result.outcome, Outcome::Ok);
+    assert!(result.output.to_text().contains("\ncovered\n"), "{}", result.output.to_text());
+    assert_eq!(setup.recorded(), ["started fetch", "fetch extended", "ok fetch"]);
+    let decided = ("net GET https://b:443".into(), Decision::Allow, "allowed by mode auto".into());
+    assert_eq!(extensions(&setup), [decided]);
+    let body = &setup.bodies()[1];
+    assert_eq!(body["call"], result.call.as_str(), "the record names its call");
+}
+
+#[tokio::test]
+async fn what_the_plan_declared_is_not_decided_on_again() {
+    let setup = Setup::of([fetch(Kinds::NET, net("a"))]);
+    assert_eq!(setup.call("fetch", json!({})).await.outcome, Outcome::Ok);
+    assert_eq!(extensions(&setup), []);
+}
+
+#[tokio::test]
+async fn what_calls_could_conflict_about_has_to_be_in_the_plan() {
+    let mcp = Effect::Mcp { server: "a".into(), tool: "b".into() };
+    for (effect, may) in [
+        (net("b"), true),
+        (Effect::Secret("TOKEN".into()), true),
+        (Effect::Agent("reviewer".into()), true),
+        (Effect::Read(PathPattern::file("a")), false),
+        (Effect::Write(PathPattern::file("a")), false),
+        (Effect::Delete(PathPattern::file("a")), false),
+        (Effect::Exec(CommandLine::words(["ls"])), false),
+        (Effect::State("todo".into()), false),
+        (Effect::Plugin("a".into()), false),
+        (Effect::Ask, false),
+        (mcp, false),
+    ] {
+        let setup = Setup::with([fetch(Kinds::ALL, effect.clone())], |builder| {
+            builder.policy(Policy::new(Mode::Yolo))
+        });
+        let result = setup.call("fetch", json!({})).await;
+        assert_eq!(result.code, (!may).then_some("undeclared_effect"), "{effect}");
+        assert_eq!(extensions(&setup).len(), usize::from(may), "{effect}");
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_the_tool_does_not_name_is_a_fault() {
+    let setup = Setup::of([fetch(Kinds::NET, Effect::Secret("TOKEN".into()))]);
+    let result = setup.call("fetch", json!({})).await;
+    let text = "`fetch` wants to secret TOKEN, but says that its calls are only of the kinds net";
+    assert_text(&result, Outcome::Fault, text);
+    assert_eq!(result.code, Some("undeclared_effect"));
+}
+
+#[tokio::test]
+async fn what_is_denied_is_not_granted_and_the_denial_is_on_record() {
+    let rule = || Policy::new(Mode::Yolo).deny("net b".parse().expect("a rule"));
+    let ask = || Policy::new(Mode::Ask).allow("net a".parse().expect("a rule"));
+    let rights = Limits { net: "a".parse().ok(), ..Limits::default() };
+    for (policy, limits, why) in [
+        (rule(), Limits::default(), "deny net b"),
+        (ask(), Limits::default(), "nobody is there to ask"),
+        (Policy::new(Mode::Yolo), rights, "the session has no right to reach that host"),
+    ] {
+        let session = Session::new(SessionId::new("s1")).narrow(limits);
+        let setup =
+            Setup::with([fetch(Kinds::NET, net("b"))], |it| it.policy(policy)).in_session(session);
+        let result = setup.call("fetch", json!({})).await;
+        assert_eq!(result.outcome, Outcome::Denied, "{why}");
+        assert!(result.output.to_text().contains(why), "{}", result.output.to_text());
+        let told: Vec<_> = extensions(&setup).into_iter().map(|told| told.1).collect();
+        assert_eq!(told, [Decision::Deny], "{why}");
+    }
+}
+
+/// Answers like this, after a minute.
+struct Replies(fn() -> Reply<Answer>);
+
+impl Attendant for Replies {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+        Box::pin(async {
+            tokio::time::sleep(Duration::from_mins(1)).await;
+            (self.0)()
+        })
+    }
+}
+
+fn asking(replies: fn() -> Reply<Answer>) -> Setup {
+    let policy = Policy::new(Mode::Ask).allow("net a".parse().expect("a rule"));
+    Setup::with([fetch(Kinds::NET, net("b"))], |builder| {
+        builder.policy(policy).attendant(Replies(replies)).timeout(Duration::from_secs(10))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_is_asked_while_the_clock_stands_still() {
+    let allowed = || Reply::Answered(Answer::allow());
+    let edited = || Reply::Answered(Answer::allow_edited(json!({"x": 1})));
+    let denied = || Reply::Answered(Answer::deny("not there"));
+    for (replies, outcome, text) in [
+        (allowed as fn() -> Reply<Answer>, Outcome::Ok, "covered"),
+        (edited, Outcome::Denied, "a person wants other arguments, and the call already runs"),
+        (denied, Outcome::Denied, "not there"),
+    ] {
+        let setup = asking(replies);
+        let result = setup.call("fetch", json!({})).await;
+        assert_eq!(result.outcome, outcome, "{text}");
+        assert!(result.output.to_text().contains(text), "{}", result.output.to_text());
+        assert_eq!(extensions(&setup).len(), 1, "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_later_serves_the_call_that_is_made_again() {
+    let setup = asking(|| Reply::Deferred);
+    let result = setup.call("fetch", json!({})).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    let id = result.output.metadata["approval"].as_str().expect("it waits");
+    let id = ApprovalId::new(id);
+    setup.engine.answer(&id, Answer::allow()).expect("it is open");
+    let resumed = setup.engine.resume(&setup.session, &id).await.expect("it is made again");
+    assert_eq!(resumed.map(|result| result.outcome), Some(Outcome::Ok));
+}
+
+#[tokio::test]
+async fn an_answer_for_the_session_is_remembered() {
+    let policy =
+        Policy::new(Mode::Ask).allow("net a".parse().expect("a rule")).with_provenance(false);
+    let mut setup = Setup::with([fetch(Kinds::NET, net("b"))], |builder| {
+        builder.policy(policy).attendant(Listening::default())
+    });
+    let first = setup.spawn(ToolCall::new("fetch", json!({})));
+    let asked = setup.asked().await;
+    assert_eq!(asked.effects.to_string(), "net GET https://b:443", "the rest is decided already");
+    let answer = Answer::allow_for(Scope::Session);
+    setup.engine.answer(&asked.id, answer).expect("it is open");
+    assert_eq!(first.await.expect("it ends").outcome, Outcome::Ok);
+    assert_eq!(setup.call("fetch", json!({})).await.outcome, Outcome::Ok, "nobody is asked again");
+}
+
+/// Says no to one host.
+struct NotThere;
+
+impl Hook for NotThere {
+    fn name(&self) -> &str {
+        "guard"
+    }
+
+    fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+        let is_there =
+            |call: &windlass_core::HookCall<'_>| call.effects.iter().any(|it| *it == net("b"));
+        Box::pin(async move {
+            match event.what {
+                Happening::PreTool(call) if is_there(&call) => Ok(HookAnswer::deny("not there")),
+                _ => Ok(HookAnswer::default()),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn hooks_are_asked_as_about_a_plan() {
+    let setup = Setup::with([fetch(Kinds::NET, net("b"))], |it| it.hook(Arc::new(NotThere)));
+    let result = setup.call("fetch", json!({})).await;
+    assert_eq!(result.outcome, Outcome::Denied);
+    assert!(result.output.to_text().contains("the hook guard says no: not there"));
+}
+
+#[tokio::test]
+async fn the_answer_is_from_outside_and_is_not_kept_for_the_next_call() {
+    let ran = Arc::new(AtomicUsize::new(0));
+    let count = ran.clone();
+    let tool = MockTool::named("look")
+        .with_effects(Kinds::READ | Kinds::NET, |_| Effects::read("a"))
+        .answering(move |cx, _| {
+            count.fetch_add(1, Ordering::Relaxed);
+            async move {
+                cx.extend(net("b")).await?;
+                Ok(Output::text("from b"))
+            }
+        });
+    let policy = Policy::new(Mode::Auto).with_provenance(true);
+    let setup = Setup::with([tool], |builder| builder.policy(policy));
+    let result = setup.call("look", json!({})).await;
+    assert!(result.output.to_text().starts_with("[from https://b:443: data"));
+    assert_eq!(setup.session.untrusted().as_deref(), Some("https://b:443"));
+    let again = setup.call("look", json!({})).await;
+    assert_eq!(ran.load(Ordering::Relaxed), 2, "it ran again");
+    assert_eq!(again.outcome, Outcome::Denied, "after untrusted text it asks");
+}
