@@ -313,9 +313,10 @@ async fn an_answer_counts_after_a_kill_and_not_after_the_question_expired() {
         let machine = Machine::new();
         let mut setup = machine.process();
         let _there = setup.engine.attend(setup.session.id(), Listening::default());
-        let (calls, questions) = (setup.spawn(write("a")), setup.spawn(choose()));
-        let (approval, question) =
-            (setup.asked().await.id.clone(), questioned(&mut setup).await.id.clone());
+        let calls = setup.spawn(write("a"));
+        let approval = setup.asked().await.id.clone();
+        let questions = setup.spawn(choose());
+        let question = questioned(&mut setup).await.id.clone();
         let left = machine.killed();
         drop((calls, questions));
         machine.host.wait(Duration::from_hours(24 * days));
