@@ -75,7 +75,7 @@ impl Queue {
         self.lock().beginnings.push(beginning);
     }
 
-    /// Takes a record; it is written when the future is first polled, or dropped.
+    /// Takes a record; it is written when the future is polled for the second time, or dropped.
     pub(crate) fn append(self: &Arc<Self>, record: Record) -> Result<Appending, StoreError> {
         let (waiter, answered) = oneshot::channel();
         let mut state = self.lock();
@@ -83,7 +83,7 @@ impl Queue {
             return Err(self.closed());
         }
         state.items.push(Item { record, waiter });
-        Ok(Appending { queue: Arc::clone(self), answered, done: false })
+        Ok(Appending { queue: Arc::clone(self), answered, has_let_others_go: false, done: false })
     }
 
     /// Writes what is queued.
@@ -298,6 +298,8 @@ impl Drop for Held {
 pub(crate) struct Appending {
     queue: Arc<Queue>,
     answered: oneshot::Receiver<Result<(), JournalError>>,
+    /// The other tasks that are ready have had their turn, and their records are queued.
+    has_let_others_go: bool,
     done: bool,
 }
 
@@ -314,6 +316,12 @@ impl Future for Appending {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.poll_answer(context) {
+            // One write for the records of all tasks that are ready costs what one for this record does.
+            Poll::Pending if !self.has_let_others_go => {
+                self.has_let_others_go = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             Poll::Pending => {
                 self.queue.write_now();
                 self.poll_answer(context)
