@@ -265,7 +265,9 @@ impl BuildHasher for AsItIs {
 
 impl Hasher for AsItIs {
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
     }
 
     fn write_u64(&mut self, hash: u64) {
