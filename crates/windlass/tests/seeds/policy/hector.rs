@@ -15,7 +15,7 @@ fn write(path: &str) -> ToolCall {
     ToolCall::new("write", json!({"path": path, "content": "x\n"}))
 }
 
-fn open(windlass: &Windlass) -> Vec<Approval> {
+async fn open(windlass: &Windlass) -> Vec<Approval> {
     let mut all = windlass.approvals().await.unwrap();
     all.retain(|one| one.settled == Settled::Pending);
     all
@@ -34,7 +34,7 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
-    let [question] = &open(&windlass)[..] else { panic!("one question is open") };
+    let [question] = &open(&windlass).await[..] else { panic!("one question is open") };
     assert_eq!((question.tool.as_str(), question.session.as_str()), ("write", "s"));
     assert!(!ground.path("work/a").exists());
     windlass.answer(&question.id, Answer::allow()).await.unwrap();
@@ -58,7 +58,7 @@ async fn hector_hitl_a_denial_is_no_error_and_runs_nothing() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
+    let id = open(&windlass).await[0].id.clone();
     windlass.answer(&id, Answer::deny("not this one")).await.unwrap();
     let result = resume(&windlass, &session("s"), &id).await;
     assert_eq!(result.outcome, Outcome::Denied);
@@ -75,7 +75,7 @@ async fn hector_hitl_the_answer_is_there_when_the_model_comes_back() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
+    let id = open(&windlass).await[0].id.clone();
     windlass.answer(&id, Answer::allow()).await.unwrap();
     assert_eq!(
         windlass.call(&session("t"), write("a")).await.outcome,
@@ -98,7 +98,7 @@ async fn hector_3b_6_an_approval_is_for_one_call() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a"), write("b"), write("c")]).await;
     let windlass = ground.unattended();
-    let questions = open(&windlass);
+    let questions = open(&windlass).await;
     assert_eq!(questions.len(), 3);
     let is_b = |one: &&Approval| one.input.as_ref().is_some_and(|input| input["path"] == "b");
     let chosen = questions.iter().find(is_b).unwrap();
@@ -106,7 +106,7 @@ async fn hector_3b_6_an_approval_is_for_one_call() {
     resume(&windlass, &session("s"), &chosen.id).await;
     let there = ["a", "b", "c"].map(|name| ground.path("work").join(name).exists());
     assert_eq!(there, [false, true, false]);
-    assert_eq!(open(&windlass).len(), 2, "the others wait");
+    assert_eq!(open(&windlass).await.len(), 2, "the others wait");
 }
 
 /// 3B-6: who was behind a link or a directory when it was approved is part of what was approved.
@@ -118,7 +118,7 @@ async fn hector_3b_6_an_approval_is_for_the_place_that_was_shown() {
     std::os::unix::fs::symlink("d", ground.path("work/link")).unwrap();
     leave_open(&ground, "s", vec![write("link/a")]).await;
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
+    let id = open(&windlass).await[0].id.clone();
     windlass.answer(&id, Answer::allow()).await.unwrap();
     std::fs::remove_file(ground.path("work/link")).unwrap();
     std::os::unix::fs::symlink("e", ground.path("work/link")).unwrap();
@@ -135,7 +135,7 @@ async fn hector_3b_7_an_answer_names_its_question() {
     for id in ["approve", "write", "", "s"] {
         assert!(windlass.answer(&ApprovalId::new(id), Answer::allow()).await.is_err(), "{id}");
     }
-    assert_eq!(open(&windlass).len(), 1);
+    assert_eq!(open(&windlass).await.len(), 1);
 }
 
 /// 3B-8, 3B-21: results of a turn were lost with the one that waited, and a denial ended its siblings.
@@ -193,7 +193,7 @@ async fn hector_hitl_a_secret_is_not_kept_with_a_question() {
     all[0]["input"] = Value::Null;
     std::fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
+    let id = open(&windlass).await[0].id.clone();
     windlass.answer(&id, Answer::allow()).await.unwrap();
     let error = windlass.resume(&session("s"), &id).await.unwrap_err();
     assert!(error.to_string().contains("the model has to make it again"), "{error}");
