@@ -115,13 +115,15 @@ impl Broker {
         expires.or_else(|| asked.checked_add(EXPIRES_AFTER)).unwrap_or(asked)
     }
 
-    /// The approvals on record, the oldest first.
+    /// The approvals on record, the oldest first, without those that calls of this process have just taken back.
     pub(crate) async fn approvals(&self) -> Result<Vec<Approval>, String> {
+        self.approvals.catch_up().await;
         self.approvals.list().await
     }
 
     /// The questions of tools on record, the oldest first.
     pub(crate) async fn questions(&self) -> Result<Vec<QuestionRequest>, String> {
+        self.questions.catch_up().await;
         self.questions.list().await
     }
 
@@ -282,7 +284,7 @@ impl Broker {
         let answered = |one: &QuestionRequest| {
             one.state(now) == InquiryState::Answered && one.subject() == subject
         };
-        let id = self.questions().await.ok()?.into_iter().find(answered)?.id;
+        let id = self.questions.list().await.ok()?.into_iter().find(answered)?.id;
         let taken = self.questions.change(move |book| book.take(id.as_str())).await;
         taken.ok()??.answer
     }
