@@ -295,17 +295,17 @@ impl Engine {
     ///
     /// An approval may outlive the call that asked. Then the answer stays on record, and counts once, when the call is made again by
     /// [`Engine::resume`] or by the model.
-    pub fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<(), AnswerError> {
-        self.0.broker.answer(id, answer)
+    pub async fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<(), AnswerError> {
+        self.0.broker.answer(id, answer).await
     }
 
     /// Answers questions that came as [`Event::Question`](crate::Event::Question), in the same way.
-    pub fn answer_questions(
+    pub async fn answer_questions(
         &self,
         id: &QuestionId,
         answer: QuestionAnswer,
     ) -> Result<(), AnswerError> {
-        self.0.broker.answer_questions(id, answer)
+        self.0.broker.answer_questions(id, answer).await
     }
 
     /// The questions of tools that are on record, the oldest first.
@@ -313,12 +313,15 @@ impl Engine {
     /// ```
     /// # use std::sync::Arc;
     /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::ToolError> {
     /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// assert!(engine.questions()?.is_empty());
-    /// # Ok::<(), windlass_core::ToolError>(())
+    /// assert!(engine.questions().await?.is_empty());
+    /// # Ok(())
+    /// # }
     /// ```
-    pub fn questions(&self) -> Result<Vec<QuestionRequest>, ToolError> {
-        self.0.broker.questions().list().map_err(|why| unreadable(&why))
+    pub async fn questions(&self) -> Result<Vec<QuestionRequest>, ToolError> {
+        self.0.broker.questions().await.map_err(|why| unreadable(&why))
     }
 
     /// The questions that are on record, and the answers that are remembered, the oldest first.
@@ -326,17 +329,20 @@ impl Engine {
     /// ```
     /// # use std::sync::Arc;
     /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::ToolError> {
     /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// assert!(engine.approvals()?.is_empty());
-    /// # Ok::<(), windlass_core::ToolError>(())
+    /// assert!(engine.approvals().await?.is_empty());
+    /// # Ok(())
+    /// # }
     /// ```
-    pub fn approvals(&self) -> Result<Vec<Approval>, ToolError> {
-        self.0.broker.approvals().list().map_err(|why| unreadable(&why))
+    pub async fn approvals(&self) -> Result<Vec<Approval>, ToolError> {
+        self.0.broker.approvals().await.map_err(|why| unreadable(&why))
     }
 
     /// Forgets a question or a remembered answer; `false` if there is none of that name.
-    pub fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
-        self.0.broker.approvals().remove(id.as_str()).map_err(|why| unreadable(&why))
+    pub async fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
+        self.0.broker.revoke(id).await.map_err(|why| unreadable(&why))
     }
 
     /// Listens to what happens.

@@ -85,10 +85,13 @@ id! {
     /// # use std::sync::Arc;
     /// use windlass_core::{Answer, ApprovalId};
     /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
     /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
     /// let id = ApprovalId::new("a7");
     /// assert_eq!(id.to_string(), "a7");
-    /// assert!(engine.answer(&id, Answer::allow()).is_err(), "nobody waits for this one");
+    /// assert!(engine.answer(&id, Answer::allow()).await.is_err(), "no call waits for this one");
+    /// # }
     /// ```
     ApprovalId
 }

@@ -2,7 +2,8 @@
 //!
 //! A front door registers an [`Attendant`] for a session, or for all. A call that needs a person puts an approval or a set of questions
 //! on record, and the [`Broker`] asks every attendant that is there. The first answer counts, in whichever process it was given: it is
-//! written to the record under a lock, and the waiting call takes it from there.
+//! written to the record under a lock, and the waiting call takes it from there. Books are on disks, behind locks: what is done with
+//! one is done on threads where that holds up no call.
 
 mod answer;
 mod approval;
@@ -10,8 +11,11 @@ mod attendant;
 mod book;
 mod broker;
 mod desk;
+mod entry;
 mod question;
 mod record;
+mod watcher;
+mod worker;
 
 pub use answer::{Answer, AnswerError, Reply};
 pub use approval::{ApprovalRequest, Asker, FileChange};

@@ -21,6 +21,10 @@ use crate::database::Database;
 use crate::drain::Drain;
 use crate::writer::{Beginning, Item, Writer};
 
+/// One record of so many that are written alone lets other tasks go first, to see whether they have records too. For a single caller
+/// that is in vain, and may cost the change to another thread.
+const TRY_EVERY: u32 = 16;
+
 /// What waits to be written, and the pen to write it with.
 pub(crate) struct Queue {
     database: Database,
@@ -40,6 +44,8 @@ struct State {
     helper: Option<JoinHandle<()>>,
     helper_wanted: bool,
     waiting_for_pen: u32,
+    /// The number of times in a row that a record was written alone.
+    alone: u32,
     ended: bool,
 }
 
@@ -66,6 +72,7 @@ impl Queue {
             helper: None,
             helper_wanted: false,
             waiting_for_pen: 0,
+            alone: 1,
         };
         let (helper_called, pen_free) = (Condvar::new(), Condvar::new());
         Self { database, drain, state: Mutex::new(state), helper_called, pen_free }
@@ -75,7 +82,7 @@ impl Queue {
         self.lock().beginnings.push(beginning);
     }
 
-    /// Takes a record; it is written when the future is first polled, or dropped.
+    /// Takes a record; it is written when the future is polled, if need be for the second time, or dropped.
     pub(crate) fn append(self: &Arc<Self>, record: Record) -> Result<Appending, StoreError> {
         let (waiter, answered) = oneshot::channel();
         let mut state = self.lock();
@@ -83,7 +90,7 @@ impl Queue {
             return Err(self.closed());
         }
         state.items.push(Item { record, waiter });
-        Ok(Appending { queue: Arc::clone(self), answered, done: false })
+        Ok(Appending { queue: Arc::clone(self), answered, has_let_others_go: false, done: false })
     }
 
     /// Writes what is queued.
@@ -204,9 +211,15 @@ impl Queue {
         }
     }
 
+    /// Returns whether tasks that are ready are likely to queue more records: some did the last time, or it was not tried for a while.
+    fn expects_more(&self) -> bool {
+        self.lock().alone.is_multiple_of(TRY_EVERY)
+    }
+
     fn take_items(&self, writer: &mut Writer) -> Vec<Item> {
         let mut state = self.lock();
         writer.beginnings.append(&mut state.beginnings);
+        state.alone = if state.items.len() > 1 { 0 } else { state.alone.wrapping_add(1) };
         std::mem::take(&mut state.items)
     }
 
@@ -298,6 +311,8 @@ impl Drop for Held {
 pub(crate) struct Appending {
     queue: Arc<Queue>,
     answered: oneshot::Receiver<Result<(), JournalError>>,
+    /// The other tasks that are ready have had their turn, and their records are queued.
+    has_let_others_go: bool,
     done: bool,
 }
 
@@ -314,6 +329,12 @@ impl Future for Appending {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.poll_answer(context) {
+            // One write for the records of all tasks that are ready costs what one for this record does.
+            Poll::Pending if !self.has_let_others_go && self.queue.expects_more() => {
+                self.has_let_others_go = true;
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
             Poll::Pending => {
                 self.queue.write_now();
                 self.poll_answer(context)

@@ -59,7 +59,10 @@ impl Context {
         let _asking = inner.lineage.clock.asking();
         tokio::select! {
             biased;
-            () = stopped.cancelled() => Err(unanswered()),
+            () = stopped.cancelled() => {
+                inner.broker.catch_up().await;
+                Err(unanswered())
+            }
             answer = inner.broker.ask(verdict, request, &inner.session, announce) => answer,
         }
     }

@@ -129,7 +129,8 @@ impl Context {
             return (verdict, Ok((grant, said)));
         }
         let request = self.request(&verdict);
-        let before = inner.is_whole.then(|| inner.broker.answered(&verdict, &request)).flatten();
+        let before =
+            if inner.is_whole { inner.broker.answered(&verdict, &request).await } else { None };
         let answer = match before {
             Some(answer) => answer,
             None => self.put_to_people(&verdict, request, &inner.cancel).await,

@@ -83,6 +83,7 @@ impl PeopleDoor<'_> {
         tokio::select! {
             biased;
             () = inner.cancel.cancelled() => {
+                inner.broker.catch_up().await;
                 Err(ToolError::cancelled("the call was stopped before anybody answered"))
             }
             answer = inner.broker.ask_questions(request, &inner.session, announce) => answer,

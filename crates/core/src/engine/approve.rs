@@ -126,7 +126,7 @@ async fn settle(
         return Err(verdict.denial(None));
     }
     let mut request = request(engine, call, verdict);
-    if let Some(answered) = engine.broker.answered(verdict, &request) {
+    if let Some(answered) = engine.broker.answered(verdict, &request).await {
         return answered;
     }
     if engine.broker.is_attended(&call.session) {
@@ -137,7 +137,10 @@ async fn settle(
     let _asking = call.lineage.clock.asking();
     tokio::select! {
         biased;
-        () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped before anybody answered")),
+        () = call.cancel.cancelled() => {
+            engine.broker.catch_up().await;
+            Err(ToolError::cancelled("the call was stopped before anybody answered"))
+        }
         answer = engine.broker.ask(verdict, request, &call.session, announce) => answer,
     }
 }

@@ -40,7 +40,7 @@ impl Engine {
     /// let result = engine.call(&session, ToolCall::new("publish", json!({}))).await;
     /// assert_eq!(result.outcome, Outcome::Denied);
     /// let id = ApprovalId::new(result.output.metadata["approval"].as_str().unwrap_or_default());
-    /// engine.answer(&id, Answer::allow())?;
+    /// engine.answer(&id, Answer::allow()).await?;
     /// let result = engine.resume(&session, &id).await?.ok_or("another call used the answer")?;
     /// assert_eq!(result.outcome, Outcome::Ok);
     /// # Ok(())
@@ -53,7 +53,7 @@ impl Engine {
     ) -> Result<Option<CallResult>, ToolError> {
         let waiting = self.0.broker.wait_for_asker(id).await;
         let was_held = waiting.map_err(|why| unreadable(&why))?;
-        let Some(approval) = self.approvals()?.into_iter().find(|one| one.id == *id) else {
+        let Some(approval) = self.approvals().await?.into_iter().find(|one| one.id == *id) else {
             if was_held {
                 return Ok(None);
             }
@@ -75,7 +75,7 @@ impl Engine {
         // A no ends the call whatever the rules say by now, and other arguments are not those that the answer can be found by.
         let is_carried =
             approval.edited.is_some() || matches!(approval.settled, Settled::Denied(_));
-        if is_carried && approval.scope == Scope::Once && !self.revoke(id)? {
+        if is_carried && approval.scope == Scope::Once && !self.revoke(id).await? {
             return Ok(None);
         }
         let overrides = Overrides { work_dir: approval.directory.clone(), ..Overrides::default() };

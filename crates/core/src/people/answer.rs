@@ -112,9 +112,12 @@ pub enum Reply<A> {
 /// # use std::sync::Arc;
 /// use windlass_core::{Answer, AnswerError, ApprovalId};
 /// # use windlass_core::{Engine, testing::EmptyHost};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-/// let answered = engine.answer(&ApprovalId::new("a7"), Answer::allow());
+/// let answered = engine.answer(&ApprovalId::new("a7"), Answer::allow()).await;
 /// assert_eq!(answered, Err(AnswerError::Unknown));
+/// # }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -65,7 +65,7 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
 /// let mut events = engine.subscribe();
 /// let (_, running) = engine.start(&session, ToolCall::new("publish", json!({})));
 /// let Event::Approval(request) = events.next().await else { panic!("that comes first") };
-/// engine.answer(&request.id, Answer::deny("not today"))?;
+/// engine.answer(&request.id, Answer::deny("not today")).await?;
 /// assert_eq!(running.await.outcome, Outcome::Denied);
 /// # Ok(())
 /// # }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::attendant::{Attendants, Registered};
 use super::desk::{AskingOne, Desk, Waited};
-use super::record::{Asked, EXPIRES_AFTER, answered};
+use super::record::{Asked, EXPIRES_AFTER, answered, answers};
 use super::{
     Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, Inquiry as _,
     InquiryState, QuestionAnswer, QuestionRequest, Reply, Scope, Settled,
@@ -91,8 +91,8 @@ impl Broker {
             attendants.add(None, attendant);
         }
         Self {
-            approvals: Desk::new(settings.approvals.take()),
-            questions: Desk::new(settings.questions.take()),
+            approvals: Desk::new(settings.approvals.take(), host.clone()),
+            questions: Desk::new(settings.questions.take(), host.clone()),
             attendants,
             settings,
             host,
@@ -115,12 +115,27 @@ impl Broker {
         expires.or_else(|| asked.checked_add(EXPIRES_AFTER)).unwrap_or(asked)
     }
 
-    pub(crate) fn approvals(&self) -> &dyn Book<Approval> {
-        self.approvals.book()
+    /// The approvals on record, the oldest first, without those that calls of this process have just taken back.
+    pub(crate) async fn approvals(&self) -> Result<Vec<Approval>, String> {
+        self.approvals.catch_up().await;
+        self.approvals.list().await
     }
 
-    pub(crate) fn questions(&self) -> &dyn Book<QuestionRequest> {
-        self.questions.book()
+    /// The questions of tools on record, the oldest first.
+    pub(crate) async fn questions(&self) -> Result<Vec<QuestionRequest>, String> {
+        self.questions.catch_up().await;
+        self.questions.list().await
+    }
+
+    /// Forgets an approval. Returns whether there was one.
+    pub(crate) async fn revoke(&self, id: &ApprovalId) -> Result<bool, String> {
+        self.approvals.remove(id.as_str()).await
+    }
+
+    /// Waits, for a short time at most, until the questions of calls that were stopped are taken back.
+    pub(crate) async fn catch_up(&self) {
+        self.approvals.catch_up().await;
+        self.questions.catch_up().await;
     }
 
     /// Waits while a call, in whichever process, waits for an approval. Returns whether one did.
@@ -143,14 +158,12 @@ impl Broker {
     }
 
     /// Uses an answer that was given before. One that counts once is used up.
-    pub(crate) fn answered(
+    pub(crate) async fn answered(
         &self,
         verdict: &Verdict,
         request: &ApprovalRequest,
     ) -> Option<Result<Permission, ToolError>> {
-        let ApprovalRequest { subject, session, workspace, .. } = request;
-        let asked = Asked { subject, session, workspace, now: self.clock().now() };
-        let before = answered(self.approvals(), &asked).ok()??;
+        let before = self.answer_to(request).await.ok()??;
         if before.scope != Scope::Once && !request.can_be_remembered {
             return None;
         }
@@ -162,6 +175,21 @@ impl Broker {
             ));
         }
         Some(Ok(granted(verdict, &before, Some(before.scope))))
+    }
+
+    /// Finds an answer that was given before. One that is remembered is found without waiting for the lock of the book.
+    async fn answer_to(&self, request: &ApprovalRequest) -> Result<Option<Approval>, String> {
+        let asked = Asked::by(request, self.clock().now());
+        let (asked, found) = self
+            .approvals
+            .read(move |book| answers(book, &asked).map(|found| (asked, found)))
+            .await?;
+        match found.into_iter().next() {
+            Some(first) if first.scope == Scope::Once => {
+                self.approvals.change(move |book| answered(book, &asked)).await
+            }
+            first => Ok(first),
+        }
     }
 
     /// The right to run that an approval with other arguments gives, once these are decided on.
@@ -215,7 +243,7 @@ impl Broker {
         session: &Session,
         announce: impl Fn(&Arc<QuestionRequest>) + Sync,
     ) -> Result<QuestionAnswer, ToolError> {
-        if let Some(answer) = self.answered_before(&request) {
+        if let Some(answer) = self.answered_before(&request).await {
             return Ok(answer);
         }
         if self.attendants.of(session).is_empty() {
@@ -229,7 +257,7 @@ impl Broker {
         };
         let begin = self.begin(session, || announce(&request), ask);
         let arrivals = self.attendants.arrivals();
-        let waited = self.questions.ask((*request).clone(), begin, arrivals, self.clock()).await;
+        let waited = self.questions.ask((*request).clone(), begin, arrivals).await;
         match waited {
             Waited::Answered(QuestionRequest { answer: Some(answer), .. }) => Ok(answer),
             Waited::Answered(_) | Waited::Withdrawn => {
@@ -251,27 +279,28 @@ impl Broker {
     }
 
     /// An answer that came after the call that asked had ended. It is used up.
-    fn answered_before(&self, request: &QuestionRequest) -> Option<QuestionAnswer> {
-        let (book, subject, now) = (self.questions(), request.subject(), self.clock().now());
+    async fn answered_before(&self, request: &QuestionRequest) -> Option<QuestionAnswer> {
+        let (subject, now) = (request.subject(), self.clock().now());
         let answered = |one: &QuestionRequest| {
             one.state(now) == InquiryState::Answered && one.subject() == subject
         };
-        let found = book.list().ok()?.into_iter().find(answered)?;
-        book.take(found.id.as_str()).ok()??.answer
+        let id = self.questions.list().await.ok()?.into_iter().find(answered)?.id;
+        let taken = self.questions.change(move |book| book.take(id.as_str())).await;
+        taken.ok()??.answer
     }
 
     /// Writes an answer to an approval, and wakes the call that waits for it, in whichever process.
-    pub(crate) fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<(), AnswerError> {
-        self.approvals.answer(id.as_str(), answer, self.clock())
+    pub(crate) async fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<(), AnswerError> {
+        self.approvals.answer(id.as_str(), answer).await
     }
 
     /// Writes an answer to a set of questions, and wakes the call that waits for it, in whichever process.
-    pub(crate) fn answer_questions(
+    pub(crate) async fn answer_questions(
         &self,
         id: &QuestionId,
         answer: QuestionAnswer,
     ) -> Result<(), AnswerError> {
-        self.questions.answer(id.as_str(), answer, self.clock())
+        self.questions.answer(id.as_str(), answer).await
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -299,7 +328,7 @@ impl Broker {
         };
         let begin = self.begin(session, || announce(request), ask);
         let record = on_record(request, self.expiry(request.at));
-        self.approvals.ask(record, begin, self.attendants.arrivals(), self.clock()).await
+        self.approvals.ask(record, begin, self.attendants.arrivals()).await
     }
 
     /// Asks each attendant of a session once, whenever it comes. What is asked is announced before.

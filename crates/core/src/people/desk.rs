@@ -1,25 +1,30 @@
 //! Puts something that a person is asked on record, and waits for the first answer: from an attendant, or from the record.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
-use super::{AnswerError, Book, Held, Inquiry, InquiryState, MemoryBook, Reply};
-use crate::{BoxFuture, Clock};
+use super::entry::Entry;
+use super::watcher::{LOOK, Watched, Watcher};
+use super::worker::BookWorker;
+use super::{AnswerError, Book, Inquiry, MemoryBook, Reply};
+use crate::sync::Lock;
+use crate::{BoxFuture, Host};
 
-/// The time between two looks at the book while an answer may come from another process.
-const LOOK: Duration = Duration::from_millis(100);
+/// The longest time that a call which was stopped waits until its question is taken back. A book that is locked for longer is left
+/// to its worker.
+const WITHDRAWN_WITHIN: Duration = Duration::from_millis(500);
 
 /// The records of one kind, and those in this process who wait for answers.
 pub(super) struct Desk<R: Inquiry> {
-    book: Arc<dyn Book<R>>,
+    worker: Arc<BookWorker<R>>,
+    watcher: Arc<Watcher<R>>,
     /// Keeps what the book could not take, so that a person can be asked all the same.
     spare: MemoryBook<R>,
-    /// An answer was given in this process.
-    answered: Notify,
+    host: Arc<dyn Host>,
 }
 
 /// The end of waiting.
@@ -31,7 +36,7 @@ pub(super) enum Waited<R> {
     Deferred(R),
     /// Each attendant that was there could not ask a person, and why.
     Unavailable(Vec<String>),
-    /// Nobody answered before the question expired.
+    /// No answer came before the question expired.
     Expired,
     /// The question was taken back, or its answer used by another process.
     Withdrawn,
@@ -41,30 +46,53 @@ pub(super) enum Waited<R> {
 pub(super) type AskingOne<A> = BoxFuture<'static, Reply<A>>;
 
 impl<R: Inquiry> Desk<R> {
-    pub(super) fn new(book: Option<Arc<dyn Book<R>>>) -> Self {
+    pub(super) fn new(book: Option<Arc<dyn Book<R>>>, host: Arc<dyn Host>) -> Self {
         let spare = MemoryBook::default();
         let book = book.unwrap_or_else(|| Arc::new(spare.clone()));
-        Self { book, spare, answered: Notify::new() }
+        let worker = Arc::new(BookWorker::new(book));
+        let watcher = Arc::new(Watcher::new(worker.clone()));
+        Self { worker, watcher, spare, host }
     }
 
-    pub(super) fn book(&self) -> &dyn Book<R> {
-        &*self.book
+    /// All records, the oldest first.
+    pub(super) async fn list(&self) -> Result<Vec<R>, String> {
+        self.worker.read(|book| book.list()).await.flatten()
+    }
+
+    /// Reads the book, without waiting for its lock.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn Book<R>) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        self.worker.read(read).await.flatten()
+    }
+
+    /// Changes the book.
+    pub(super) async fn change<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&dyn Book<R>) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        self.worker.change(change).await.flatten()
+    }
+
+    /// Removes a record, and wakes the call that waits for it.
+    pub(super) async fn remove(&self, id: &str) -> Result<bool, String> {
+        let key = id.to_owned();
+        let removed = self.change(move |book| book.remove(&key)).await;
+        self.watcher.wake(id);
+        removed
     }
 
     /// Writes an answer to the record, and wakes the call that waits for it.
-    pub(super) fn answer(
-        &self,
-        id: &str,
-        answer: R::Answer,
-        clock: &dyn Clock,
-    ) -> Result<(), AnswerError> {
-        let now = clock.now();
-        let settled = match self.spare.settle(id, answer.clone(), now) {
-            Err(AnswerError::Unknown) => self.book.settle(id, answer, now),
+    pub(super) async fn answer(&self, id: &str, answer: R::Answer) -> Result<(), AnswerError> {
+        let (now, spare, key) = (self.now(), self.spare.clone(), id.to_owned());
+        let settle = move |book: &dyn Book<R>| match spare.settle(&key, answer.clone(), now) {
+            Err(AnswerError::Unknown) => book.settle(&key, answer, now),
             settled => settled,
         };
+        let settled = self.worker.change(settle).await.map_err(AnswerError::Record).flatten();
         if settled.is_ok() {
-            self.answered.notify_waiters();
+            self.watcher.wake(id);
         }
         settled
     }
@@ -74,164 +102,152 @@ impl<R: Inquiry> Desk<R> {
     pub(super) async fn ask(
         &self,
         record: R,
+        begin: impl FnMut() -> Vec<AskingOne<R::Answer>>,
+        arrivals: watch::Receiver<u64>,
+    ) -> Waited<R> {
+        let expires = record.expires();
+        let mut open = self.open(record.id());
+        let spare = self.spare.clone();
+        let put = open.with(move |entry| entry.put(&record, spare)).await;
+        let waited = match put {
+            Ok(()) => self.wait(&open, expires, begin, arrivals).await,
+            Err(why) => Err(why),
+        };
+        // A book that fails leaves the question to be taken back.
+        open.is_awaited = waited.is_err();
+        waited.unwrap_or_else(|why| Waited::Unavailable(vec![why]))
+    }
+
+    async fn wait(
+        &self,
+        open: &Open<R>,
+        expires: SystemTime,
         mut begin: impl FnMut() -> Vec<AskingOne<R::Answer>>,
         mut arrivals: watch::Receiver<u64>,
-        clock: &dyn Clock,
-    ) -> Waited<R> {
-        let mut open = self.put(&record);
-        let expires = record.expires().duration_since(clock.now()).unwrap_or_default();
-        let expired = tokio::time::sleep(expires);
+    ) -> Result<Waited<R>, String> {
+        let expired = tokio::time::sleep(expires.duration_since(self.now()).unwrap_or_default());
         tokio::pin!(expired);
         let mut asked: FuturesUnordered<_> = begin().into_iter().collect();
         let (mut is_deferred, mut unavailable) = (false, Vec::new());
         loop {
-            let answered = self.answered.notified();
-            tokio::pin!(answered);
-            answered.as_mut().enable();
-            if let Some(waited) = open.look(clock) {
-                return waited;
-            }
             if asked.is_empty() {
                 asked.extend(begin());
             }
+            let now = self.now();
             if asked.is_empty() {
-                if is_deferred && open.not_on_record.is_none() {
-                    return open.defer(clock);
-                }
-                unavailable.extend(open.not_on_record.take());
-                return open.close(clock, unavailable);
+                return open.with(move |entry| entry.end(is_deferred, unavailable, now)).await;
             }
-            tokio::select! {
+            let waited = tokio::select! {
                 biased;
-                () = answered => {}
+                () = open.watched.changed() => self.look(open).await?,
                 Some(reply) = asked.next() => match reply {
-                    Reply::Answered(answer) => {
-                        // If it comes second, the first one is on record. If it does not fit, another attendant may do better.
-                        let settled = open.book.settle(record.id(), answer, clock.now());
-                        if let Err(error @ (AnswerError::Unfit(_) | AnswerError::Record(_) | AnswerError::Expired)) =
-                            settled
-                        {
-                            unavailable.push(error.to_string());
-                        }
+                    Reply::Answered(answer) => self.settle(open, answer, &mut unavailable).await?,
+                    Reply::Deferred => {
+                        is_deferred = true;
+                        None
                     }
-                    Reply::Deferred => is_deferred = true,
-                    Reply::Unavailable(why) => unavailable.push(why),
+                    Reply::Unavailable(why) => {
+                        unavailable.push(why);
+                        None
+                    }
                 },
-                Ok(()) = arrivals.changed() => asked.extend(begin()),
-                () = tokio::time::sleep(LOOK) => {}
-                () = &mut expired => return open.expire(clock),
+                Ok(()) = arrivals.changed() => {
+                    asked.extend(begin());
+                    None
+                }
+                () = &mut expired => {
+                    let now = self.now();
+                    Some(open.with(move |entry| entry.expire(now)).await?)
+                }
+            };
+            if let Some(waited) = waited {
+                return Ok(waited);
             }
         }
+    }
+
+    async fn look(&self, open: &Open<R>) -> Result<Option<Waited<R>>, String> {
+        let now = self.now();
+        open.with(move |entry| entry.look(now)).await
+    }
+
+    /// Writes the answer of an attendant to the record.
+    async fn settle(
+        &self,
+        open: &Open<R>,
+        answer: R::Answer,
+        unavailable: &mut Vec<String>,
+    ) -> Result<Option<Waited<R>>, String> {
+        let now = self.now();
+        let (waited, error) = open.with(move |entry| entry.settle(answer, now)).await?;
+        if let Some(
+            error @ (AnswerError::Unfit(_) | AnswerError::Record(_) | AnswerError::Expired),
+        ) = error
+        {
+            unavailable.push(error.to_string());
+        }
+        Ok(waited)
     }
 
     /// Waits while a call, in whichever process, waits for a question. Returns whether one did.
     pub(super) async fn wait_for_asker(&self, id: &str) -> Result<bool, String> {
         let mut was_held = false;
-        while self.book.is_held(id)? {
+        loop {
+            let id = id.to_owned();
+            if !self.read(move |book| book.is_held(&id)).await? {
+                return Ok(was_held);
+            }
             was_held = true;
             tokio::time::sleep(LOOK).await;
         }
-        Ok(was_held)
     }
 
-    /// Puts a question on record, marked as waited for.
-    fn put(&self, record: &R) -> Open<'_, R> {
-        let held = self.book.hold(record.id());
-        let put = held.and_then(|held| self.book.put(record).map(|()| held));
-        let why = match put {
-            Ok(held) => return Open::new(&*self.book, record, Some(held)),
-            Err(why) => why,
-        };
-        // A book in memory takes everything.
-        drop(self.spare.put(record));
-        let mut open = Open::new(&self.spare, record, self.spare.hold(record.id()).ok());
-        open.not_on_record = Some(format!("the question cannot be put on record: {why}"));
-        open
+    /// Waits, for a short time at most, until the questions of calls that were stopped are taken back.
+    pub(super) async fn catch_up(&self) {
+        if self.worker.is_busy() {
+            drop(tokio::time::timeout(WITHDRAWN_WITHIN, self.worker.change(|_| ())).await);
+        }
+    }
+
+    fn open(&self, id: &str) -> Open<R> {
+        Open {
+            worker: self.worker.clone(),
+            entry: Arc::new(Lock::new(Entry::new(self.worker.book().clone(), id))),
+            // Before the record is there, so that no change of it is missed.
+            watched: self.watcher.watch(id),
+            is_awaited: true,
+        }
+    }
+
+    fn now(&self) -> SystemTime {
+        self.host.clock().now()
     }
 }
 
-/// A question that this process waits for. It is taken back if this is dropped before it is answered.
-struct Open<'a, R: Inquiry> {
-    book: &'a dyn Book<R>,
-    id: String,
-    /// The reason why it is kept in memory only.
-    not_on_record: Option<String>,
-    /// The version of the book that was last looked at.
-    seen: Option<u64>,
-    held: Option<Held>,
+/// A question that a call of this process waits for. It is taken back if this is dropped before the waiting has ended.
+struct Open<R: Inquiry> {
+    worker: Arc<BookWorker<R>>,
+    /// Locked by the worker alone.
+    entry: Arc<Lock<Entry<R>>>,
+    watched: Watched<R>,
+    is_awaited: bool,
 }
 
-impl<'a, R: Inquiry> Open<'a, R> {
-    fn new(book: &'a dyn Book<R>, record: &R, held: Option<Held>) -> Self {
-        Self { book, id: record.id().to_owned(), not_on_record: None, seen: None, held }
-    }
-
-    /// Returns the end of waiting, if the record says that it has come.
-    fn look(&mut self, clock: &dyn Clock) -> Option<Waited<R>> {
-        let version = self.book.version();
-        if self.seen.replace(version) == Some(version) {
-            return None;
-        }
-        // A book that cannot be read now may be readable at the next look.
-        let all = self.book.list().ok()?;
-        let Some(found) = all.into_iter().find(|one| one.id() == self.id) else {
-            self.held = None;
-            return Some(Waited::Withdrawn);
-        };
-        let is_answered = found.state(clock.now()) == InquiryState::Answered;
-        is_answered.then(|| self.take(clock)).flatten()
-    }
-
-    /// Takes the record, and returns its answer if there is one.
-    fn take(&mut self, clock: &dyn Clock) -> Option<Waited<R>> {
-        let taken = self.book.take(&self.id);
-        // Only now: an answer that comes from another process is either taken here or left to that one.
-        self.held = None;
-        let record = match taken {
-            Ok(Some(record)) => record,
-            Ok(None) => return Some(Waited::Withdrawn),
-            Err(why) => return Some(Waited::Unavailable(vec![why])),
-        };
-        if record.state(clock.now()) != InquiryState::Answered {
-            return None;
-        }
-        if let Some(kept) = record.clone().after_use() {
-            // What cannot be remembered is asked again.
-            drop(self.book.put(&kept));
-        }
-        Some(Waited::Answered(record))
-    }
-
-    /// Closes a question that no attendant could ask.
-    fn close(mut self, clock: &dyn Clock, why: Vec<String>) -> Waited<R> {
-        self.take(clock).unwrap_or(Waited::Unavailable(why))
-    }
-
-    /// Leaves the question on record.
-    fn defer(mut self, clock: &dyn Clock) -> Waited<R> {
-        self.seen = None;
-        if let Some(waited) = self.look(clock) {
-            return waited;
-        }
-        let found =
-            self.book.list().unwrap_or_default().into_iter().find(|one| one.id() == self.id);
-        self.held = None;
-        found.map_or(Waited::Withdrawn, Waited::Deferred)
-    }
-
-    /// Leaves the question on record as expired, so that an answer that comes too late is told so.
-    fn expire(mut self, clock: &dyn Clock) -> Waited<R> {
-        let waited = self.look(clock).unwrap_or(Waited::Expired);
-        self.held = None;
-        waited
+impl<R: Inquiry> Open<R> {
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Entry<R>) -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let entry = self.entry.clone();
+        self.worker.change(move |_| work(&mut entry.lock())).await
     }
 }
 
-impl<R: Inquiry> Drop for Open<'_, R> {
+impl<R: Inquiry> Drop for Open<R> {
     fn drop(&mut self) {
-        // Without the mark, the question is closed or left on record.
-        if self.held.is_some() {
-            drop(self.book.take(&self.id));
+        if self.is_awaited {
+            let entry = self.entry.clone();
+            self.worker.change_later(move |_| entry.lock().withdraw());
         }
     }
 }

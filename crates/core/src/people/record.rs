@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Answer, Asker, Book, Inquiry, InquiryState};
+use super::{Answer, ApprovalRequest, Asker, Book, Inquiry, InquiryState};
 use crate::{ApprovalId, ContentHash, Effects, PathPattern, Principal, SessionId};
 
 /// The time in which a question has to be answered, unless the engine is told otherwise.
@@ -181,14 +181,14 @@ impl Approval {
     }
 
     /// Whether it is an answer to this question, asked by this session in this workspace.
-    fn answers(&self, asked: &Asked<'_>) -> bool {
+    fn answers(&self, asked: &Asked) -> bool {
         let Asked { subject, session, workspace, now } = asked;
-        self.subject == **subject
+        self.subject == *subject
             && self.edited.is_none()
             && self.state(*now) == InquiryState::Answered
             && match self.scope {
                 Scope::Once | Scope::Session => {
-                    self.session == **session && self.workspace == *workspace
+                    self.session == *session && self.workspace == *workspace
                 }
                 Scope::Project => self.workspace == *workspace,
                 Scope::Always => true,
@@ -248,23 +248,35 @@ impl Inquiry for Approval {
     }
 }
 
-/// What was asked, where, and when.
-pub(super) struct Asked<'a> {
-    pub(super) subject: &'a ContentHash,
-    pub(super) session: &'a SessionId,
-    pub(super) workspace: &'a Path,
-    pub(super) now: SystemTime,
+/// A question with its place and time.
+pub(super) struct Asked {
+    subject: ContentHash,
+    session: SessionId,
+    workspace: PathBuf,
+    now: SystemTime,
 }
 
-/// Finds the answer that was given before, if there is one. A no counts before a yes; an answer that counts once is used up by this.
-pub(super) fn answered(
-    book: &dyn Book<Approval>,
-    asked: &Asked<'_>,
-) -> Result<Option<Approval>, String> {
+impl Asked {
+    pub(super) fn by(request: &ApprovalRequest, now: SystemTime) -> Self {
+        let ApprovalRequest { subject, session, workspace, .. } = request;
+        Self { subject: *subject, session: session.clone(), workspace: workspace.clone(), now }
+    }
+}
+
+/// The answers that were given before. A no comes before a yes.
+pub(super) fn answers(book: &dyn Book<Approval>, asked: &Asked) -> Result<Vec<Approval>, String> {
     let mut found: Vec<Approval> = book.list()?;
     found.retain(|one| one.answers(asked));
     found.sort_by_key(|one| one.settled == Settled::Allowed);
-    for one in found {
+    Ok(found)
+}
+
+/// Finds the answer that counts, if there is one. An answer that counts once is used up by this.
+pub(super) fn answered(
+    book: &dyn Book<Approval>,
+    asked: &Asked,
+) -> Result<Option<Approval>, String> {
+    for one in answers(book, asked)? {
         if one.scope != Scope::Once || book.remove(one.id.as_str())? {
             return Ok(Some(one));
         }
@@ -354,13 +366,10 @@ mod tests {
         }
     }
 
-    fn asked<'a>(
-        subject: &'a ContentHash,
-        session: &'a SessionId,
-        workspace: &'a str,
-    ) -> Asked<'a> {
+    fn asked(subject: &[u8], session: &str, workspace: &str) -> Asked {
         let now = SystemTime::UNIX_EPOCH + Duration::from_mins(1);
-        Asked { subject, session, workspace: Path::new(workspace), now }
+        let (subject, session) = (ContentHash::of(subject), SessionId::new(session));
+        Asked { subject, session, workspace: workspace.into(), now }
     }
 
     #[test]
@@ -380,8 +389,7 @@ mod tests {
             let book = MemoryBook::default();
             book.put(&approval("a", Settled::Allowed, scope)).unwrap();
             let ask = |subject: &[u8]| {
-                let (subject, session) = (ContentHash::of(subject), SessionId::new(asks.0));
-                answered(&book, &asked(&subject, &session, asks.1)).unwrap().is_some()
+                answered(&book, &asked(subject, asks.0, asks.1)).unwrap().is_some()
             };
             assert!(!ask(b"y"), "another subject");
             assert_eq!(ask(b"x"), is_answered, "{scope} {asks:?}");
@@ -392,10 +400,7 @@ mod tests {
     #[test]
     fn a_no_counts_before_a_yes_and_a_question_is_no_answer() {
         let book = MemoryBook::default();
-        let ask = || {
-            let (subject, session) = (ContentHash::of(b"x"), SessionId::new("s"));
-            answered(&book, &asked(&subject, &session, "/w")).unwrap().map(|one| one.settled)
-        };
+        let ask = || answered(&book, &asked(b"x", "s", "/w")).unwrap().map(|one| one.settled);
         book.put(&approval("a", Settled::Pending, Scope::Once)).unwrap();
         assert_eq!(ask(), None);
         book.put(&approval("b", Settled::Allowed, Scope::Always)).unwrap();

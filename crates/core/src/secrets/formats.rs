@@ -134,6 +134,10 @@ pub(super) fn by_name(name: &str, value: &str) -> Option<&'static str> {
     let tells = |(format, anchor): &(&Format, &str)| {
         matches!(format.follows, Assigned) && name.contains(anchor)
     };
+    // Nearly no name tells anything, and to look for all anchors at once costs less than to look for each.
+    if !ALL.anchors.has_any(name.as_bytes()) {
+        return None;
+    }
     let row = ALL.rows.iter().position(tells)?;
     assignment::is_value(value).then(|| ALL.placeholders.get(row).map(String::as_str)).flatten()
 }

@@ -75,6 +75,11 @@ impl Anchors {
         Some((found.pattern().as_usize(), found.start()))
     }
 
+    /// Returns whether a text has an anchor in it.
+    pub(super) fn has_any(&self, text: &[u8]) -> bool {
+        self.next(text, 0).is_some()
+    }
+
     /// Where the end of a text may be the beginning of an anchor.
     fn begun(&self, text: &[u8], from: usize) -> usize {
         let first = (text.len() + 1).saturating_sub(self.longest).max(from);

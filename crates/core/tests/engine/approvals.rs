@@ -114,12 +114,12 @@ async fn a_listener_answers_through_the_engine() {
         assert_eq!(request.input, json!({"to": "test"}));
         assert_eq!(request.effects.to_string(), "write /w/out");
         assert_eq!(&request.session, setup.session.id());
-        assert_eq!(setup.engine.answer(&request.id, answer.clone()), Ok(()));
-        let again = setup.engine.answer(&request.id, answer);
+        assert_eq!(setup.engine.answer(&request.id, answer.clone()).await, Ok(()));
+        let again = setup.engine.answer(&request.id, answer).await;
         assert_eq!(again, Err(AnswerError::Answered), "a question is answered once");
         assert_text(&running.await.unwrap(), outcome, &text);
     }
-    let unknown = setup.engine.answer(&ApprovalId::new("a99"), Answer::allow());
+    let unknown = setup.engine.answer(&ApprovalId::new("a99"), Answer::allow()).await;
     assert_eq!(unknown, Err(AnswerError::Unknown), "nobody asked that");
 }
 
@@ -133,7 +133,7 @@ async fn no_answer_in_time_is_a_denial() {
     assert_text(&running.await.unwrap(), Outcome::Denied, &text);
     assert_eq!(begun.elapsed(), PATIENCE);
     assert_eq!(
-        setup.engine.answer(&request.id, Answer::allow()),
+        setup.engine.answer(&request.id, Answer::allow()).await,
         Err(AnswerError::Unknown),
         "too late"
     );
@@ -147,8 +147,8 @@ async fn two_questions_at_once_do_not_get_each_others_answers() {
     let one = setup.asked().await;
     let other = setup.asked().await;
     assert_ne!((&one.id, &one.call), (&other.id, &other.call));
-    setup.engine.answer(&other.id, Answer::deny("no")).unwrap();
-    setup.engine.answer(&one.id, Answer::allow()).unwrap();
+    setup.engine.answer(&other.id, Answer::deny("no")).await.unwrap();
+    setup.engine.answer(&one.id, Answer::allow()).await.unwrap();
     for result in [first.await.unwrap(), second.await.unwrap()] {
         let allowed = result.call == one.call;
         assert_eq!(result.outcome, if allowed { Outcome::Ok } else { Outcome::Denied });
@@ -164,7 +164,7 @@ async fn a_question_ends_with_the_call_that_asked() {
     let text = "the call was stopped before anybody answered";
     assert_text(&running.await.unwrap(), Outcome::Cancelled, text);
     assert_eq!(
-        setup.engine.answer(&request.id, Answer::allow()),
+        setup.engine.answer(&request.id, Answer::allow()).await,
         Err(AnswerError::Unknown),
         "nobody waits any more"
     );
@@ -191,7 +191,7 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
     // Also not through the read of that turn, which is allowed but must wait for the deployment.
     assert_text(&setup.call("quick", json!({})).await, Outcome::Ok, "written");
     assert_eq!(begun.elapsed(), Duration::ZERO, "the other turn waited for the person");
-    setup.engine.answer(&request.id, Answer::allow()).unwrap();
+    setup.engine.answer(&request.id, Answer::allow()).await.unwrap();
     let texts: Vec<String> =
         waiting.await.unwrap().iter().map(|result| result.output.to_text()).collect();
     assert_eq!(texts, ["deployed", "seen"]);

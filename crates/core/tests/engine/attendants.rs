@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::testing::MockTool;
@@ -221,7 +222,7 @@ async fn an_answer_from_another_process_wakes_the_call_that_waits() {
     let _there = here.engine.attend(here.session.id(), Listening::default());
     let running = here.spawn(write("a"));
     let request = here.asked().await;
-    there.engine.answer(&request.id, Answer::allow().because("but only this one")).unwrap();
+    there.engine.answer(&request.id, Answer::allow().because("but only this one")).await.unwrap();
     let resumed = there.engine.resume(&there.session, &request.id).await.unwrap();
     assert!(resumed.is_none(), "the call that waits runs, not another one");
     let result = running.await.unwrap();
@@ -232,12 +233,15 @@ async fn an_answer_from_another_process_wakes_the_call_that_waits() {
     let running = here.spawn(choose());
     let request = questioned(&mut here).await;
     let unfit = QuestionAnswer::new([Selection::of("c")]);
-    let unfit = there.engine.answer_questions(&request.id, unfit).unwrap_err();
+    let unfit = there.engine.answer_questions(&request.id, unfit).await.unwrap_err();
     assert!(matches!(unfit, AnswerError::Unfit(_)), "{unfit}");
     let answer = || QuestionAnswer::new([Selection::of("b")]);
-    there.engine.answer_questions(&request.id, answer()).unwrap();
+    there.engine.answer_questions(&request.id, answer()).await.unwrap();
     assert_eq!(running.await.unwrap().output.to_text(), "[\"b\"]");
-    assert_eq!(there.engine.answer_questions(&request.id, answer()), Err(AnswerError::Unknown));
+    assert_eq!(
+        there.engine.answer_questions(&request.id, answer()).await,
+        Err(AnswerError::Unknown)
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -249,16 +253,12 @@ async fn of_many_answers_at_once_exactly_one_counts() {
         let running = here.spawn(write("a"));
         let id = here.asked().await.id.clone();
         let processes: Vec<Setup> = (0..4).map(|_| machine.process()).collect();
-        let counted: usize = std::thread::scope(|scope| {
-            let answer = |number: usize| {
-                let answer =
-                    if number.is_multiple_of(2) { Answer::allow() } else { Answer::deny("no") };
-                usize::from(processes[number].engine.answer(&id, answer).is_ok())
-            };
-            let threads: Vec<_> =
-                (0..4).map(|number| scope.spawn(move || answer(number))).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        let answers = processes.iter().enumerate().map(|(number, one)| {
+            let is_yes = number.is_multiple_of(2);
+            let answer = if is_yes { Answer::allow() } else { Answer::deny("no") };
+            one.engine.answer(&id, answer)
         });
+        let counted = join_all(answers).await.into_iter().flatten().count();
         assert_eq!(counted, 1);
         running.await.unwrap();
 
@@ -266,7 +266,7 @@ async fn of_many_answers_at_once_exactly_one_counts() {
         let id = questioned(&mut here).await.id.clone();
         let answer = || QuestionAnswer::new([Selection::of("a")]);
         let answers = processes.iter().map(|one| one.engine.answer_questions(&id, answer()));
-        assert_eq!(answers.flatten().count(), 1);
+        assert_eq!(join_all(answers).await.into_iter().flatten().count(), 1);
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
     }
     assert!(machine.approvals.list().unwrap().is_empty());
@@ -288,7 +288,7 @@ async fn a_deferred_question_outlives_its_call() {
 
     let later = machine.process();
     let who = Principal::Person { name: Some("Ada".into()) };
-    later.engine.answer(&question.id, Answer::allow().by(who.clone())).unwrap();
+    later.engine.answer(&question.id, Answer::allow().by(who.clone())).await.unwrap();
     let result = later.engine.resume(&later.session, &question.id).await.unwrap().expect("made");
     assert_eq!(result.output.to_text(), "a");
     let decided = &later.bodies()[0]["decided"]["settled_by"];
@@ -301,7 +301,7 @@ async fn a_deferred_question_outlives_its_call() {
     assert_eq!(result.outcome, Outcome::Denied);
     assert_eq!(result.output.metadata["question"], json!(question.id));
     let answer = QuestionAnswer::new([Selection::of("a")]);
-    machine.process().engine.answer_questions(&question.id, answer).unwrap();
+    machine.process().engine.answer_questions(&question.id, answer).await.unwrap();
     let again = later.engine.call(&later.session, choose()).await;
     assert_eq!(again.output.to_text(), "[\"a\"]", "the same question is answered");
     assert!(machine.questions.list().unwrap().is_empty(), "once");
@@ -313,21 +313,22 @@ async fn an_answer_counts_after_a_kill_and_not_after_the_question_expired() {
         let machine = Machine::new();
         let mut setup = machine.process();
         let _there = setup.engine.attend(setup.session.id(), Listening::default());
-        let (calls, questions) = (setup.spawn(write("a")), setup.spawn(choose()));
-        let (approval, question) =
-            (setup.asked().await.id.clone(), questioned(&mut setup).await.id.clone());
+        let calls = setup.spawn(write("a"));
+        let approval = setup.asked().await.id.clone();
+        let questions = setup.spawn(choose());
+        let question = questioned(&mut setup).await.id.clone();
         let left = machine.killed();
         drop((calls, questions));
         machine.host.wait(Duration::from_hours(24 * days));
 
         let later = left.process();
         let answer = QuestionAnswer::new([Selection::of("a")]);
-        let answered = later.engine.answer(&approval, Answer::allow());
-        let questioned = later.engine.answer_questions(&question, answer);
+        let answered = later.engine.answer(&approval, Answer::allow()).await;
+        let questioned = later.engine.answer_questions(&question, answer).await;
         if expired {
             assert_eq!(answered, Err(AnswerError::Expired));
             assert_eq!(questioned, Err(AnswerError::Expired));
-            let record = later.engine.approvals().unwrap().remove(0);
+            let record = later.engine.approvals().await.unwrap().remove(0);
             assert!(record.expires() > record.asked(), "it says when");
         } else {
             assert_eq!((answered, questioned), (Ok(()), Ok(())));
@@ -347,7 +348,7 @@ async fn a_yes_that_is_not_used_expires_too() {
     setup.engine.call(&setup.session, write("a")).await;
     drop(there);
     let id = machine.approvals.list().unwrap()[0].id.clone();
-    setup.engine.answer(&id, Answer::allow()).unwrap();
+    setup.engine.answer(&id, Answer::allow()).await.unwrap();
     machine.host.wait(WEEK + Duration::from_secs(1));
     let now = windlass_core::Host::clock(&*machine.host).now();
     assert_eq!(machine.approvals.list().unwrap()[0].state(now), InquiryState::Expired);
@@ -389,10 +390,10 @@ async fn other_arguments_are_decided_on_anew() {
             let id = setup.asked().await.id.clone();
             let result = if is_deferred {
                 running.await.unwrap();
-                setup.engine.answer(&id, input.clone()).unwrap();
+                setup.engine.answer(&id, input.clone()).await.unwrap();
                 setup.engine.resume(&setup.session, &id).await.unwrap().expect("made")
             } else {
-                setup.engine.answer(&id, input.clone()).unwrap();
+                setup.engine.answer(&id, input.clone()).await.unwrap();
                 running.await.unwrap()
             };
             let told = result.output.to_text();
@@ -418,7 +419,7 @@ async fn an_edited_call_is_not_remembered_for_the_call_as_it_was() {
     let id = setup.asked().await.id.clone();
     let mut answer = Answer::allow_edited(json!({"path": "b"}));
     answer.scope = Scope::Always;
-    setup.engine.answer(&id, answer).unwrap();
+    setup.engine.answer(&id, answer).await.unwrap();
     running.await.unwrap();
     assert!(machine.approvals.list().unwrap().is_empty());
 }
@@ -486,10 +487,10 @@ async fn arguments_that_are_no_object_are_no_answer() {
     let running = setup.spawn(write("a"));
     let id = setup.asked().await.id.clone();
     for input in [Value::Null, json!([]), json!("b")] {
-        let answered = setup.engine.answer(&id, Answer::allow_edited(input));
+        let answered = setup.engine.answer(&id, Answer::allow_edited(input)).await;
         assert!(matches!(answered, Err(AnswerError::Unfit(_))), "{answered:?}");
     }
-    setup.engine.answer(&id, Answer::deny("no")).unwrap();
+    setup.engine.answer(&id, Answer::deny("no")).await.unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
 }
 
@@ -528,14 +529,14 @@ async fn a_call_is_made_from_the_record_only_as_it_was_asked_about() {
     let error = resume(&setup.session, id.clone()).await.unwrap_err();
     assert!(error.to_string().contains("is not answered yet"), "{error}");
     // Not by another session.
-    setup.engine.answer(&id, Answer::allow_edited(json!({"path": "b"}))).unwrap();
+    setup.engine.answer(&id, Answer::allow_edited(json!({"path": "b"}))).await.unwrap();
     let other = Arc::new(Session::new(SessionId::new("other")));
     let error = resume(&other, id.clone()).await.unwrap_err();
     assert!(error.to_string().contains("was asked in session s"), "{error}");
     assert_eq!(resume(&setup.session, id).await.unwrap().unwrap().outcome, Outcome::Ok);
     // A no stays a no under rules that allow the call by now.
     let id = deferred(&setup, &setup.session).await;
-    setup.engine.answer(&id, Answer::deny("never there")).unwrap();
+    setup.engine.answer(&id, Answer::deny("never there")).await.unwrap();
     setup.engine.set_policy(Policy::new(Mode::Yolo));
     let result = resume(&setup.session, id).await.unwrap().unwrap();
     assert_eq!(result.outcome, Outcome::Denied);
@@ -557,13 +558,13 @@ async fn changed_arguments_do_not_escape_the_rights_of_the_session() {
     for (session, code) in [(child(), "denied"), (Arc::new(Session::new(SessionId::new("c"))), "")]
     {
         let id = deferred(&setup, &child()).await;
-        setup.engine.answer(&id, Answer::allow_edited(json!({"path": "src/b"}))).unwrap();
+        setup.engine.answer(&id, Answer::allow_edited(json!({"path": "src/b"}))).await.unwrap();
         match setup.engine.resume(&session, &id).await {
             Ok(result) => assert_eq!(result.unwrap().code, Some(code)),
             Err(error) => {
                 assert!(code.is_empty() && error.to_string().contains("other rights"), "{error}");
             }
         }
-        setup.engine.revoke(&id).unwrap();
+        setup.engine.revoke(&id).await.unwrap();
     }
 }

@@ -161,7 +161,7 @@ async fn an_answer_that_comes_later_serves_the_call_that_is_made_again() {
     assert_eq!(result.outcome, Outcome::Denied);
     let id = result.output.metadata["approval"].as_str().expect("it waits");
     let id = ApprovalId::new(id);
-    setup.engine.answer(&id, Answer::allow()).expect("it is open");
+    setup.engine.answer(&id, Answer::allow()).await.expect("it is open");
     let resumed = setup.engine.resume(&setup.session, &id).await.expect("it is made again");
     assert_eq!(resumed.map(|result| result.outcome), Some(Outcome::Ok));
 }
@@ -177,7 +177,7 @@ async fn an_answer_for_the_session_is_remembered() {
     let asked = setup.asked().await;
     assert_eq!(asked.effects.to_string(), "net GET https://b:443", "the rest is decided already");
     let answer = Answer::allow_for(Scope::Session);
-    setup.engine.answer(&asked.id, answer).expect("it is open");
+    setup.engine.answer(&asked.id, answer).await.expect("it is open");
     assert_eq!(first.await.expect("it ends").outcome, Outcome::Ok);
     assert_eq!(setup.call("fetch", json!({})).await.outcome, Outcome::Ok, "nobody is asked again");
 }

@@ -25,6 +25,7 @@ mod remembered;
 mod rights;
 mod schedule;
 mod session_tmp;
+mod slow_books;
 mod stages;
 mod toolbox;
 mod toolsets;

@@ -56,7 +56,7 @@ async fn an_answer_counts_for_its_scope_and_for_this_very_call() {
         let mut setup = listeners(&book);
         let running = setup.spawn(deploy("a"));
         let request = setup.asked().await;
-        setup.engine.answer(&request.id, Answer::allow_for(scope)).unwrap();
+        setup.engine.answer(&request.id, Answer::allow_for(scope)).await.unwrap();
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
         let later = unattended(&book).in_session(Session::new(setup.session.id().clone()));
         let call = |session: &Arc<Session>, call| {
@@ -76,7 +76,11 @@ async fn a_no_can_be_remembered_and_taken_back() {
     let mut setup = listeners(&book);
     let running = setup.spawn(deploy("a"));
     let request = setup.asked().await;
-    setup.engine.answer(&request.id, Answer::deny_for(Scope::Always, "not on a Friday")).unwrap();
+    setup
+        .engine
+        .answer(&request.id, Answer::deny_for(Scope::Always, "not on a Friday"))
+        .await
+        .unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Denied);
     let again = setup.engine.call(&setup.session, deploy("a")).await;
     assert_eq!((again.outcome, again.code), (Outcome::Denied, Some("denied")));
@@ -85,13 +89,13 @@ async fn a_no_can_be_remembered_and_taken_back() {
         text.contains(&format!("said no before, in {}: not on a Friday", request.id)),
         "{text}"
     );
-    assert_eq!(setup.engine.approvals().unwrap()[0].scope, Scope::Always);
-    assert!(setup.engine.revoke(&request.id).unwrap());
+    assert_eq!(setup.engine.approvals().await.unwrap()[0].scope, Scope::Always);
+    assert!(setup.engine.revoke(&request.id).await.unwrap());
     let running = setup.spawn(deploy("a"));
     let second = setup.asked().await;
-    setup.engine.answer(&second.id, Answer::allow()).unwrap();
+    setup.engine.answer(&second.id, Answer::allow()).await.unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
-    assert!(setup.engine.approvals().unwrap().is_empty());
+    assert!(setup.engine.approvals().await.unwrap().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,13 +113,13 @@ async fn the_same_question_is_asked_once_unless_the_yes_is_for_one_call() {
             tokio::time::sleep(Duration::from_secs(1)).await;
             let others = setup.told();
             assert!(!others.iter().any(|event| matches!(event, Event::Approval(_))), "{others:?}");
-            setup.engine.answer(&request.id, answer.clone()).unwrap();
+            setup.engine.answer(&request.id, answer.clone()).await.unwrap();
         }
         for call in calls {
             assert_eq!(call.await.unwrap().outcome, outcome, "{answer:?}");
         }
         for one in book.list().unwrap() {
-            setup.engine.revoke(&one.id).unwrap();
+            setup.engine.revoke(&one.id).await.unwrap();
         }
     }
 }
@@ -129,7 +133,7 @@ async fn who_shares_a_question_asks_when_the_other_goes_away() {
     setup.engine.cancel(&request.call);
     let next = setup.asked().await;
     assert_ne!(request.call, next.call);
-    setup.engine.answer(&next.id, Answer::allow()).unwrap();
+    setup.engine.answer(&next.id, Answer::allow()).await.unwrap();
     let mut outcomes = [first.await.unwrap().outcome, second.await.unwrap().outcome];
     outcomes.sort_by_key(|outcome| *outcome == Outcome::Ok);
     assert_eq!(outcomes, [Outcome::Cancelled, Outcome::Ok]);
@@ -154,9 +158,9 @@ async fn a_question_outlives_the_program() {
         running.abort();
 
         let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
-        let pending = next.engine.approvals().unwrap();
+        let pending = next.engine.approvals().await.unwrap();
         assert_eq!(pending.iter().map(|one| &one.settled).collect::<Vec<_>>(), [&Settled::Pending]);
-        next.engine.answer(&request.id, answer).unwrap();
+        next.engine.answer(&request.id, answer).await.unwrap();
         let last = unattended(&left).in_session(Session::new(setup.session.id().clone()));
         let result =
             last.engine.resume(&last.session, &request.id).await.unwrap().expect("a result");
@@ -179,7 +183,7 @@ async fn an_answer_is_not_for_another_call() {
         Approval { input: Some(json!({"to": "production"})), ..left.list().unwrap().remove(0) };
     left.put(&changed).unwrap();
     let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
-    next.engine.answer(&request.id, Answer::allow()).unwrap();
+    next.engine.answer(&request.id, Answer::allow()).await.unwrap();
     let result = next.engine.resume(&next.session, &request.id).await.unwrap().expect("a result");
     assert_eq!(
         result.outcome,
@@ -196,10 +200,10 @@ async fn what_holds_the_leash_is_asked_about_each_time() {
         let running = setup.spawn(ToolCall::new("write", json!({"path": ".git/hooks/pre-commit"})));
         let request = setup.asked().await;
         assert!(!request.can_be_remembered);
-        setup.engine.answer(&request.id, Answer::allow_for(Scope::Always)).unwrap();
+        setup.engine.answer(&request.id, Answer::allow_for(Scope::Always)).await.unwrap();
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
     }
-    assert!(setup.engine.approvals().unwrap().is_empty());
+    assert!(setup.engine.approvals().await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -236,7 +240,7 @@ async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
     let mut asked_before = listeners(&book).in_session(Session::new(setup.session.id().clone()));
     let running = asked_before.spawn(deploy("a"));
     let request = asked_before.asked().await;
-    asked_before.engine.answer(&request.id, Answer::deny_for(Scope::Always, "no")).unwrap();
+    asked_before.engine.answer(&request.id, Answer::deny_for(Scope::Always, "no")).await.unwrap();
     running.await.unwrap();
     assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Denied);
 }
@@ -274,10 +278,10 @@ async fn a_call_that_is_resumed_is_whose_it_was_and_where_it_was() {
     drop(setup);
 
     let later = asking(|builder| builder, book.clone());
-    let approval = later.engine.approvals().unwrap().remove(0);
+    let approval = later.engine.approvals().await.unwrap().remove(0);
     assert_eq!(approval.id, id);
     let session = Session::new(approval.session.clone()).on_behalf_of(&approval.asker);
-    later.engine.answer(&id, Answer::allow()).unwrap();
+    later.engine.answer(&id, Answer::allow()).await.unwrap();
     let result = later.engine.resume(&Arc::new(session), &id).await.unwrap().expect("a result");
     assert_eq!(result.output.to_text(), "reviewer 1 below main in sub");
 }

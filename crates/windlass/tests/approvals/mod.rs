@@ -86,7 +86,7 @@ async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
     before.assert_is(&place.tree(), "a denied edit");
     let write = json!({"path": "a.txt", "content": "x\n"});
     assert_eq!(call(&place, "write", write).await, Outcome::Error, "a trial is no reading");
-    assert!(place.windlass.approvals().unwrap().is_empty());
+    assert!(place.windlass.approvals().await.unwrap().is_empty());
 }
 
 /// A link that is changed while the person looks at the question is not followed: they saw where it led before.
@@ -143,11 +143,14 @@ async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
             break request;
         }
     };
-    let [open_question] = &there.questions().unwrap()[..] else { panic!("it is on record") };
+    let [open_question] = &there.questions().await.unwrap()[..] else { panic!("it is on record") };
     assert_eq!(open_question.id, request.id);
     let answer = |label| QuestionAnswer::new([Selection::of(label)]);
-    there.answer_questions(&request.id, answer("b")).unwrap();
-    assert!(there.answer_questions(&request.id, answer("a")).is_err(), "the first one counts");
+    there.answer_questions(&request.id, answer("b")).await.unwrap();
+    assert!(
+        there.answer_questions(&request.id, answer("a")).await.is_err(),
+        "the first one counts"
+    );
     assert_eq!(running.await.unwrap().output.to_text(), "b");
-    assert!(there.questions().unwrap().is_empty(), "it is used up");
+    assert!(there.questions().await.unwrap().is_empty(), "it is used up");
 }

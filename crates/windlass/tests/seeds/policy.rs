@@ -120,6 +120,10 @@ async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
     let record = fs::read(&file).unwrap();
     turn.abort();
     drop(turn.await);
+    // The questions are taken back in the background, and then no longer marked as waited for.
+    while fs::read_dir(ground.path("state/waiting")).unwrap().next().is_some() {
+        tokio::task::yield_now().await;
+    }
     drop((windlass, events));
     fs::write(file, record).unwrap();
 }

@@ -35,6 +35,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
         windlass
             .answer(&question.id, answer.clone())
+            .await
             .map_err(|error| anyhow!("`{id}`: {error}"))?;
         if !is_awaited && answer.input.is_none() && question.input.is_none() {
             terminal::note(

@@ -1,12 +1,14 @@
 //! The places of a queue by what their calls touch, so that a call finds those that it conflicts with without looking at all.
 //!
 //! Paths overlap if one is a prefix of the other. So each prefix of a path that somebody uses keeps two sets: the places that use
-//! this very path, and those that use it or something below it. The index may name a place that does not conflict (very deep paths
-//! count as their beginning), but leaves out none that does: whoever asks it compares the effects themselves.
+//! this very path, and those that use it or something below it. Prefixes are known by their hashes, each made from the one before.
+//! The index may name a place that does not conflict (very deep paths count as their beginning, and two prefixes may have the same
+//! hash), but leaves out none that does: whoever asks it compares the effects themselves.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::places::Stage;
 use crate::effects::{Footprint, LOOKING_BACK};
@@ -85,7 +87,8 @@ struct Prefix {
 pub(super) struct Index {
     /// Those whose effects are not known: they may conflict with anybody.
     unknown: Marks,
-    prefixes: HashMap<PathBuf, Prefix>,
+    prefixes: HashMap<PrefixHash, Prefix, AsItIs>,
+    hashing: RandomState,
     /// Those that may use any file.
     workspace: Users,
     states: HashMap<String, Marks>,
@@ -151,15 +154,33 @@ impl Index {
         changes: bool,
         look: &mut impl FnMut(&Marks) -> Option<T>,
     ) -> Option<T> {
-        let path = bounded(path);
-        let below = self.prefixes.get(path).into_iter().flat_map(|own| own.within.against(changes));
-        let above = prefixes(path).skip(1).filter_map(|above| self.prefixes.get(above));
+        if self.prefixes.is_empty() {
+            return None;
+        }
+        let hashes = self.hashes(path);
+        let own = hashes.clone().last().and_then(|own| self.prefixes.get(&own));
+        let below = own.into_iter().flat_map(|own| own.within.against(changes));
+        let above = hashes.filter_map(|above| self.prefixes.get(&above));
         below.chain(above.flat_map(|above| above.here.against(changes))).find_map(look)
     }
 
     /// Who uses any file by name.
     fn all_files(&self) -> impl Iterator<Item = &Users> {
-        self.prefixes.get(Path::new("")).map(|all| &all.within).into_iter()
+        self.prefixes.get(&ALL_PATHS).map(|all| &all.within).into_iter()
+    }
+
+    /// The hashes of the beginnings of a path that count: the empty one first, which is the beginning of all others, and the path
+    /// itself last.
+    fn hashes<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = PrefixHash> + Clone + 'p {
+        let parts = path.components().take(MAX_PARTS);
+        let below = parts.scan(ALL_PATHS, |prefix, part| {
+            let mut hasher = self.hashing.build_hasher();
+            hasher.write_u64(prefix.0);
+            hasher.write(part.as_os_str().as_encoded_bytes());
+            *prefix = PrefixHash(hasher.finish());
+            Some(*prefix)
+        });
+        std::iter::once(ALL_PATHS).chain(below)
     }
 
     fn step(&mut self, effects: Option<&Effects>, step: Step) {
@@ -177,18 +198,21 @@ impl Index {
     }
 
     fn step_path(&mut self, path: &Path, changes: bool, step: Step) {
-        let path = bounded(path);
-        for (up, prefix) in prefixes(path).enumerate() {
-            if step.to.is_some() && !self.prefixes.contains_key(prefix) {
-                self.prefixes.insert(prefix.to_owned(), Prefix::default());
-            }
-            let Some(users) = self.prefixes.get_mut(prefix) else { continue };
+        let hashes: Vec<PrefixHash> = self.hashes(path).collect();
+        for hash in &hashes {
+            let users = match step.to {
+                Some(_) => self.prefixes.entry(*hash).or_default(),
+                None => match self.prefixes.get_mut(hash) {
+                    Some(users) => users,
+                    None => continue,
+                },
+            };
             users.within.of(changes).step(step);
-            if up == 0 {
+            if Some(hash) == hashes.last() {
                 users.here.of(changes).step(step);
             }
             if users.within.is_empty() {
-                self.prefixes.remove(prefix);
+                self.prefixes.remove(hash);
             }
         }
     }
@@ -215,14 +239,42 @@ impl Index {
     }
 }
 
-/// The beginning of a path that counts.
-fn bounded(path: &Path) -> &Path {
-    let more = path.components().count().saturating_sub(MAX_PARTS);
-    path.ancestors().nth(more).unwrap_or(path)
+/// The hash of a path that somebody uses, or of the beginning of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct PrefixHash(u64);
+
+/// The beginning of all paths.
+const ALL_PATHS: PrefixHash = PrefixHash(0);
+
+impl std::hash::Hash for PrefixHash {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+    }
 }
 
-/// A path and all paths that it is below of, the longest first and the empty one last: it is the beginning of all others.
-fn prefixes(path: &Path) -> impl Iterator<Item = &Path> {
-    let above = path.ancestors().filter(|prefix| !prefix.as_os_str().is_empty());
-    above.chain([Path::new("")])
+/// Uses as a hash what is one already.
+#[derive(Debug, Clone, Copy, Default)]
+struct AsItIs(u64);
+
+impl BuildHasher for AsItIs {
+    type Hasher = Self;
+    fn build_hasher(&self) -> Self {
+        Self(0)
+    }
+}
+
+impl Hasher for AsItIs {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }

@@ -51,7 +51,7 @@ async fn agentctl_a_confirm_function_that_fails_confirms_nothing() {
     let broken = call(&windlass, &session("s"), "write", write("a")).await;
     assert_ne!(broken.outcome, Outcome::Ok);
     assert!(!ground.path("work/a").exists());
-    assert!(windlass.approvals().unwrap().is_empty(), "no question stays open");
+    assert!(windlass.approvals().await.unwrap().is_empty(), "no question stays open");
     assert_eq!(call(&windlass, &session("s"), "write", write("b")).await.outcome, Outcome::Ok);
 }
 

@@ -15,8 +15,8 @@ fn write(path: &str) -> ToolCall {
     ToolCall::new("write", json!({"path": path, "content": "x\n"}))
 }
 
-fn open(windlass: &Windlass) -> Vec<Approval> {
-    let mut all = windlass.approvals().unwrap();
+async fn open(windlass: &Windlass) -> Vec<Approval> {
+    let mut all = windlass.approvals().await.unwrap();
     all.retain(|one| one.settled == Settled::Pending);
     all
 }
@@ -34,11 +34,11 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
-    let [question] = &open(&windlass)[..] else { panic!("one question is open") };
+    let [question] = &open(&windlass).await[..] else { panic!("one question is open") };
     assert_eq!((question.tool.as_str(), question.session.as_str()), ("write", "s"));
     assert!(!ground.path("work/a").exists());
-    windlass.answer(&question.id, Answer::allow()).unwrap();
-    assert!(windlass.answer(&question.id, Answer::allow()).is_err(), "there is one answer");
+    windlass.answer(&question.id, Answer::allow()).await.unwrap();
+    assert!(windlass.answer(&question.id, Answer::allow()).await.is_err(), "there is one answer");
     drop(windlass);
     // Another restart between the answer and the call changes nothing.
     let windlass = ground.unattended();
@@ -46,7 +46,7 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
     let result = resume(&windlass, &session, &question.id).await;
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
     assert!(ground.path("work/a").exists());
-    assert!(windlass.approvals().unwrap().is_empty(), "the decision is used up");
+    assert!(windlass.approvals().await.unwrap().is_empty(), "the decision is used up");
     assert!(windlass.resume(&session, &question.id).await.is_err());
     std::fs::remove_file(ground.path("work/a")).unwrap();
     let again = windlass.call(&session, write("a")).await;
@@ -58,13 +58,13 @@ async fn hector_hitl_a_denial_is_no_error_and_runs_nothing() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
-    windlass.answer(&id, Answer::deny("not this one")).unwrap();
+    let id = open(&windlass).await[0].id.clone();
+    windlass.answer(&id, Answer::deny("not this one")).await.unwrap();
     let result = resume(&windlass, &session("s"), &id).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("not this one"), "{}", text(&result));
     assert!(!ground.path("work/a").exists());
-    assert!(windlass.approvals().unwrap().is_empty());
+    assert!(windlass.approvals().await.unwrap().is_empty());
     let failed = call(&windlass, &session("s"), "read", json!({"path": "a"})).await;
     assert_eq!(failed.outcome, Outcome::Error, "which is something else");
 }
@@ -75,8 +75,8 @@ async fn hector_hitl_the_answer_is_there_when_the_model_comes_back() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
-    windlass.answer(&id, Answer::allow()).unwrap();
+    let id = open(&windlass).await[0].id.clone();
+    windlass.answer(&id, Answer::allow()).await.unwrap();
     assert_eq!(
         windlass.call(&session("t"), write("a")).await.outcome,
         Outcome::Denied,
@@ -98,15 +98,15 @@ async fn hector_3b_6_an_approval_is_for_one_call() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a"), write("b"), write("c")]).await;
     let windlass = ground.unattended();
-    let questions = open(&windlass);
+    let questions = open(&windlass).await;
     assert_eq!(questions.len(), 3);
     let is_b = |one: &&Approval| one.input.as_ref().is_some_and(|input| input["path"] == "b");
     let chosen = questions.iter().find(is_b).unwrap();
-    windlass.answer(&chosen.id, Answer::allow()).unwrap();
+    windlass.answer(&chosen.id, Answer::allow()).await.unwrap();
     resume(&windlass, &session("s"), &chosen.id).await;
     let there = ["a", "b", "c"].map(|name| ground.path("work").join(name).exists());
     assert_eq!(there, [false, true, false]);
-    assert_eq!(open(&windlass).len(), 2, "the others wait");
+    assert_eq!(open(&windlass).await.len(), 2, "the others wait");
 }
 
 /// 3B-6: who was behind a link or a directory when it was approved is part of what was approved.
@@ -118,8 +118,8 @@ async fn hector_3b_6_an_approval_is_for_the_place_that_was_shown() {
     std::os::unix::fs::symlink("d", ground.path("work/link")).unwrap();
     leave_open(&ground, "s", vec![write("link/a")]).await;
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
-    windlass.answer(&id, Answer::allow()).unwrap();
+    let id = open(&windlass).await[0].id.clone();
+    windlass.answer(&id, Answer::allow()).await.unwrap();
     std::fs::remove_file(ground.path("work/link")).unwrap();
     std::os::unix::fs::symlink("e", ground.path("work/link")).unwrap();
     assert_eq!(resume(&windlass, &session("s"), &id).await.outcome, Outcome::Denied);
@@ -133,9 +133,9 @@ async fn hector_3b_7_an_answer_names_its_question() {
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
     for id in ["approve", "write", "", "s"] {
-        assert!(windlass.answer(&ApprovalId::new(id), Answer::allow()).is_err(), "{id}");
+        assert!(windlass.answer(&ApprovalId::new(id), Answer::allow()).await.is_err(), "{id}");
     }
-    assert_eq!(open(&windlass).len(), 1);
+    assert_eq!(open(&windlass).await.len(), 1);
 }
 
 /// 3B-8, 3B-21: results of a turn were lost with the one that waited, and a denial ended its siblings.
@@ -179,7 +179,7 @@ async fn hector_3b_27_a_childs_question_reaches_the_listener() {
         }
     };
     assert_eq!(request.asker.parent, Some(SessionId::new("s")));
-    windlass.answer(&request.id, Answer::allow()).unwrap();
+    windlass.answer(&request.id, Answer::allow()).await.unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
 }
 
@@ -193,8 +193,8 @@ async fn hector_hitl_a_secret_is_not_kept_with_a_question() {
     all[0]["input"] = Value::Null;
     std::fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
     let windlass = ground.unattended();
-    let id = open(&windlass)[0].id.clone();
-    windlass.answer(&id, Answer::allow()).unwrap();
+    let id = open(&windlass).await[0].id.clone();
+    windlass.answer(&id, Answer::allow()).await.unwrap();
     let error = windlass.resume(&session("s"), &id).await.unwrap_err();
     assert!(error.to_string().contains("the model has to make it again"), "{error}");
     assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Ok);

@@ -246,5 +246,5 @@ async fn hygge_g10_a_question_always_comes_to_an_end() {
     let result = call(&slow, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no answer within"), "{}", text(&result));
     assert_eq!(result.outcome, Outcome::Denied);
-    assert!(slow.approvals().unwrap().is_empty(), "no question stays open");
+    assert!(slow.approvals().await.unwrap().is_empty(), "no question stays open");
 }

@@ -1,0 +1,167 @@
+//! A book that waits for its disk or its lock holds up no call but those that need it, and many may wait for answers from it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::join_all;
+use serde_json::json;
+use windlass_core::{
+    Answer, AnswerError, Approval, Book, Effects, Held, Inquiry as _, Kinds, Listening, MemoryBook,
+    Mode, Outcome, Policy, Scope, ToolCall,
+};
+
+use crate::support::{Setup, call, echo, path_of, says};
+
+/// A book whose changes wait while another process holds its lock.
+#[derive(Default)]
+struct Locked {
+    book: MemoryBook<Approval>,
+    is_taken: Mutex<bool>,
+    unlocked: Condvar,
+    /// The number of times that all records were read.
+    lists: AtomicUsize,
+}
+
+impl Locked {
+    fn lock(&self) {
+        *self.is_taken.lock().unwrap() = true;
+    }
+
+    fn unlock(&self) {
+        *self.is_taken.lock().unwrap() = false;
+        self.unlocked.notify_all();
+    }
+
+    fn wait(&self) -> &MemoryBook<Approval> {
+        let is_taken = self.is_taken.lock().unwrap();
+        drop(self.unlocked.wait_while(is_taken, |is_taken| *is_taken).unwrap());
+        &self.book
+    }
+}
+
+impl Book<Approval> for Locked {
+    fn list(&self) -> Result<Vec<Approval>, String> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
+        self.book.list()
+    }
+    fn put(&self, record: &Approval) -> Result<(), String> {
+        self.wait().put(record)
+    }
+    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<(), AnswerError> {
+        self.wait().settle(id, answer, now)
+    }
+    fn take(&self, id: &str) -> Result<Option<Approval>, String> {
+        self.wait().take(id)
+    }
+    fn version(&self) -> u64 {
+        Book::<Approval>::version(&self.book)
+    }
+    fn hold(&self, id: &str) -> Result<Held, String> {
+        self.book.hold(id)
+    }
+    fn is_held(&self, id: &str) -> Result<bool, String> {
+        self.book.is_held(id)
+    }
+}
+
+/// Tools `write`, which asks, and `look`, which does not, with a listener that waits for answers through the engine or the book.
+fn setup(book: &Arc<Locked>) -> Setup {
+    let write = echo("write").with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
+    Setup::with([write, says("look", "seen")], |builder| {
+        let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(book.clone());
+        builder.attendant(Listening::default())
+    })
+}
+
+fn write(path: &str) -> ToolCall {
+    ToolCall::new("write", json!({"path": path}))
+}
+
+#[tokio::test]
+async fn a_locked_book_holds_up_only_calls_that_change_it() {
+    let book = Arc::new(Locked::default());
+    let mut setup = setup(&book);
+    let remembered = setup.spawn(write("remembered"));
+    let id = setup.asked().await.id.clone();
+    setup.engine.answer(&id, Answer::allow_for(Scope::Always)).await.unwrap();
+    assert_eq!(remembered.await.unwrap().outcome, Outcome::Ok);
+
+    book.lock();
+    let waits = setup.spawn(write("a"));
+    tokio::task::yield_now().await;
+    for _ in 0..10 {
+        assert_eq!(setup.call("look", json!({})).await.output.to_text(), "seen");
+    }
+    let again = setup.engine.call(&setup.session, write("remembered")).await;
+    assert_eq!(again.outcome, Outcome::Ok, "a remembered answer is only read");
+    assert_eq!(setup.engine.approvals().await.unwrap().len(), 1, "so is the list");
+    assert!(!waits.is_finished(), "its question is not on record yet");
+    book.unlock();
+    let id = setup.asked().await.id.clone();
+    setup.engine.answer(&id, Answer::allow()).await.unwrap();
+    assert_eq!(waits.await.unwrap().outcome, Outcome::Ok);
+}
+
+#[tokio::test]
+async fn a_call_that_is_stopped_does_not_wait_for_a_locked_book() {
+    let book = Arc::new(Locked::default());
+    let mut setup = setup(&book);
+    let waits = setup.spawn(write("a"));
+    let request = setup.asked().await;
+    book.lock();
+    setup.engine.cancel(&request.call);
+    assert_eq!(waits.await.unwrap().outcome, Outcome::Cancelled);
+    assert_eq!(book.list().unwrap().len(), 1, "the question cannot be taken back yet");
+    book.unlock();
+    let late = setup.engine.answer(&request.id, Answer::allow()).await;
+    assert_eq!(late, Err(AnswerError::Unknown), "it is taken back before anything else is done");
+}
+
+/// A call whose future is dropped takes its question back in the background, in its order.
+#[tokio::test]
+async fn a_call_that_is_dropped_takes_its_question_back() {
+    let book = Arc::new(Locked::default());
+    let mut setup = setup(&book);
+    let waits = setup.spawn(write("a"));
+    let id = setup.asked().await.id.clone();
+    waits.abort();
+    assert!(waits.await.unwrap_err().is_cancelled());
+    assert_eq!(setup.engine.answer(&id, Answer::allow()).await, Err(AnswerError::Unknown));
+    assert!(book.list().unwrap().is_empty() && !book.is_held(id.as_str()).unwrap());
+}
+
+/// All wait for answers that come through the book alone, as from another process.
+#[tokio::test(start_paused = true)]
+async fn many_questions_that_wait_cost_no_more_looks_than_one() {
+    const MANY: usize = 300;
+    let book = Arc::new(Locked::default());
+    let mut setup = setup(&book);
+    let waiting: Vec<_> = (0..MANY).map(|number| setup.spawn(write(&number.to_string()))).collect();
+    for _ in 0..MANY {
+        setup.asked().await;
+    }
+    // The first look after the last question was asked.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = book.lists.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(book.lists.load(Ordering::SeqCst), before, "nothing has changed");
+
+    let all = book.list().unwrap();
+    let now = all[0].asked();
+    book.settle(all[0].id(), Answer::allow(), now).unwrap();
+    let before = book.lists.load(Ordering::SeqCst);
+    let is_done = || waiting.iter().filter(|call| call.is_finished()).count() == 1;
+    while !is_done() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let looks = book.lists.load(Ordering::SeqCst) - before;
+    assert!(looks < 10, "one answer wakes one call: {looks} looks");
+    for one in &all[1..] {
+        book.settle(one.id(), Answer::allow(), now).unwrap();
+    }
+    let results = join_all(waiting).await;
+    assert!(results.into_iter().all(|result| result.unwrap().outcome == Outcome::Ok));
+    assert!(book.list().unwrap().is_empty());
+    assert_eq!(setup.engine.call(&setup.session, call("look")).await.outcome, Outcome::Ok);
+}
