@@ -1,4 +1,4 @@
-//! Where our own files live, by the platform's customs. The only file that asks the environment for directories and secrets.
+//! The places of our own files, by the platform's customs. The only file that asks the environment for directories and secrets.
 
 use std::path::PathBuf;
 

@@ -67,7 +67,7 @@ pub(crate) fn hub(global: &Global) -> Result<Hub> {
     Ok(Hub::new(settings(global, Recording::Off)?))
 }
 
-/// The settings that the command line gives, with nobody to ask.
+/// The settings that the command line gives, and no person to ask.
 pub(crate) fn settings(global: &Global, recording: Recording) -> Result<Settings> {
     let rules =
         |rules: &[windlass_core::Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -91,7 +91,7 @@ pub(crate) fn settings(global: &Global, recording: Recording) -> Result<Settings
     })
 }
 
-/// Nobody if everything is approved, else the person at the terminal, if there is one.
+/// The person at the terminal, if there is one, unless `--yes` approves everything.
 pub(crate) fn people(global: &Global) -> People {
     if global.yes {
         return People::Beforehand;

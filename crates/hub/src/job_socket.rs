@@ -17,7 +17,7 @@ use windlass_core::{Engine, Job, Session, Signal};
 
 /// The longest question.
 const LONGEST: u64 = 64 << 10;
-/// How much of an output one answer holds.
+/// The most bytes of an output in one answer.
 const AT_ONCE: u64 = 1 << 20;
 
 /// A question about the jobs of other processes.
@@ -72,7 +72,7 @@ impl JobSocket {
                         Duration::from_secs(30),
                         serve(stream, engine, session),
                     );
-                    // Whoever asked and went away needs no answer.
+                    // A process that asked and went away needs no answer.
                     drop(answered.await);
                 });
             }

@@ -38,7 +38,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Settings with a state directory: calls are recorded, nobody is asked, and nothing is known of the person.
+    /// Settings with a state directory: calls are recorded, no person is asked, and nothing is known of the person's directories.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self {
             state: state.into(),

@@ -19,7 +19,7 @@ use windlass_tools::{Apply, Restore, UNDO_ANY};
 
 use crate::{Error, Windlass};
 
-/// Which changes an undo takes back.
+/// The changes that an undo takes back.
 ///
 /// ```
 /// use windlass::{Mode, ToolCall, Undo, Windlass};
@@ -59,7 +59,7 @@ impl Undo {
     }
 }
 
-/// What it takes.
+/// The history and the shelves that taking back needs.
 pub(crate) struct Reversible {
     host: Arc<dyn Host>,
     pub(crate) history: Arc<dyn History>,
@@ -175,7 +175,7 @@ impl Windlass {
         self.undo_with(session, &what, what.input()).await
     }
 
-    /// What an undo would do, without doing it.
+    /// Tells what an undo would do, without doing it.
     pub async fn undo_preview(&self, session: &Arc<Session>, what: Undo) -> CallResult {
         let mut input = what.input();
         input["dry_run"] = true.into();
@@ -193,7 +193,7 @@ impl Windlass {
         Ok(Arc::new(session.with_proposals(proposals)))
     }
 
-    /// What a session proposes.
+    /// The proposals of a session.
     pub fn proposals(&self, session: &SessionId) -> Result<Arc<Proposals>, Error> {
         let shelf = self.shelf()?;
         Ok(Arc::new(Proposals::open(shelf, session.clone())?))

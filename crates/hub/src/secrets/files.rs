@@ -31,7 +31,7 @@ const FILES: &[(&str, Reader)] = &[
     (".pgpass", pgpass),
 ];
 
-/// What is in the person's own files.
+/// The secrets in the person's own files.
 pub(super) fn of_person(home: &Path) -> Vec<Named> {
     FILES
         .iter()
@@ -41,7 +41,7 @@ pub(super) fn of_person(home: &Path) -> Vec<Named> {
         .collect()
 }
 
-/// What is in the `.env` files at the top of the workspace; examples are for everybody.
+/// The secrets in the `.env` files at the top of the workspace, but for those of examples.
 pub(super) fn of_workspace(workspace: &Path) -> Vec<Named> {
     let Ok(entries) = std::fs::read_dir(workspace) else { return Vec::new() };
     let is_wanted = |name: &str| {
@@ -60,7 +60,7 @@ pub(super) fn of_workspace(workspace: &Path) -> Vec<Named> {
 
 /// A file of text, as far as it is looked at; `None` if there is none.
 pub(super) fn read(path: &Path) -> Option<String> {
-    // A pipe of that name would wait for somebody to write.
+    // A pipe of that name would wait for a writer.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }

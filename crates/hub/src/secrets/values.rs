@@ -1,10 +1,10 @@
-//! Which names tell of a secret, and which values can be one.
+//! Names that tell of a secret, and values that can be one.
 
-/// What a name has in it that tells.
+/// Words in a name that tell of a secret.
 const TELLING: &[&str] = &["TOKEN", "SECRET", "PASSW", "PASSPHRASE", "APIKEY", "CREDENTIAL"];
-/// How such a name ends.
+/// Endings of such a name.
 const ENDINGS: &[&str] = &["_KEY", "_PAT", "_PASS", "_PWD", "_AUTH", "_DSN", "-KEY"];
-/// What it may have in it although it tells of nothing.
+/// Words in a name that does not tell of a secret, although it looks like one.
 const HARMLESS: &[&str] = &[
     "PUBLIC",
     "_ID",
@@ -53,7 +53,7 @@ const COMMON: &[&str] = &[
     "xxxxxxxx",
 ];
 
-/// Whether whoever gave this name meant the value to be kept.
+/// Tells whether a value of this name is meant to be kept secret.
 pub(super) fn tells(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
@@ -62,7 +62,7 @@ pub(super) fn tells(name: &str) -> bool {
     is_telling && !ends(HARMLESS) && !has(&["PUBLIC", "TOKENIZER", "MAX_TOKENS", "SSH_AUTH_SOCK"])
 }
 
-/// Whether a value can be a secret: long enough to be told from a word, and nothing that is all over every text.
+/// Tells whether a value can be a secret: long enough to be told from a word, and nothing that is all over every text.
 pub(super) fn is_secret(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let is_number = value.chars().all(|c| c.is_ascii_digit() || ".,:-+_".contains(c));
@@ -75,7 +75,7 @@ pub(super) fn is_secret(value: &str) -> bool {
         && !(is_number || is_path || is_same || is_reference)
 }
 
-/// What a variable holds that must not be seen: its value, or the password in its address.
+/// The secret of a variable: its value, or the password in its address.
 pub(super) fn of_variable(name: &str, value: &str) -> Option<(String, String)> {
     if let Some(password) = password_of(value) {
         return Some((name.to_owned(), password.to_owned())).filter(|(_, value)| is_secret(value));

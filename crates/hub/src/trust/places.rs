@@ -1,4 +1,4 @@
-//! Where in a workspace there may be files that could act. They are read by handle, none of them larger than it can honestly be, and
+//! The places in a workspace where files may be that could act. They are read by handle, none of them larger than it can honestly be, and
 //! nothing that leads out of the workspace is followed.
 
 use std::io;
@@ -29,9 +29,9 @@ pub(super) const DIRECTORIES: &[(&str, Role)] = &[
     (".windlass/plugins", Role::Plugin),
 ];
 
-/// How many files of one directory are looked at.
+/// The most files of one directory that are looked at.
 const MOST_FILES: usize = 256;
-/// How deep.
+/// The deepest level that is looked at.
 const DEEPEST: usize = 8;
 
 /// The role of a file by its place alone.
