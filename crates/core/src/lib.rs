@@ -31,6 +31,7 @@ mod predicate;
 mod principal;
 mod protected;
 pub mod quote;
+mod recorder;
 mod registry;
 mod rights;
 mod scene;
@@ -44,6 +45,7 @@ mod tool;
 mod toolbox;
 mod toolset;
 mod transcript;
+mod utc;
 
 pub use budget::{Budget, Spent};
 pub use changes::commit::Step;
@@ -64,7 +66,7 @@ pub use effects::{
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
 pub use error::{FailureReason, Message, ToolError};
-pub use event::{Event, Started, Subscription};
+pub use event::{Event, EventKind, Filter, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
@@ -80,9 +82,10 @@ pub use id::{
 };
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
-    BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded, Journal, JournalError,
-    MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing, Recovery,
-    SessionBegun, SessionNews,
+    ApprovalAnswered, ApprovalAsked, BODY_VERSION, CallFinished, CallStarted, JobChange, JobEnded,
+    Journal, JournalError, MemoryOutputs, MessageNote, Outputs, ProvenanceFacts, QuestionAnswered,
+    QuestionAsked, Receipt, Record, RecordKind, RecordsMissing, Recovery, RequestNote,
+    SessionBegun, SessionNews, SessionNote, Speaker, StateNote, TaskNote, TaskState,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};
@@ -115,3 +118,4 @@ pub use tool::{AnyTool, CallResult, Handle, Overrides, Spec, Tool, ToolCall};
 pub use toolbox::{Toolbox, ToolboxError};
 pub use toolset::{Loaded, Merge, Toolset};
 pub use transcript::{Piece, Transcript};
+pub use utc::utc;

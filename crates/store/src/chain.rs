@@ -5,6 +5,7 @@
 //! the anchor too.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, types::ValueRef};
+use windlass_core::RecordKind;
 
 pub(crate) type Hash = [u8; 32];
 
@@ -32,6 +33,22 @@ pub enum Kind {
     JobEnded,
     /// Changes that a killed process had left half-done were put right.
     Recovered,
+    /// A person was asked whether a call may run.
+    Approval,
+    /// A person answered whether a call may run.
+    ApprovalAnswered,
+    /// A person was asked what a tool wants to know.
+    Question,
+    /// A person answered what a tool wanted to know.
+    QuestionAnswered,
+    /// A person, a model or an agent said something.
+    Message,
+    /// A model was sent a request.
+    Request,
+    /// State of a session changed.
+    State,
+    /// A task came to another state.
+    Task,
     /// A session began, or went on in another workspace.
     SessionStarted,
     /// A session was deleted: the bodies of its records up to here are gone.
@@ -43,11 +60,19 @@ pub enum Kind {
 }
 
 impl Kind {
-    const KNOWN: [Self; 7] = [
+    const KNOWN: [Self; 15] = [
         Self::Started,
         Self::Finished,
         Self::JobEnded,
         Self::Recovered,
+        Self::Approval,
+        Self::ApprovalAnswered,
+        Self::Question,
+        Self::QuestionAnswered,
+        Self::Message,
+        Self::Request,
+        Self::State,
+        Self::Task,
         Self::SessionStarted,
         Self::SessionDeleted,
         Self::TailLost,
@@ -60,6 +85,14 @@ impl Kind {
             Self::Finished => "finished",
             Self::JobEnded => "job_ended",
             Self::Recovered => "recovered",
+            Self::Approval => "approval",
+            Self::ApprovalAnswered => "approval_answered",
+            Self::Question => "question",
+            Self::QuestionAnswered => "question_answered",
+            Self::Message => "message",
+            Self::Request => "request",
+            Self::State => "state",
+            Self::Task => "task",
             Self::SessionStarted => "session_started",
             Self::SessionDeleted => "session_deleted",
             Self::TailLost => "tail_lost",
@@ -67,11 +100,48 @@ impl Kind {
         }
     }
 
+    /// Returns whether records of this kind tell of a session, and neither begin nor end a call.
+    pub(crate) fn is_note(self) -> bool {
+        use Kind::{
+            Approval, ApprovalAnswered, Message, Question, QuestionAnswered, Request, State, Task,
+        };
+        matches!(
+            self,
+            Approval
+                | ApprovalAnswered
+                | Question
+                | QuestionAnswered
+                | Message
+                | Request
+                | State
+                | Task
+        )
+    }
+
     pub(crate) fn parse(name: &[u8]) -> Self {
         Self::KNOWN
             .into_iter()
             .find(|kind| kind.as_str().as_bytes() == name)
             .unwrap_or(Self::Unknown)
+    }
+}
+
+impl From<RecordKind> for Kind {
+    fn from(kind: RecordKind) -> Self {
+        match kind {
+            RecordKind::Started => Self::Started,
+            RecordKind::Finished(_) => Self::Finished,
+            RecordKind::JobEnded => Self::JobEnded,
+            RecordKind::Recovered => Self::Recovered,
+            RecordKind::Approval => Self::Approval,
+            RecordKind::ApprovalAnswered => Self::ApprovalAnswered,
+            RecordKind::Question => Self::Question,
+            RecordKind::QuestionAnswered => Self::QuestionAnswered,
+            RecordKind::Message => Self::Message,
+            RecordKind::Request => Self::Request,
+            RecordKind::State => Self::State,
+            RecordKind::Task => Self::Task,
+        }
     }
 }
 

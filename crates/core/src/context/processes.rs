@@ -19,10 +19,10 @@ use crate::plain::Plain;
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
-    Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Event, Expect,
-    FileChange, FileError, FileRights, Files, Fingerprint, HookCall, JobId, Level, PathPattern,
-    ProcessChange, ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To,
-    ToolError, Tracking, Verdict,
+    Access, ApprovalRequest, ChangedTo, Confinement, Decision, Effect, Effects, Expect, FileChange,
+    FileError, FileRights, Files, Fingerprint, HookCall, JobId, Level, PathPattern, ProcessChange,
+    ProcessChanges, ProcessRequest, Processes, Resolved, Source, Stdin, Step, To, ToolError,
+    Tracking, Verdict,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -275,7 +275,7 @@ fn typed(request: &mut ProcessRequest) -> Vec<u8> {
 async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
     let mut plain = Plain::default();
     let told = |bytes: &[u8]| {
-        if is_waited_for && cx.0.events.is_heard() {
+        if is_waited_for && cx.is_heard() {
             let mut text = String::new();
             plain.push(bytes, &mut text);
             cx.output(&text);
@@ -465,9 +465,9 @@ impl Context {
             rights: inner.session.rights().digest(),
             has_run: true,
         };
-        let announce = |request: &Arc<ApprovalRequest>| {
-            inner.events.publish(&Event::Approval(request.clone()));
-        };
+        let source = self.source();
+        let announce =
+            |request: &Arc<ApprovalRequest>| inner.recorder.approval_asked(request, &source);
         let _asking = inner.lineage.clock.asking();
         tokio::select! {
             biased;

@@ -34,6 +34,11 @@ pub(crate) struct Lineage {
 }
 
 impl Lineage {
+    /// The call that makes this one, if another call does.
+    pub(crate) fn parent(&self) -> Option<CallId> {
+        self.outer.as_ref().map(|outer| outer.call.clone())
+    }
+
     pub(super) fn new(
         call: &CallId,
         place: u64,

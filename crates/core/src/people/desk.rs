@@ -20,7 +20,12 @@ pub(super) struct Desk<R: Inquiry> {
     spare: MemoryBook<R>,
     /// An answer was given in this process.
     answered: Notify,
+    /// Puts on record what was answered.
+    on_answer: OnAnswer<R>,
 }
+
+/// Is told of each answer that this process writes to a book.
+pub(super) type OnAnswer<R> = Box<dyn Fn(&R) + Send + Sync>;
 
 /// The end of waiting.
 #[derive(Debug, Clone)]
@@ -41,10 +46,10 @@ pub(super) enum Waited<R> {
 pub(super) type AskingOne<A> = BoxFuture<'static, Reply<A>>;
 
 impl<R: Inquiry> Desk<R> {
-    pub(super) fn new(book: Option<Arc<dyn Book<R>>>) -> Self {
+    pub(super) fn new(book: Option<Arc<dyn Book<R>>>, on_answer: OnAnswer<R>) -> Self {
         let spare = MemoryBook::default();
         let book = book.unwrap_or_else(|| Arc::new(spare.clone()));
-        Self { book, spare, answered: Notify::new() }
+        Self { book, spare, answered: Notify::new(), on_answer }
     }
 
     pub(super) fn book(&self) -> &dyn Book<R> {
@@ -63,10 +68,9 @@ impl<R: Inquiry> Desk<R> {
             Err(AnswerError::Unknown) => self.book.settle(id, answer, now),
             settled => settled,
         };
-        if settled.is_ok() {
-            self.answered.notify_waiters();
-        }
-        settled
+        (self.on_answer)(&settled?);
+        self.answered.notify_waiters();
+        Ok(())
     }
 
     /// Asks, and waits for the first answer. `begin` asks the attendants that are there and were not asked yet. If this future is
@@ -107,11 +111,10 @@ impl<R: Inquiry> Desk<R> {
                 Some(reply) = asked.next() => match reply {
                     Reply::Answered(answer) => {
                         // If it comes second, the first one is on record. If it does not fit, another attendant may do better.
-                        let settled = open.book.settle(record.id(), answer, clock.now());
-                        if let Err(error @ (AnswerError::Unfit(_) | AnswerError::Record(_) | AnswerError::Expired)) =
-                            settled
-                        {
-                            unavailable.push(error.to_string());
+                        match open.book.settle(record.id(), answer, clock.now()) {
+                            Ok(settled) => (self.on_answer)(&settled),
+                            Err(AnswerError::Answered | AnswerError::Unknown) => {}
+                            Err(error) => unavailable.push(error.to_string()),
                         }
                     }
                     Reply::Deferred => is_deferred = true,
