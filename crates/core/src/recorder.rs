@@ -144,13 +144,13 @@ impl Recorder {
     /// Tells something that is not on record.
     pub(crate) fn tell(&self, source: &EventSource, event: impl FnOnce() -> EventKind) {
         if self.bus.hears(&source.place()) {
-            self.bus.publish_unrecorded(self.event(source, event()), &source.above);
+            self.bus.publish_unrecorded(&self.event(source, event()), &source.above);
         }
     }
 
     /// Tells output or progress of a call, to those who listen.
     pub(crate) fn tell_live(&self, source: &EventSource, kind: EventKind) {
-        self.bus.publish_unrecorded(self.event(source, kind), &source.above);
+        self.bus.publish_unrecorded(&self.event(source, kind), &source.above);
     }
 
     /// Publishes the events whose records are safe.

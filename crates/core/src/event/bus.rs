@@ -137,18 +137,22 @@ impl Bus {
         self.is_heard() && self.interested(place, is_live, |_| true)
     }
 
-    /// Hands the event to those who want it.
-    pub(super) fn publish(&self, event: &Event, above: &[SessionId]) {
+    /// Hands the event to those of an audience who want it.
+    pub(super) fn publish(&self, event: &Event, above: &[SessionId], audience: Audience) {
         self.interested(&Place::of(event, above), event.kind.may_be_lost(), |inbox| {
-            inbox.put(event);
+            if audience.has(inbox) {
+                inbox.put(event);
+            }
             false
         });
     }
 
-    /// Counts an event as lost for those who wanted it.
-    pub(super) fn lose(&self, event: &Event, above: &[SessionId]) {
+    /// Counts an event as lost for those of an audience who wanted it.
+    pub(super) fn lose(&self, event: &Event, above: &[SessionId], audience: Audience) {
         self.interested(&Place::of(event, above), event.kind.may_be_lost(), |inbox| {
-            inbox.lost.fetch_add(1, Ordering::Relaxed);
+            if audience.has(inbox) {
+                inbox.lost.fetch_add(1, Ordering::Relaxed);
+            }
             false
         });
     }
@@ -172,8 +176,30 @@ impl Bus {
     }
 }
 
+/// A part of the listeners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// All of them.
+    Everyone,
+    /// Those who listen to output and progress only, so that these need not wait for an event before them.
+    OnlyLive,
+    /// All but those.
+    Others,
+}
+
+impl Audience {
+    fn has(self, inbox: &Inbox) -> bool {
+        match self {
+            Self::Everyone => true,
+            Self::OnlyLive => inbox.only_live,
+            Self::Others => !inbox.only_live,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Inbox {
+    only_live: bool,
     filter: Lock<Filter>,
     waiting: Lock<VecDeque<Event>>,
     lost: AtomicU64,
@@ -183,6 +209,7 @@ struct Inbox {
 impl Inbox {
     fn new(filter: Filter) -> Self {
         Self {
+            only_live: filter.only_live,
             filter: Lock::new(filter),
             waiting: Lock::default(),
             lost: AtomicU64::new(0),
@@ -299,9 +326,9 @@ mod tests {
         assert!(!bus.is_heard());
         let mut slow = bus.subscribe(Filter::all());
         for _ in 0..BACKLOG + 10 {
-            bus.publish(&output("s", "c1"), &[]);
+            bus.publish(&output("s", "c1"), &[], Audience::Everyone);
         }
-        bus.publish(&warning(None, None), &[]);
+        bus.publish(&warning(None, None), &[], Audience::Everyone);
         assert_eq!(slow.lost(), 10);
         let mut last = slow.next().await;
         while let Some(event) = slow.try_next() {
@@ -333,7 +360,7 @@ mod tests {
         ] {
             let bus = Arc::new(Bus::default());
             let mut all: Vec<_> = filters.iter().map(|one| bus.subscribe(one.clone())).collect();
-            bus.publish(&event, &above);
+            bus.publish(&event, &above, Audience::Everyone);
             let got: String = all
                 .iter_mut()
                 .map(|one| if one.try_next().is_some() { 'y' } else { 'n' })
@@ -346,10 +373,10 @@ mod tests {
     fn a_listener_can_narrow_to_a_call_and_keeps_what_came_of_it() {
         let bus = Arc::new(Bus::default());
         let mut one = bus.subscribe(Filter::session(&SessionId::new("s")));
-        bus.publish(&output("s", "c"), &[]);
-        bus.publish(&output("s", "d"), &[]);
+        bus.publish(&output("s", "c"), &[], Audience::Everyone);
+        bus.publish(&output("s", "d"), &[], Audience::Everyone);
         one.narrow_to(&CallId::new("c"));
-        bus.publish(&output("s", "d"), &[]);
+        bus.publish(&output("s", "d"), &[], Audience::Everyone);
         assert!(one.try_next().is_some_and(|event| event.call == Some(CallId::new("c"))));
         assert!(one.try_next().is_none());
     }

@@ -1,7 +1,8 @@
 //! Events on their way: each is published when its record is safe and numbered, in the order in which they happened.
 //!
 //! Nothing waits for the outbox. The events of records stand in one line, so that their numbers grow. Output and progress are
-//! published at once, unless an event of the same call stands in the line: then they go behind it.
+//! published at once, unless an event of the same call stands in the line: then they go behind it. Those who listen to output and
+//! progress alone get them at once in any case.
 //!
 //! The line is moved on in two ways. Whoever has an event whose record is safe already tries at once; what is left then is done by a
 //! task, the pump, which ends when the line is empty.
@@ -15,7 +16,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::Shared;
 
 use super::Event;
-use super::bus::{BACKLOG, Bus};
+use super::bus::{Audience, BACKLOG, Bus};
 use crate::sync::Lock;
 use crate::{BoxFuture, CallId, JournalError, Receipt, SessionId};
 
@@ -95,18 +96,22 @@ impl Bus {
     }
 
     /// Publishes an event without a record.
-    pub(crate) fn publish_unrecorded(self: &Arc<Self>, event: Event, above: &Arc<[SessionId]>) {
+    pub(crate) fn publish_unrecorded(self: &Arc<Self>, event: &Event, above: &Arc<[SessionId]>) {
         let mut line = self.outbox.0.lock();
-        if !line.has_before(&event) {
+        if !line.has_before(event) {
             drop(line);
-            return self.publish(&event, above);
+            return self.publish(event, above, Audience::Everyone);
         }
-        if event.kind.may_be_lost() && line.waiting.len() >= BACKLOG {
-            drop(line);
-            return self.lose(&event, above);
+        let is_full = event.kind.may_be_lost() && line.waiting.len() >= BACKLOG;
+        if !is_full {
+            let (event, above) = (event.clone(), above.clone());
+            line.waiting.push_back(Waiting { event, above, step: Step::Ready });
         }
-        line.waiting.push_back(Waiting { event, above: above.clone(), step: Step::Ready });
         drop(line);
+        if is_full {
+            self.lose(event, above, Audience::Others);
+        }
+        self.publish(event, above, Audience::OnlyLive);
         self.move_on();
     }
 
@@ -145,7 +150,7 @@ impl Bus {
             drop(line);
             let polled = first.poll(context);
             if polled == Poll::Ready(true) {
-                self.publish(&first.event, &first.above);
+                self.publish(&first.event, &first.above, Audience::Others);
             }
             line = self.outbox.0.lock();
             (line.is_moving, line.moving) = (false, None);

@@ -18,6 +18,7 @@ mod plans;
 mod policy;
 mod printed;
 mod provenance;
+mod records;
 mod redaction;
 mod remembered;
 mod rights;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
     ApprovalRequest, BoxFuture, Effects, Happening, Hook, HookAnswer, HookEvent, Journal,
-    JournalError, Kinds, Mode, Outcome, Output, Policy, Record, ToolError,
+    JournalError, Kinds, Mode, Outcome, Output, Policy, Receipt, Record, ToolError,
 };
 
 use crate::support::{Log, MapHost, Setup};
@@ -30,13 +30,13 @@ impl Hook for Watcher {
 }
 
 impl Journal for Watcher {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
         let log = self.0.clone();
         let name = record.kind.as_str();
         log.add(format!("record {name}"));
         Box::pin(async move {
             log.add(format!("{name} is safe"));
-            Ok(())
+            Ok(Receipt::unnumbered())
         })
     }
 }
