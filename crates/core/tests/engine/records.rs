@@ -52,7 +52,7 @@ fn slow(effects: Effects) -> (Setup, Arc<SlowJournal>, Arc<Notify>) {
     let tool = MockTool::named("tool")
         .with_effects(Kinds::ALL, move |_| effects.clone())
         .answering(move |cx, _| {
-            cx.output("said");
+            cx.output("1");
             runs.notify_one();
             async { Ok(Output::text("done")) }
         });
@@ -146,7 +146,7 @@ proptest! {
         } else {
             tokio::runtime::Builder::new_current_thread()
         };
-        runtime.worker_threads(2).build().unwrap().block_on(async {
+        runtime.worker_threads(2).enable_time().build().unwrap().block_on(async {
             let journal = SlowJournal::new();
             let tool = MockTool::named("tool").answering(move |cx, _| async move {
                 for _ in 0..outputs {
