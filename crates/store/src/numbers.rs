@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::oneshot;
 use windlass_core::{CallId, Receipt, Record, SessionId};
 
-use crate::chain::Kind;
+use crate::chain::{Hash, Kind};
 use crate::drain::Drain;
 use crate::queue::lock;
 use crate::timestamp::to_nanos;
@@ -36,8 +36,8 @@ enum Worker {
     Closed,
 }
 
-/// A record as it can be found in the chain. Two records of one process are the same to this only if they are of one session and one
-/// kind, of no call, and of one nanosecond; these are told apart by their order.
+/// A record as it can be found in the chain. A beginning or an end is the only one of its call. Of other records the body is compared,
+/// so that two are the same to this only if they say the same in one nanosecond; these are told apart by their order.
 #[derive(Debug, Clone)]
 pub(crate) struct Key {
     /// The place among the records of this process.
@@ -46,6 +46,8 @@ pub(crate) struct Key {
     session: SessionId,
     call: CallId,
     kind: Kind,
+    /// The hash of the body, if the record is of no call.
+    body: Option<Hash>,
 }
 
 /// A number that is wanted.
@@ -68,6 +70,11 @@ impl Numbers {
             session: record.session.clone(),
             call: record.call.clone(),
             kind: record.kind.into(),
+            body: record
+                .call
+                .as_str()
+                .is_empty()
+                .then(|| *blake3::hash(record.body.as_bytes()).as_bytes()),
         }
     }
 
@@ -142,18 +149,21 @@ struct Finder {
 
 impl Finder {
     fn find(&mut self, connection: &Connection, key: &Key) -> rusqlite::Result<Option<u64>> {
-        let Key { order, at, session, call, kind } = key;
+        let Key { order, at, session, call, kind, body } = key;
         // The numbers of one process grow in the order of its records.
         let after = self.last.filter(|(place, _)| place < order).map_or(0, |(_, number)| number);
         // The end of the chain is the place to begin; but of records that look alike the first is wanted that is not taken.
-        let is_first_wanted = call.as_str().is_empty() && after > 0;
+        let is_first_wanted = body.is_some() && after > 0;
         let direction = if is_first_wanted { "ASC" } else { "DESC" };
         let found: Option<u64> = connection
             .prepare_cached(&format!(
                 "SELECT seq FROM journal NOT INDEXED \
-                 WHERE seq > ? AND at = ? AND session = ? AND call = ? AND kind = ? ORDER BY seq {direction} LIMIT 1"
+                 WHERE seq > ?1 AND at = ?2 AND session = ?3 AND call = ?4 AND kind = ?5 AND (?6 IS NULL OR body_hash = ?6) \
+                 ORDER BY seq {direction} LIMIT 1"
             ))?
-            .query_row((after, at, session.as_str(), call.as_str(), kind.as_str()), |row| row.get(0))
+            .query_row((after, at, session.as_str(), call.as_str(), kind.as_str(), body), |row| {
+                row.get(0)
+            })
             .optional()?;
         if let Some(number) = found
             && self.last.is_none_or(|(place, _)| place < *order)
