@@ -236,9 +236,11 @@ impl Recorder {
         event: impl FnOnce() -> EventKind,
     ) {
         let record = self.record(kind, None, tool, body, source);
-        // A record that is not waited for is written nevertheless.
-        if let Some(Appended::Heard(_)) = self.append(record, None, source, event) {
-            self.move_on();
+        match self.append(record, None, source, event) {
+            // One look writes it in most journals. A record that is not waited for is written in any case.
+            Some(Appended::Alone(writing)) => drop(writing.now_or_never()),
+            Some(Appended::Heard(_)) => self.move_on(),
+            None => {}
         }
     }
 
