@@ -192,6 +192,11 @@ fn a_question_survives_a_kill_and_is_answered_later() {
     let decided = log.iter().find(|row| row["kind"] == "started").expect("it is on record");
     assert_eq!(decided["body"]["decided"]["settled_by"]["id"], *id);
     assert_eq!(decided["body"]["decided"]["settled_by"]["scope"], "once");
+    for (kind, tool) in [("approval", "write"), ("approval_answered", "write")] {
+        let rows: Vec<&Value> = log.iter().filter(|row| row["kind"] == kind).collect();
+        let [row] = rows[..] else { panic!("one {kind}: {log:?}") };
+        assert_eq!((&row["body"]["id"], &row["body"]["tool"]), (&json!(id), &json!(tool)));
+    }
     std::fs::remove_file(home.workspace().join("new")).expect("a file");
     let again = home.run(&["call", "write", &write("new"), "--session", "one"]);
     assert_eq!(again.code, 3, "the same call asks again: {again:?}");

@@ -68,6 +68,11 @@ fn events_tell_what_happens_meanwhile() {
     assert_eq!(events, ["started", "finished"]);
     assert_eq!(lines.last().expect("an answer")["type"], "tool_result");
     assert_eq!(lines[0]["call"], lines[2]["call"]);
+    let rows = home.run(&["log", "--json"]).lines();
+    for (line, kind) in lines.iter().zip(["started", "finished"]) {
+        let row = rows.iter().find(|row| row["kind"] == kind).expect("a record");
+        assert_eq!((&line["seq"], &line["session"]), (&row["seq"], &row["session"]), "{kind}");
+    }
 }
 
 #[test]

@@ -24,14 +24,14 @@ use tokio_util::sync::CancellationToken;
 use crate::changes::history::Untracked;
 use crate::changes::proposals::Overlay;
 use crate::engine::{Lineage, Shared};
-use crate::event::Bus;
 use crate::jobs::Job;
 use crate::people::Broker;
+use crate::recorder::{EventSource, Recorder};
 use crate::secrets::Stream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    CallId, Effect, Event, Files, Fingerprint, Grant, History, Host, Kinds, Outputs, Overrides,
+    CallId, Effect, EventKind, Files, Fingerprint, Grant, History, Host, Kinds, Outputs, Overrides,
     Policy, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId, WalkReport,
 };
 
@@ -96,7 +96,7 @@ pub(crate) struct Inner {
     pub(crate) cancel: CancellationToken,
     /// This call as those that it makes see it.
     pub(crate) lineage: Arc<Lineage>,
-    pub(crate) events: Arc<Bus>,
+    pub(crate) recorder: Arc<Recorder>,
     pub(crate) secrets: Arc<Secrets>,
     /// What the declared paths were found to be when the call was decided on.
     pub(crate) resolved: Vec<(PathBuf, Resolved)>,
@@ -273,23 +273,26 @@ impl Context {
             said.partial.drain(..cut);
         }
         drop(said);
-        if self.0.events.is_heard() {
-            self.0
-                .events
-                .publish(&Event::Output { call: self.0.call.clone(), delta: clean.into() });
+        if self.is_heard() {
+            self.0.recorder.tell_live(&self.source(), EventKind::Output { delta: clean.into() });
         }
+    }
+
+    /// Returns whether output and progress of the call are listened to.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.0.recorder.hears_live(&self.0.session, &self.0.call)
+    }
+
+    /// The call as the source of its events.
+    pub(crate) fn source(&self) -> EventSource {
+        EventSource::call(&self.0.session, &self.0.call, self.0.lineage.parent())
     }
 
     /// Tells whoever watches how far the call is.
     pub fn progress(&self, done: u64, total: Option<u64>, message: &str) {
-        if self.0.events.is_heard() {
+        if self.is_heard() {
             let message = self.0.secrets.redact(message).into();
-            self.0.events.publish(&Event::Progress {
-                call: self.0.call.clone(),
-                done,
-                total,
-                message,
-            });
+            self.0.recorder.tell_live(&self.source(), EventKind::Progress { done, total, message });
         }
     }
 

@@ -45,17 +45,17 @@ pub(crate) use hooks::{about_more, about_running};
 pub(crate) use nested::Lineage;
 pub(crate) use record::{extended, job_ended};
 
-use crate::event::Bus;
 use crate::people::Broker;
+use crate::recorder::{Appended, EventSource, Recorder};
 use crate::registry::Registry;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, BoxFuture, CallId,
-    CallResult, Context, Decided, Effects, Event, Handle, History, Hook, Host, IdSource, Job,
-    Journal, JournalError, Kinds, Output, Outputs, Overrides, Planned, PlannedCall, Policy,
-    PrintedPiece, QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets,
-    Session, SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, CallId, CallResult, Context,
+    Decided, Effects, EventKind, Filter, Handle, History, Hook, Host, IdSource, Job, JournalError,
+    Kinds, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece, QuestionAnswer,
+    QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets, Session, SessionId, SessionNote,
+    Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -102,10 +102,9 @@ pub(crate) struct Shared {
     scheduler: schedule::Scheduler,
     permits: nested::Permits,
     cancels: Lock<HashMap<CallId, CancellationToken>>,
-    journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
     secrets: Arc<Secrets>,
-    events: Arc<Bus>,
+    recorder: Arc<Recorder>,
     on_warning: Option<OnWarning>,
     timeout: Duration,
     output_bytes: usize,
@@ -126,7 +125,8 @@ impl Shared {
         if let Some(told) = &self.on_warning {
             told(&message);
         }
-        self.events.publish(&Event::Warning { message: message.into() });
+        self.recorder
+            .tell(&EventSource::engine(), || EventKind::Warning { message: message.into() });
     }
 }
 
@@ -145,7 +145,7 @@ struct Call {
     /// Which policy was in force when it came.
     epoch: u64,
     /// The record of the beginning, if it was written but not waited for.
-    begun: Lock<Option<BoxFuture<'static, Result<(), JournalError>>>>,
+    begun: Lock<Option<Appended>>,
     /// Whether the beginning is on record.
     started: bool,
     /// Where the answer comes from, if not from the workspace.
@@ -165,7 +165,12 @@ struct Call {
 impl Call {
     /// The call that makes this one, if another call does.
     fn parent(&self) -> Option<CallId> {
-        self.lineage.outer.as_ref().map(|outer| outer.call.clone())
+        self.lineage.parent()
+    }
+
+    /// The call as the source of its events.
+    fn source(&self) -> EventSource {
+        EventSource::call(&self.session, &self.id, self.parent())
     }
 }
 
@@ -290,7 +295,7 @@ impl Engine {
         self.0.broker.attend(None, Arc::new(attendant))
     }
 
-    /// Answers an approval that came as [`Event::Approval`](crate::Event::Approval). The first answer counts, in whichever process
+    /// Answers an approval that came as [`EventKind::Approval`](crate::EventKind::Approval). The first answer counts, in whichever process
     /// it is given, and wakes the call that waits for it.
     ///
     /// An approval may outlive the call that asked. Then the answer stays on record, and counts once, when the call is made again by
@@ -299,7 +304,7 @@ impl Engine {
         self.0.broker.answer(id, answer).await
     }
 
-    /// Answers questions that came as [`Event::Question`](crate::Event::Question), in the same way.
+    /// Answers questions that came as [`EventKind::Question`](crate::EventKind::Question), in the same way.
     pub async fn answer_questions(
         &self,
         id: &QuestionId,
@@ -345,9 +350,42 @@ impl Engine {
         self.0.broker.revoke(id).await.map_err(|why| unreadable(&why))
     }
 
-    /// Listens to what happens.
+    /// Listens to everything that happens.
     pub fn subscribe(&self) -> Subscription {
-        self.0.events.subscribe()
+        self.subscribe_to(Filter::all())
+    }
+
+    /// Listens to the events of a session or of a call.
+    pub fn subscribe_to(&self, filter: Filter) -> Subscription {
+        self.0.recorder.bus().subscribe(filter)
+    }
+
+    /// Puts something on record that the engine does not itself produce: a message, a request to a model, state, a task. Secrets are
+    /// taken out. It is safe when the future ends, and is told as an event then.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use windlass_core::{Engine, EventKind, MessageNote, RecordKind, Speaker};
+    /// # use windlass_core::testing::{EmptyHost, MemoryJournal};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::JournalError> {
+    /// # let journal = Arc::new(MemoryJournal::default());
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).journal(journal.clone()).build();
+    /// let (session, mut events) = (engine.new_session(), engine.subscribe());
+    /// engine.record(&session, MessageNote::new(Speaker::Person, "make it green")).await?;
+    /// assert_eq!(journal.records()[0].kind, RecordKind::Message);
+    /// let event = events.next().await;
+    /// assert_eq!((event.seq, event.kind.name()), (Some(1), "message"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn record(
+        &self,
+        session: &Session,
+        note: impl Into<SessionNote>,
+    ) -> Result<(), JournalError> {
+        self.0.recorder.note(session, note.into()).await
     }
 
     /// Returns the definitions that a model is offered in this session. Loads the toolsets that have no pinned manifest.
@@ -362,13 +400,13 @@ impl Engine {
     ///
     /// ```
     /// # use std::sync::Arc;
-    /// use windlass_core::{Engine, Event, testing::{EmptyHost, MockTool}};
+    /// use windlass_core::{Engine, EventKind, testing::{EmptyHost, MockTool}};
     /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
     /// let mut events = engine.subscribe();
     /// engine.replace_tools("skills", vec![MockTool::named("review").into()]);
     /// engine.replace_tools("skills", vec![MockTool::named("deploy").into()]);
     /// assert_eq!(engine.tools_generation(), 2);
-    /// let Some(Event::ToolsChanged(first)) = events.try_next() else { panic!("it tells") };
+    /// let Some(EventKind::Tools(first)) = events.try_next().map(|event| event.kind) else { panic!("it tells") };
     /// assert_eq!((&*first.owner, &*first.added), ("skills", &["review".to_owned()][..]));
     /// ```
     pub fn replace_tools(&self, owner: &str, tools: Vec<Handle>) -> u64 {

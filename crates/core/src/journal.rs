@@ -1,6 +1,8 @@
 //! The record of a session: what the engine writes down before anything else is told about it.
 
 mod body;
+mod notes;
+mod receipt;
 
 use std::time::SystemTime;
 
@@ -9,6 +11,11 @@ pub use body::{
     BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ProvenanceFacts,
     RecordsMissing, Recovery, SessionBegun, SessionNews,
 };
+pub use notes::{
+    ApprovalAnswered, ApprovalAsked, MessageNote, QuestionAnswered, QuestionAsked, RequestNote,
+    SessionNote, Speaker, StateNote, TaskNote, TaskState,
+};
+pub use receipt::Receipt;
 
 use crate::sync::Lock;
 use crate::{BoxFuture, CallId, Outcome, SessionId, TurnId};
@@ -43,13 +50,14 @@ pub struct Record {
     pub session: SessionId,
     /// In which turn.
     pub turn: TurnId,
-    /// Of which call.
+    /// The call that begins or ends. It is empty in records of other kinds: these belong to the session, and name a call in their
+    /// body if they are about one.
     pub call: CallId,
     /// Of which tool, as it was called.
     pub tool: String,
     /// What happened.
     pub kind: RecordKind,
-    /// The text of a [`CallStarted`], [`CallFinished`], [`CallExtended`], [`JobEnded`] or [`Recovery`]; secrets are already taken out.
+    /// The text of the body that belongs to the kind, such as a [`CallStarted`]; secrets are already taken out.
     pub body: String,
 }
 
@@ -72,6 +80,22 @@ pub enum RecordKind {
     Extended,
     /// Changes that a killed process had left half-done were put right.
     Recovered,
+    /// A person is asked whether a call may run.
+    Approval,
+    /// A person answered whether a call may run.
+    ApprovalAnswered,
+    /// A person is asked what a tool wants to know.
+    Question,
+    /// A person answered what a tool wanted to know.
+    QuestionAnswered,
+    /// A person, a model or an agent said something.
+    Message,
+    /// A model was sent a request.
+    Request,
+    /// State of the session changed.
+    State,
+    /// A task came to another state.
+    Task,
 }
 
 impl RecordKind {
@@ -83,6 +107,14 @@ impl RecordKind {
             Self::JobEnded => "job_ended",
             Self::Extended => "extended",
             Self::Recovered => "recovered",
+            Self::Approval => "approval",
+            Self::ApprovalAnswered => "approval_answered",
+            Self::Question => "question",
+            Self::QuestionAnswered => "question_answered",
+            Self::Message => "message",
+            Self::Request => "request",
+            Self::State => "state",
+            Self::Task => "task",
         }
     }
 }
@@ -102,7 +134,7 @@ pub struct JournalError(pub String);
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use windlass_core::{BoxFuture, Journal, JournalError, Record};
+/// use windlass_core::{BoxFuture, Journal, JournalError, Receipt, Record};
 /// # use windlass_core::{CallId, RecordKind, SessionId, TurnId};
 ///
 /// /// One line for each record.
@@ -110,10 +142,11 @@ pub struct JournalError(pub String);
 /// struct Lines(Mutex<String>);
 ///
 /// impl Journal for Lines {
-///     fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
-///         let line = format!("{} {}\n", record.tool, record.kind.as_str());
-///         self.0.lock().unwrap().push_str(&line);
-///         Box::pin(std::future::ready(Ok(())))
+///     fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+///         let mut lines = self.0.lock().unwrap();
+///         lines.push_str(&format!("{} {}\n", record.tool, record.kind.as_str()));
+///         let number = lines.lines().count() as u64;
+///         Box::pin(std::future::ready(Ok(Receipt::numbered(number))))
 ///     }
 /// }
 /// # #[tokio::main(flavor = "current_thread")]
@@ -129,14 +162,16 @@ pub struct JournalError(pub String);
 /// # };
 ///
 /// let lines = Lines::default();
-/// lines.append(record).await?;
+/// assert_eq!(lines.append(record).await?.number().await, Some(1));
 /// assert_eq!(*lines.0.lock().unwrap(), "read started\n");
 /// # Ok(())
 /// # }
 /// ```
 pub trait Journal: Send + Sync {
     /// Takes a record at once; the future ends when it is safe. Dropping the future does not take the record back.
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>>;
+    ///
+    /// The receipt gives the number of the record. The numbers of the records that one process appends grow in the order of the calls.
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>>;
 }
 
 /// Keeps whole outputs whose text was too long for the model.

@@ -32,6 +32,7 @@ mod predicate;
 mod principal;
 mod protected;
 pub mod quote;
+mod recorder;
 mod registry;
 mod rights;
 mod scene;
@@ -45,6 +46,7 @@ mod tool;
 mod toolbox;
 mod toolset;
 mod transcript;
+mod utc;
 
 pub use author::Author;
 pub use budget::{Budget, Spent};
@@ -67,7 +69,7 @@ pub use effects::{
 };
 pub use engine::{CacheStats, Engine, EngineBuilder};
 pub use error::{FailureReason, Message, ToolError};
-pub use event::{Event, Started, Subscription};
+pub use event::{Event, EventKind, Filter, Started, Subscription};
 pub use function::{DynamicTool, FunctionTool};
 pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment};
 pub use host::{
@@ -84,9 +86,11 @@ pub use id::{
 };
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
-    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, Journal,
-    JournalError, MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing,
-    Recovery, SessionBegun, SessionNews,
+    ApprovalAnswered, ApprovalAsked, BODY_VERSION, CallExtended, CallFinished, CallStarted,
+    JobChange, JobEnded, Journal, JournalError, MemoryOutputs, MessageNote, Outputs,
+    ProvenanceFacts, QuestionAnswered, QuestionAsked, Receipt, Record, RecordKind, RecordsMissing,
+    Recovery, RequestNote, SessionBegun, SessionNews, SessionNote, Speaker, StateNote, TaskNote,
+    TaskState,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};
@@ -119,3 +123,4 @@ pub use tool::{About, AnyTool, CallResult, Example, Handle, Overrides, Spec, Too
 pub use toolbox::{Toolbox, ToolboxError};
 pub use toolset::{Loaded, Merge, Toolset};
 pub use transcript::{Piece, Transcript};
+pub use utc::utc;

@@ -15,11 +15,11 @@ use crate::{Handle, Merge, Session, SessionId, Spec, Toolbox, ToolboxError};
 ///
 /// ```
 /// # use std::sync::Arc;
-/// use windlass_core::{Engine, Event, testing::{EmptyHost, MockTool}};
+/// use windlass_core::{Engine, EventKind, testing::{EmptyHost, MockTool}};
 /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
 /// let mut events = engine.subscribe();
 /// engine.replace_tools("weather", vec![MockTool::named("forecast").into()]);
-/// let Some(Event::ToolsChanged(change)) = events.try_next() else { panic!("it is published at once") };
+/// let Some(EventKind::Tools(change)) = events.try_next().map(|event| event.kind) else { panic!("it is told at once") };
 /// assert_eq!((change.generation, &*change.added), (1, &["forecast".to_owned()][..]));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

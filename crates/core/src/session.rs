@@ -255,7 +255,7 @@ impl Session {
     }
 
     /// The sessions above it, the outermost first: their attendants are asked about its calls too.
-    pub(crate) fn ancestors(&self) -> &[SessionId] {
+    pub(crate) fn ancestors(&self) -> &Arc<[SessionId]> {
         &self.ancestors
     }
 

@@ -13,8 +13,8 @@ use crate::{
     Alteration, Altered, AnyTool, BoxFuture, Clock, Confinement, Context, DynamicTool, Effects,
     FileError, FileErrorKind, Files, Found, Handle, Host, Journal, JournalError, Kinds,
     MemoryHistory, OpenFile, Output, Overrides, Policy, Process, ProcessChanges, ProcessEnd,
-    ProcessRequest, Processes, Record, Resolved, Scene, Session, SessionId, Signal, Spec, Stat,
-    ToolError, Tracking, Visitor, WalkOptions, WalkReport, sync::Lock,
+    ProcessRequest, Processes, Receipt, Record, Resolved, Scene, Session, SessionId, Signal, Spec,
+    Stat, ToolError, Tracking, Visitor, WalkOptions, WalkReport, sync::Lock,
 };
 
 /// A clock that stands still until it is told to go on.
@@ -337,8 +337,10 @@ impl MemoryJournal {
 }
 
 impl Journal for MemoryJournal {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
-        self.0.lock().push(record);
-        Box::pin(std::future::ready(Ok(())))
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+        let mut records = self.0.lock();
+        records.push(record);
+        let receipt = Receipt::numbered(records.len() as u64);
+        Box::pin(std::future::ready(Ok(receipt)))
     }
 }

@@ -54,8 +54,9 @@ impl Calls {
     /// Runs a call until it ends or nobody wants it any more; then it is stopped, and comes to its end and on record too.
     async fn run(&self, call: Call, request: &Request) -> CallResult {
         let Call { tool, arguments, progress } = call;
-        let progress =
-            progress.map(|token| Progress::new(&self.engine, self.connection.clone(), token));
+        let progress = progress.map(|token| {
+            Progress::new(&self.engine, &self.session, self.connection.clone(), token)
+        });
         let call = ToolCall::new(tool, Value::Object(arguments));
         let (id, running) = self.engine.start(&self.session, call);
         let ending = async {

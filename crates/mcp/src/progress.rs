@@ -1,6 +1,6 @@
 //! What a call says while it runs, as progress notifications: only for a client that gave a token for them.
 //!
-//! Listening has its price (the engine then waits for the journal before it tells of a call), so nobody listens for the others.
+//! Only output and progress are listened to. These are not on record, so that a listener costs the journal nothing.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use rmcp::model::{
     ProgressNotification, ProgressNotificationParam, ProgressToken, ServerJsonRpcMessage,
     ServerNotification,
 };
-use windlass_core::{CallId, CallResult, Engine, Event, Subscription};
+use windlass_core::{CallId, CallResult, Engine, Event, EventKind, Filter, Session, Subscription};
 
 use crate::connection::Connection;
 
@@ -28,8 +28,14 @@ enum News {
 
 impl Progress {
     /// Listens from now on: before the call begins, so that nothing of it is missed.
-    pub(crate) fn new(engine: &Engine, connection: Arc<Connection>, token: ProgressToken) -> Self {
-        Self { events: engine.subscribe(), connection, token, number: Number::default() }
+    pub(crate) fn new(
+        engine: &Engine,
+        session: &Session,
+        connection: Arc<Connection>,
+        token: ProgressToken,
+    ) -> Self {
+        let events = engine.subscribe_to(Filter::session(session.id()).only_live());
+        Self { events, connection, token, number: Number::default() }
     }
 
     /// Waits for the end of the call and tells all that happens until then.
@@ -38,26 +44,27 @@ impl Progress {
         call: &CallId,
         running: impl Future<Output = CallResult>,
     ) -> CallResult {
+        self.events.narrow_to(call);
         tokio::pin!(running);
         loop {
             tokio::select! {
                 biased;
                 result = &mut running => {
-                    self.tell(call, None).await;
+                    self.tell(None).await;
                     return result;
                 }
-                event = self.events.next() => self.tell(call, Some(event)).await,
+                event = self.events.next() => self.tell(Some(event)).await,
             }
         }
     }
 
     /// Tells this event and those that wait behind it. Output that has gathered goes in one piece; of reports how far the call
     /// is, only the last matters.
-    async fn tell(&mut self, call: &CallId, first: Option<Event>) {
+    async fn tell(&mut self, first: Option<Event>) {
         let mut news: Option<News> = None;
         let mut next = first.or_else(|| self.events.try_next());
         while let Some(event) = next {
-            news = match (news, of(call, event)) {
+            news = match (news, of(event)) {
                 (news, None) => news,
                 (Some(News::Output(mut text)), Some(News::Output(more))) => {
                     text.push_str(&more);
@@ -97,10 +104,10 @@ impl Progress {
     }
 }
 
-fn of(call: &CallId, event: Event) -> Option<News> {
-    match event {
-        Event::Output { call: of, delta } if of == *call => Some(News::Output(delta.to_string())),
-        Event::Progress { call: of, done, total, message } if of == *call => {
+fn of(event: Event) -> Option<News> {
+    match event.kind {
+        EventKind::Output { delta } => Some(News::Output(delta.to_string())),
+        EventKind::Progress { done, total, message } => {
             Some(News::Progress { done, total, message })
         }
         _ => None,

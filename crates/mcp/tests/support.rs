@@ -218,10 +218,7 @@ pub(crate) fn modern() -> Value {
 pub(crate) fn endings(journal: &MemoryJournal) -> Vec<(String, Outcome)> {
     let ends = journal.records().into_iter().filter_map(|record| match record.kind {
         RecordKind::Finished(outcome) => Some((record.tool, outcome)),
-        RecordKind::Started
-        | RecordKind::Extended
-        | RecordKind::JobEnded
-        | RecordKind::Recovered => None,
+        _ => None,
     });
     ends.collect()
 }

@@ -266,13 +266,14 @@ impl<R: Filed> Book<R> for BookFile<R> {
         })
     }
 
-    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<(), AnswerError> {
+    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError> {
         if !self.has(id).map_err(AnswerError::Record)? {
             return Err(AnswerError::Unknown);
         }
         let settle = |all: &mut Vec<Entry<R>>| {
             let found = all.iter_mut().filter_map(Entry::whole_mut).find(|one| one.id() == id);
-            found.ok_or(AnswerError::Unknown)?.settle(answer, now)
+            let found = found.ok_or(AnswerError::Unknown)?;
+            found.settle(answer, now).map(|()| found.clone())
         };
         self.change(settle).map_err(AnswerError::Record)?
     }
@@ -335,6 +336,7 @@ mod tests {
     fn approval(id: &str) -> Approval {
         Approval {
             id: ApprovalId::new(id),
+            call: None,
             subject: ContentHash::of(id.as_bytes()),
             settled: Settled::Denied("no".into()),
             scope: Scope::Project,
@@ -465,13 +467,14 @@ mod tests {
         };
         book.put(&pending("a", 0)).unwrap();
         let day = |day: u64| SystemTime::UNIX_EPOCH + Duration::from_hours(24 * day);
-        assert_eq!(book.settle("a", Answer::allow(), day(8)), Err(AnswerError::Expired));
+        let settle = |id: &str, answer: Answer, now| book.settle(id, answer, now).map(|one| one.id);
+        assert_eq!(settle("a", Answer::allow(), day(8)), Err(AnswerError::Expired));
         book.put(&pending("b", 30)).unwrap();
-        assert_eq!(book.settle("a", Answer::allow(), day(30)), Err(AnswerError::Expired));
+        assert_eq!(settle("a", Answer::allow(), day(30)), Err(AnswerError::Expired));
         book.put(&pending("c", 40)).unwrap();
-        assert_eq!(book.settle("a", Answer::allow(), day(40)), Err(AnswerError::Unknown));
-        assert_eq!(book.settle("c", Answer::allow(), day(46)), Ok(()));
-        assert_eq!(book.settle("c", Answer::deny("no"), day(46)), Err(AnswerError::Answered));
+        assert_eq!(settle("a", Answer::allow(), day(40)), Err(AnswerError::Unknown));
+        assert_eq!(settle("c", Answer::allow(), day(46)), Ok(ApprovalId::new("c")));
+        assert_eq!(settle("c", Answer::deny("no"), day(46)), Err(AnswerError::Answered));
     }
 
     #[test]

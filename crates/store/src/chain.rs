@@ -5,6 +5,7 @@
 //! the anchor too.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, types::ValueRef};
+use windlass_core::RecordKind;
 
 pub(crate) type Hash = [u8; 32];
 
@@ -34,6 +35,22 @@ pub enum Kind {
     Extended,
     /// Changes that a killed process had left half-done were put right.
     Recovered,
+    /// A person was asked whether a call may run.
+    Approval,
+    /// A person answered whether a call may run.
+    ApprovalAnswered,
+    /// A person was asked what a tool wants to know.
+    Question,
+    /// A person answered what a tool wanted to know.
+    QuestionAnswered,
+    /// A person, a model or an agent said something.
+    Message,
+    /// A model was sent a request.
+    Request,
+    /// State of a session changed.
+    State,
+    /// A task came to another state.
+    Task,
     /// A session began, or went on in another workspace.
     SessionStarted,
     /// A session was deleted: the bodies of its records up to here are gone.
@@ -45,12 +62,20 @@ pub enum Kind {
 }
 
 impl Kind {
-    const KNOWN: [Self; 8] = [
+    const KNOWN: [Self; 16] = [
         Self::Started,
         Self::Finished,
         Self::JobEnded,
         Self::Extended,
         Self::Recovered,
+        Self::Approval,
+        Self::ApprovalAnswered,
+        Self::Question,
+        Self::QuestionAnswered,
+        Self::Message,
+        Self::Request,
+        Self::State,
+        Self::Task,
         Self::SessionStarted,
         Self::SessionDeleted,
         Self::TailLost,
@@ -64,6 +89,14 @@ impl Kind {
             Self::JobEnded => "job_ended",
             Self::Extended => "extended",
             Self::Recovered => "recovered",
+            Self::Approval => "approval",
+            Self::ApprovalAnswered => "approval_answered",
+            Self::Question => "question",
+            Self::QuestionAnswered => "question_answered",
+            Self::Message => "message",
+            Self::Request => "request",
+            Self::State => "state",
+            Self::Task => "task",
             Self::SessionStarted => "session_started",
             Self::SessionDeleted => "session_deleted",
             Self::TailLost => "tail_lost",
@@ -71,11 +104,51 @@ impl Kind {
         }
     }
 
+    /// Returns whether records of this kind tell of a session, and neither begin nor end a call.
+    pub(crate) fn is_note(self) -> bool {
+        use Kind::{
+            Approval, ApprovalAnswered, Extended, Message, Question, QuestionAnswered, Request,
+            State, Task,
+        };
+        matches!(
+            self,
+            Approval
+                | ApprovalAnswered
+                | Extended
+                | Question
+                | QuestionAnswered
+                | Message
+                | Request
+                | State
+                | Task
+        )
+    }
+
     pub(crate) fn parse(name: &[u8]) -> Self {
         Self::KNOWN
             .into_iter()
             .find(|kind| kind.as_str().as_bytes() == name)
             .unwrap_or(Self::Unknown)
+    }
+}
+
+impl From<RecordKind> for Kind {
+    fn from(kind: RecordKind) -> Self {
+        match kind {
+            RecordKind::Started => Self::Started,
+            RecordKind::Finished(_) => Self::Finished,
+            RecordKind::JobEnded => Self::JobEnded,
+            RecordKind::Extended => Self::Extended,
+            RecordKind::Recovered => Self::Recovered,
+            RecordKind::Approval => Self::Approval,
+            RecordKind::ApprovalAnswered => Self::ApprovalAnswered,
+            RecordKind::Question => Self::Question,
+            RecordKind::QuestionAnswered => Self::QuestionAnswered,
+            RecordKind::Message => Self::Message,
+            RecordKind::Request => Self::Request,
+            RecordKind::State => Self::State,
+            RecordKind::Task => Self::Task,
+        }
     }
 }
 

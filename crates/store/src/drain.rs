@@ -79,6 +79,12 @@ impl Drain {
         Ok(())
     }
 
+    /// The database, with all that is in the spools.
+    pub(crate) fn run_and_look(&mut self, patience: Duration) -> Result<&Connection, StoreError> {
+        self.run(patience)?;
+        Ok(&self.ledger()?.connection)
+    }
+
     /// How far a spool is drained.
     pub(crate) fn position(&self, slot: u32) -> Option<Mark> {
         let connection = &self.ledger.as_ref()?.connection;
@@ -304,8 +310,8 @@ fn write(chain: &mut Chain<'_>, slot: u32, event: &Event<'_>) -> rusqlite::Resul
         Event::Said(Frame::Started(start)) => tables::start(chain, slot, start),
         Event::Said(Frame::Finished(finish)) => tables::finish(chain, finish),
         Event::Said(Frame::JobEnded(end)) => tables::remark(chain, Kind::JobEnded, end),
-        Event::Said(Frame::Extended(more)) => tables::remark(chain, Kind::Extended, more),
         Event::Said(Frame::Recovered(told)) => tables::remark(chain, Kind::Recovered, told),
+        Event::Said(Frame::Noted(kind, note)) => tables::note(chain, *kind, note),
         Event::Lost { at, anchored, found } => {
             let missing = RecordsMissing {
                 version: BODY_VERSION,

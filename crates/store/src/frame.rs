@@ -10,7 +10,7 @@
 
 use windlass_core::{Outcome, Record, RecordKind};
 
-use crate::chain::Hash;
+use crate::chain::{Hash, Kind};
 use crate::tables::{Announcement, Finish, Remark, Start};
 use crate::timestamp::to_nanos;
 
@@ -74,8 +74,8 @@ pub(crate) enum Frame<'a> {
     JobEnded(Remark<'a>),
     /// Changes were put right.
     Recovered(Remark<'a>),
-    /// A running call was decided on once more.
-    Extended(Remark<'a>),
+    /// Something else of a session, of this kind.
+    Noted(Kind, Remark<'a>),
 }
 
 impl<'a> Frame<'a> {
@@ -85,7 +85,8 @@ impl<'a> Frame<'a> {
     const FINISHED: u8 = 4;
     const JOB_ENDED: u8 = 5;
     const RECOVERED: u8 = 6;
-    const EXTENDED: u8 = 7;
+    /// Versions before the kinds of notes end a spool at such a frame, and take it for damage.
+    const NOTED: u8 = 7;
     /// Flags of an announcement.
     const HAS_PARENT: u8 = 1;
     const HAS_PRINCIPAL: u8 = 2;
@@ -103,10 +104,10 @@ impl<'a> Frame<'a> {
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
             }
             RecordKind::JobEnded => Self::JobEnded(Remark { at, session, turn, call, tool, body }),
-            RecordKind::Extended => Self::Extended(Remark { at, session, turn, call, tool, body }),
             RecordKind::Recovered => {
                 Self::Recovered(Remark { at, session, turn, call, tool, body })
             }
+            kind => Self::Noted(kind.into(), Remark { at, session, turn, call, tool, body }),
         }
     }
 
@@ -117,7 +118,7 @@ impl<'a> Frame<'a> {
             Self::Announced(announcement) => announcement.at,
             Self::Started(start) => start.at,
             Self::Finished(finish) => finish.at,
-            Self::JobEnded(remark) | Self::Extended(remark) | Self::Recovered(remark) => remark.at,
+            Self::JobEnded(remark) | Self::Recovered(remark) | Self::Noted(_, remark) => remark.at,
         }
     }
 
@@ -164,7 +165,10 @@ impl<'a> Frame<'a> {
             }
             Self::JobEnded(remark) => write_remark(bytes, Self::JOB_ENDED, &remark),
             Self::Recovered(remark) => write_remark(bytes, Self::RECOVERED, &remark),
-            Self::Extended(remark) => write_remark(bytes, Self::EXTENDED, &remark),
+            Self::Noted(kind, remark) => {
+                write_remark(bytes, Self::NOTED, &remark);
+                write_texts(bytes, &[kind.as_str()]);
+            }
         }
     }
 
@@ -198,7 +202,11 @@ impl<'a> Frame<'a> {
             }
             Self::JOB_ENDED => Self::JobEnded(reader.remark(at)?),
             Self::RECOVERED => Self::Recovered(reader.remark(at)?),
-            Self::EXTENDED => Self::Extended(reader.remark(at)?),
+            Self::NOTED => {
+                let remark = reader.remark(at)?;
+                let kind = Kind::parse(reader.text()?.as_bytes());
+                Self::Noted(Some(kind).filter(|kind| kind.is_note())?, remark)
+            }
             _ => return None,
         };
         reader.0.is_empty().then_some(frame)
@@ -325,7 +333,7 @@ mod tests {
             }),
             Frame::JobEnded(Remark { at, session, turn, call, tool, body }),
             Frame::Recovered(Remark { at, session: "", turn, call, tool, body }),
-            Frame::Extended(Remark { at, session, turn, call, tool, body }),
+            Frame::Noted(Kind::Message, Remark { at, session, turn, call: "", tool: "", body }),
         ]
     }
 

@@ -8,13 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 use windlass_core::{
-    BoxFuture, CallId, Journal, JournalError, Outputs, Principal, Record, SessionId,
+    BoxFuture, CallId, Journal, JournalError, Outputs, Principal, Receipt, Record, SessionId,
 };
 
 use crate::StoreError;
 use crate::database::{Access, Database};
 use crate::drain::Drain;
 use crate::liveness::Slots;
+use crate::numbers::Numbers;
 use crate::outputs::KeptOutputs;
 use crate::queue::{Appending, Queue, lock};
 use crate::timestamp::to_nanos;
@@ -110,6 +111,7 @@ pub struct Store {
     access: Access,
     queue: Arc<Queue>,
     drain: Arc<Mutex<Drain>>,
+    numbers: Arc<Numbers>,
     outputs: KeptOutputs,
 }
 
@@ -148,6 +150,7 @@ impl Store {
         Self {
             outputs: KeptOutputs::in_state(&database.dir, limits.0, limits.1),
             queue: Arc::new(Queue::new(database.clone(), Arc::clone(&drain), writer)),
+            numbers: Numbers::new(Arc::clone(&drain), settings.patience),
             drain,
             database,
             settings,
@@ -195,6 +198,7 @@ impl Store {
     /// Waits until all that was appended is written; nothing more is taken afterwards. Dropping the store does the same.
     pub fn close(&self) {
         let spooled = self.queue.close();
+        self.numbers.close();
         let mut drain = lock(&self.drain);
         if spooled.is_some_and(|spooled| self.should_drain(spooled)) {
             // It is safe where it is, and whoever looks back is told what is wrong.
@@ -250,9 +254,13 @@ impl Store {
 }
 
 impl Journal for Store {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+        let key = self.numbers.key(&record);
         match self.enqueue(record) {
-            Ok(appending) => Box::pin(appending),
+            Ok(appending) => {
+                let numbers = Arc::clone(&self.numbers);
+                Box::pin(async move { appending.await.map(|()| numbers.receipt(key)) })
+            }
             Err(error) => Box::pin(std::future::ready(Err(error.into()))),
         }
     }

@@ -149,6 +149,12 @@ pub(crate) fn remark(
     chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body }).map(drop)
 }
 
+/// Records something of a session that is neither the beginning nor the end of a call.
+pub(crate) fn note(chain: &mut Chain<'_>, kind: Kind, note: &Remark<'_>) -> rusqlite::Result<()> {
+    remark(chain, kind, note)?;
+    ensure_session(chain, note.session, note.at)
+}
+
 /// A call that has begun and not ended.
 #[derive(Debug)]
 struct Open {

@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Record, RecordKind};
+use windlass_core::Record;
 
 use crate::chain::{Fields, Hash, Kind};
 use crate::head::read_start;
@@ -28,13 +28,7 @@ pub(crate) struct Witness {
 
 impl Witness {
     pub(crate) fn of(record: &Record) -> Self {
-        let kind = match record.kind {
-            RecordKind::Started => Kind::Started,
-            RecordKind::Finished(_) => Kind::Finished,
-            RecordKind::JobEnded => Kind::JobEnded,
-            RecordKind::Extended => Kind::Extended,
-            RecordKind::Recovered => Kind::Recovered,
-        };
+        let kind = Kind::from(record.kind);
         let (session, turn) = (record.session.as_str(), record.turn.as_str());
         let texts = [session, turn, record.call.as_str(), &record.tool, kind.as_str()];
         Self { at: to_nanos(record.at), names: hash(texts.map(str::as_bytes)) }

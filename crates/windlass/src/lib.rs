@@ -309,7 +309,7 @@ impl Builder {
     }
 
     /// Adds the command files of a directory: each is a tool that runs a command. They are read when they are first needed; what is
-    /// wrong with one is an [`Event::Warning`]. The directory is the person's own, whose word counts: a file that says that it
+    /// wrong with one is an [`EventKind::Warning`]. The directory is the person's own, whose word counts: a file that says that it
     /// only looks at files needs no permission to run a program, as long as the sandbox keeps it to that.
     ///
     /// ```

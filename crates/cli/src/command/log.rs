@@ -1,5 +1,7 @@
 //! `windlass log`: the journal as a timeline, and the proof that nobody changed it.
 
+mod note;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -121,7 +123,10 @@ fn line(row: &JournalRow, paint: Paint) -> String {
             paint.yellow("recovered"),
             row.body_as::<Recovery>().map_or_else(String::new, |body| short(&body.text.into()))
         ),
-        other => paint.yellow(other.as_str()),
+        kind => match note::line(row, paint) {
+            Some(note) => note,
+            None => paint.yellow(kind.as_str()),
+        },
     };
     format!("{head}  {what}")
 }

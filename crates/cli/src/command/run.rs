@@ -1,5 +1,6 @@
 //! `windlass run`: JSON lines in, JSON lines out, each line answered before the next is read.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use windlass_core::{CallResult, Event, ToolCall};
+use windlass_core::{CallId, CallResult, Event, EventKind, Filter, ToolCall};
 use windlass_hub::Recording;
 use windlass_wire as wire;
 
@@ -139,54 +140,42 @@ async fn turn(setup: &Setup, calls: Vec<ToolCall>, events: bool) -> Result<Vec<C
     if !events {
         return Ok(turn.await);
     }
-    let mut subscription = setup.windlass.subscribe();
+    let filter = Filter::session(setup.session.id());
+    let mut subscription = setup.windlass.engine().subscribe_to(filter);
     let mut turn = std::pin::pin!(turn);
+    let mut ended = HashSet::new();
     let results = loop {
         tokio::select! {
             biased;
-            event = subscription.next() => print_event(&event)?,
+            event = subscription.next() => print_event(&event, &mut ended)?,
             results = &mut turn => break results,
         }
     };
+    // An end is told when the journal has numbered its record, which may be later than the result.
+    while !results.iter().all(|result| ended.contains(&result.call)) {
+        print_event(&subscription.next().await, &mut ended)?;
+    }
     while let Some(event) = subscription.try_next() {
-        print_event(&event)?;
+        print_event(&event, &mut ended)?;
     }
     Ok(results)
 }
 
-fn print_event(event: &Event) -> Result<()> {
-    let call = event.call().map(ToString::to_string);
-    let value = match event {
-        Event::Started(started) => json!({
-            "event": "started", "call": call, "tool": started.tool, "input": started.input,
-            "effects": started.effects.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "decided_by": started.decided.to_string(),
-        }),
-        Event::Output { delta, .. } => json!({"event": "output", "call": call, "delta": &**delta}),
-        Event::Progress { done, total, message, .. } => {
-            json!({"event": "progress", "call": call, "done": done, "total": total, "message": &**message})
+/// Prints an event as a line, and notes the calls that have ended.
+fn print_event(event: &Event, ended: &mut HashSet<CallId>) -> Result<()> {
+    let mut line = serde_json::to_value(event)?;
+    match &event.kind {
+        EventKind::Finished(result) => {
+            ended.insert(result.call.clone());
+            // The result has a line of its own.
+            for name in ["content", "metadata"] {
+                line.as_object_mut().and_then(|line| line.remove(name));
+            }
         }
-        Event::Approval(request) => json!({
-            "event": "approval", "call": call, "id": request.id, "tool": request.tool, "input": request.input,
-            "effects": request.effects.iter().map(ToString::to_string).collect::<Vec<_>>(), "rule": request.by.to_string(),
-        }),
-        Event::Question(request) => json!({
-            "event": "question", "call": call, "id": request.id, "tool": request.tool, "questions": request.questions,
-        }),
-        Event::Warning { message } => json!({"event": "warning", "message": &**message}),
-        Event::ToolsChanged(change) => json!({
-            "event": "tools_changed",
-            "owner": &*change.owner,
-            "added": change.added,
-            "removed": change.removed,
-            "changed": change.changed,
-        }),
-        Event::Finished(result) => json!({
-            "event": "finished", "call": call, "tool": result.tool, "outcome": result.outcome.as_str(),
-            "duration_ms": u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX),
-        }),
-    };
-    terminal::print_json(&value)
+        EventKind::Tools(_) => line["event"] = "tools_changed".into(),
+        _ => {}
+    }
+    terminal::print_json(&line)
 }
 
 /// The answer to a line that is no call.

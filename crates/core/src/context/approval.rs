@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::engine::{asker, surroundings};
 use crate::people::{Permission, Place, subject};
-use crate::{ApprovalRequest, Event, ToolError, Verdict};
+use crate::{ApprovalRequest, ToolError, Verdict};
 
 impl Context {
     /// The question whether this call may do what a verdict is about.
@@ -53,9 +53,9 @@ impl Context {
         stopped: &CancellationToken,
     ) -> Result<Permission, ToolError> {
         let inner = &self.0;
-        let announce = |request: &Arc<ApprovalRequest>| {
-            inner.events.publish(&Event::Approval(request.clone()));
-        };
+        let source = self.source();
+        let announce =
+            |request: &Arc<ApprovalRequest>| inner.recorder.approval_asked(request, &source);
         let _asking = inner.lineage.clock.asking();
         tokio::select! {
             biased;

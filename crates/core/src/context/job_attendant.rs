@@ -13,7 +13,7 @@ use crate::{ToolError, Tracking};
 pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
     let mut plain = Plain::default();
     let told = |bytes: &[u8]| {
-        if is_waited_for && cx.0.events.is_heard() {
+        if is_waited_for && cx.is_heard() {
             let mut text = String::new();
             plain.push(bytes, &mut text);
             cx.output(&text);

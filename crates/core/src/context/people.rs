@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Context;
 use crate::engine::asker;
-use crate::{Event, Question, QuestionAnswer, QuestionOption, QuestionRequest, Secrets, ToolError};
+use crate::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Secrets, ToolError};
 
 /// The state that a tool declares to ask people questions.
 pub(super) const QUESTION: &str = "question";
@@ -76,9 +76,9 @@ impl PeopleDoor<'_> {
             expires: inner.broker.expiry(at),
             answer: None,
         };
-        let announce = |request: &Arc<QuestionRequest>| {
-            inner.events.publish(&Event::Question(request.clone()));
-        };
+        let source = self.0.source();
+        let announce =
+            |request: &Arc<QuestionRequest>| inner.recorder.question_asked(request, &source);
         let _asking = inner.lineage.clock.asking();
         tokio::select! {
             biased;

@@ -11,8 +11,8 @@ use crate::people::{Broker, Permission, Place, subject};
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
-    Approval, ApprovalRequest, Asker, Decision, Event, Files, Grant, Host, Overrides, Session,
-    Settled, Situation, ToolError, Verdict,
+    Approval, ApprovalRequest, Asker, Decision, Files, Grant, Host, Overrides, Session, Settled,
+    Situation, ToolError, Verdict,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -132,8 +132,9 @@ async fn settle(
     if engine.broker.is_attended(&call.session) {
         request.changes = trial::changes(engine, call, ready, verdict).await?;
     }
+    let source = call.source();
     let announce =
-        |request: &Arc<ApprovalRequest>| engine.events.publish(&Event::Approval(request.clone()));
+        |request: &Arc<ApprovalRequest>| engine.recorder.approval_asked(request, &source);
     let _asking = call.lineage.clock.asking();
     tokio::select! {
         biased;

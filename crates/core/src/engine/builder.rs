@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::nested::Permits;
 use super::{Engine, OnWarning, Shared, cache, schedule, toolsets};
 use crate::people::{Broker, Settings as PeopleSettings};
+use crate::recorder::Recorder;
 use crate::registry::Registry;
 use crate::sync::Lock;
 use crate::{
@@ -224,8 +225,12 @@ impl EngineBuilder {
     pub fn build(self) -> Engine {
         let registry = Registry::new(self.toolbox, self.merges);
         let (toolsets, warnings) = toolsets::register(&registry, self.toolsets);
+        let secrets = Arc::new(self.secrets);
+        let recorder = Recorder::new(self.journal, self.host.clone(), secrets.clone());
+        let recorder = Arc::new(recorder);
+        let (host, ids) = (self.host.clone(), self.ids.clone());
         let shared = Shared {
-            broker: Arc::new(Broker::new(self.people, self.host.clone(), self.ids.clone())),
+            broker: Arc::new(Broker::new(self.people, host, ids, recorder.clone())),
             host: self.host,
             registry,
             toolsets,
@@ -237,10 +242,9 @@ impl EngineBuilder {
             scheduler: schedule::Scheduler::default(),
             permits: Permits::new(self.at_once, self.at_once_in_all),
             cancels: Lock::default(),
-            journal: self.journal,
             outputs: self.outputs,
-            secrets: Arc::new(self.secrets),
-            events: Arc::default(),
+            secrets,
+            recorder,
             on_warning: self.on_warning,
             timeout: self.timeout,
             output_bytes: self.output_bytes,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Call, Shared, bound, budget, provenance, record, redact};
 use crate::{
-    CallId, CallResult, Event, FailureReason, Outcome, Output, SessionId, ToolError, TurnId,
+    CallId, CallResult, EventKind, FailureReason, Outcome, Output, SessionId, ToolError, TurnId,
 };
 
 pub(super) async fn finish(
@@ -21,9 +21,7 @@ pub(super) async fn finish(
     if let Err(error) = record::finished(engine, &call, &result).await {
         // What is not on record is not told: the caller learns only that the record failed.
         result = self::result(&call, Err(error));
-    }
-    if engine.events.is_heard() {
-        engine.events.publish(&Event::Finished(Arc::new(result.clone())));
+        engine.recorder.tell(&call.source(), || EventKind::Finished(Arc::new(result.clone())));
     }
     result
 }

@@ -20,7 +20,7 @@ pub(super) struct ForPerson {
 
 impl Engine {
     /// Makes a call in the name of a person, with a tool that need not be on offer to models. The call is scheduled, told as
-    /// [`Event::Started`](crate::Event::Started) and [`Event::Finished`](crate::Event::Finished), and recorded like any other. The rules and the
+    /// [`EventKind::Started`](crate::EventKind::Started) and [`EventKind::Finished`](crate::EventKind::Finished), and recorded like any other. The rules and the
     /// mode of the engine do not bind it, and nothing is asked: the person has just said what they want. Hard denies hold, and so do the
     /// rights and the budget of the session.
     ///
@@ -29,7 +29,7 @@ impl Engine {
     /// ```
     /// # use std::sync::Arc;
     /// # use serde_json::json;
-    /// use windlass_core::{Effects, Engine, Event, Kinds, Mode, Outcome, Policy, testing::{EmptyHost, MockTool}};
+    /// use windlass_core::{Effects, Engine, Kinds, Mode, Outcome, Policy, testing::{EmptyHost, MockTool}};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() {
@@ -39,7 +39,7 @@ impl Engine {
     /// let restore = MockTool::named("restore").with_effects(Kinds::STATE, |_| Effects::state("files"));
     /// let result = engine.act_for_person(&engine.new_session(), restore, json!({})).await;
     /// assert_eq!(result.outcome, Outcome::Ok);
-    /// assert!(matches!(events.try_next(), Some(Event::Started(started)) if started.tool == "restore"));
+    /// assert_eq!(events.next().await.kind.name(), "started");
     /// # }
     /// ```
     pub async fn act_for_person(

@@ -45,6 +45,11 @@ pub(crate) struct More {
 }
 
 impl Lineage {
+    /// The call that makes this one, if another call does.
+    pub(crate) fn parent(&self) -> Option<CallId> {
+        self.outer.as_ref().map(|outer| outer.call.clone())
+    }
+
     pub(super) fn new(
         call: &CallId,
         place: u64,

@@ -3,67 +3,90 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::Value;
 
 use super::{Call, Shared};
+use crate::recorder::{Appended, text};
 use crate::{
-    BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStarted, Effects, Event,
-    Grant, JobEnded, JournalError, Origin, Record, RecordKind, Started, ToolError,
+    BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStarted, Decided, Effects,
+    EventKind, Grant, JobEnded, JournalError, Origin, Record, RecordKind, Started, ToolError,
 };
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
-/// end of the call waits for both records.
+/// end of the call waits for both records. Listeners hear of the beginning when it is safe, whichever of the two it is.
 pub(super) async fn started(
     engine: &Shared,
     call: &mut Call,
     effects: &Arc<Effects>,
     grant: &Grant,
 ) -> Result<(), ToolError> {
-    if engine.journal.is_some() {
-        let effects = engine.secrets.redact_effects(effects);
-        let body = CallStarted {
+    call.started = true;
+    let source = call.source();
+    if !engine.recorder.concerns(&source) {
+        return Ok(());
+    }
+    let clean = Clean {
+        input: clean_input(engine, call),
+        effects: engine.secrets.redact_effects(effects),
+        decided: engine.secrets.redact_decided(grant.decided()),
+    };
+    let body = if engine.recorder.has_journal() {
+        text(&CallStarted {
             version: BODY_VERSION,
-            input: Cow::Owned(clean_input(engine, call)),
-            effects: Cow::Borrowed(&*effects),
-            decided: engine.secrets.redact_decided(grant.decided()),
+            input: Cow::Borrowed(&clean.input),
+            effects: Cow::Borrowed(&*clean.effects),
+            decided: clean.decided.clone(),
             principal: call.session.principal().clone(),
             parent_call: call.parent(),
-        };
-        *call.begun.lock() = append(engine, call, RecordKind::Started, &body);
-    }
-    call.started = true;
-    let heard = engine.events.is_heard();
-    if heard || effects.kinds().has_side_effects() {
-        safe(call).await?;
-    }
-    if heard {
-        engine.events.publish(&Event::Started(
-            Started {
-                call: call.id.clone(),
-                session: call.session.id().clone(),
-                turn: call.turn.clone(),
-                parent_call: call.parent(),
-                tool: call.name.clone(),
-                input: clean_input(engine, call),
-                effects: engine.secrets.redact_effects(effects),
-                decided: engine.secrets.redact_decided(grant.decided()),
-            }
-            .into(),
-        ));
+        })
+    } else {
+        String::new()
+    };
+    let (turn, tool) = (call.turn.clone(), call.name.clone());
+    let event = || {
+        let Clean { input, effects, decided } = clean;
+        EventKind::Started(Arc::new(Started { turn, tool, input, effects, decided }))
+    };
+    let record = record(engine, call, RecordKind::Started, body);
+    let appended = engine.recorder.append(record, None, &source, event);
+    if effects.kinds().has_side_effects() {
+        safe(appended).await?;
+        engine.recorder.move_on();
+    } else {
+        engine.recorder.leave_to_pump(appended.as_ref());
+        *call.begun.lock() = appended;
     }
     Ok(())
 }
 
-/// Writes down how the call ended; the error is why that could not be done.
+/// The facts of a call, without secrets.
+struct Clean {
+    input: Value,
+    effects: Arc<Effects>,
+    decided: Decided,
+}
+
+/// Writes down how the call ended, and tells it; the error is why that could not be done.
 pub(super) async fn finished(
     engine: &Shared,
     call: &Call,
     result: &CallResult,
 ) -> Result<(), ToolError> {
-    if engine.journal.is_none() {
-        return Ok(());
-    }
+    let body = if engine.recorder.has_journal() {
+        text(&finished_body(engine, call, result))
+    } else {
+        String::new()
+    };
+    let record = record(engine, call, RecordKind::Finished(result.outcome), body);
+    let begun = call.begun.lock().take();
+    let event = || EventKind::Finished(Arc::new(result.clone()));
+    let appended = engine.recorder.append(record, begun, &call.source(), event);
+    let safe = safe(appended).await;
+    engine.recorder.move_on();
+    safe
+}
+
+fn finished_body<'a>(engine: &Shared, call: &Call, result: &'a CallResult) -> CallFinished<'a> {
     let mut body = CallFinished {
         version: BODY_VERSION,
         content: Cow::Borrowed(&result.output.content),
@@ -82,10 +105,7 @@ pub(super) async fn finished(
         body.principal = call.session.principal().clone();
         body.parent_call = call.parent();
     }
-    let written = append(engine, call, RecordKind::Finished(result.outcome), &body);
-    safe(call).await?;
-    *call.begun.lock() = written;
-    safe(call).await
+    body
 }
 
 /// Puts a record of a job on the journal, if there is one, once its call may have ended.
@@ -94,11 +114,14 @@ pub(crate) async fn job_ended(
     origin: Origin,
     body: &JobEnded,
 ) -> Result<(), JournalError> {
-    let Some(journal) = engine.journal.as_ref() else { return Ok(()) };
     let Origin { session, turn, tool, .. } = origin;
     let call = CallId::new("");
     let (at, kind) = (engine.host.clock().now(), RecordKind::JobEnded);
-    journal.append(Record { at, session, turn, call, tool, kind, body: text(body) }).await
+    let record = Record { at, session, turn, call, tool, kind, body: text(body) };
+    match engine.recorder.append_untold(record) {
+        Some(appended) => appended.safe().await,
+        None => Ok(()),
+    }
 }
 
 /// Puts a decision about a running call on the journal, if there is one, and waits until it is safe.
@@ -107,49 +130,35 @@ pub(crate) async fn extended(
     origin: Origin,
     body: &CallExtended,
 ) -> Result<(), ToolError> {
-    let Some(journal) = engine.journal.as_ref() else { return Ok(()) };
     let Origin { session, turn, tool, .. } = origin;
     let call = CallId::new("");
     let (at, kind) = (engine.host.clock().now(), RecordKind::Extended);
     let record = Record { at, session, turn, call, tool, kind, body: text(body) };
-    journal.append(record).await.map_err(|error| {
+    let Some(appended) = engine.recorder.append_untold(record) else { return Ok(()) };
+    appended.safe().await.map_err(|error| {
         ToolError::journal_failed(format!("the decision could not be put on record: {error}"))
     })
 }
 
-fn append(
-    engine: &Shared,
-    call: &Call,
-    kind: RecordKind,
-    body: &impl Serialize,
-) -> Option<crate::BoxFuture<'static, Result<(), crate::JournalError>>> {
-    let journal = engine.journal.as_ref()?;
-    Some(journal.append(Record {
+fn record(engine: &Shared, call: &Call, kind: RecordKind, body: String) -> Record {
+    Record {
         at: engine.host.clock().now(),
         session: call.session.id().clone(),
         turn: call.turn.clone(),
         call: call.id.clone(),
         tool: call.name.clone(),
         kind,
-        body: text(body),
-    }))
-}
-
-/// A body as it is stored. Bodies are maps with keys of text: there is nothing in them that cannot be written as JSON.
-fn text(body: &impl Serialize) -> String {
-    serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned())
-}
-
-/// Waits until what was last written is safe.
-async fn safe(call: &Call) -> Result<(), ToolError> {
-    let written = call.begun.lock().take();
-    match written {
-        Some(written) => written.await.map_err(|error| {
-            ToolError::journal_failed(format!("the call could not be put on record: {error}"))
-                .hint("make room or give another place with --state")
-        }),
-        None => Ok(()),
+        body,
     }
+}
+
+/// Waits until a record is safe.
+async fn safe(appended: Option<Appended>) -> Result<(), ToolError> {
+    let Some(appended) = appended else { return Ok(()) };
+    appended.safe().await.map_err(|error| {
+        ToolError::journal_failed(format!("the call could not be put on record: {error}"))
+            .hint("make room or give another place with --state")
+    })
 }
 
 /// The arguments as they may be shown and stored.

@@ -68,7 +68,7 @@ pub(super) fn trial_context(
     Context::new(Inner {
         session: session.clone(),
         cancel: call.cancel.child_token(),
-        events: Arc::default(),
+        recorder: Arc::new(engine.recorder.silent()),
         outputs: Arc::new(MemoryOutputs::default()),
         ..inner(engine, call, ready.kinds, ready.resolved.clone(), grant)
     })
@@ -105,7 +105,7 @@ fn inner(
         },
         cancel: call.cancel.clone(),
         lineage: call.lineage.clone(),
-        events: engine.events.clone(),
+        recorder: engine.recorder.clone(),
         secrets: engine.secrets.clone(),
         resolved,
         observed: Lock::default(),

@@ -6,9 +6,10 @@ use futures_util::FutureExt;
 use futures_util::future::{Shared as SharedFuture, join_all};
 
 use super::Shared;
+use crate::recorder::EventSource;
 use crate::registry::{Rank, Registry};
 use crate::sync::Lock;
-use crate::{BoxFuture, Event, Handle, Loaded, Session, Spec, ToolError, Toolset, quote};
+use crate::{BoxFuture, EventKind, Handle, Loaded, Session, Spec, ToolError, Toolset, quote};
 
 /// A load that all who need the tools wait for. The error says why they are missing.
 type Loading = SharedFuture<BoxFuture<'static, Result<(), Arc<str>>>>;
@@ -107,7 +108,8 @@ pub(super) fn replace(
         engine.warn(warning);
     }
     if let Some(change) = replacement.change {
-        engine.events.publish(&Event::ToolsChanged(Arc::new(change)));
+        let source = EventSource { session: change.session.clone(), ..EventSource::engine() };
+        engine.recorder.tell(&source, || EventKind::Tools(Arc::new(change)));
     }
 }
 

@@ -52,7 +52,7 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
 /// ```
 /// # use std::sync::Arc;
 /// # use serde_json::json;
-/// use windlass_core::{Answer, Event, Listening, Outcome, ToolCall};
+/// use windlass_core::{Answer, EventKind, Listening, Outcome, ToolCall};
 /// # use windlass_core::{Effects, Engine, Kinds, Toolbox, testing::{EmptyHost, MockTool}};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +64,7 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
 /// let _there = engine.attend(session.id(), Listening::default());
 /// let mut events = engine.subscribe();
 /// let (_, running) = engine.start(&session, ToolCall::new("publish", json!({})));
-/// let Event::Approval(request) = events.next().await else { panic!("that comes first") };
+/// let EventKind::Approval(request) = events.next().await.kind else { panic!("that comes first") };
 /// engine.answer(&request.id, Answer::deny("not today")).await?;
 /// assert_eq!(running.await.outcome, Outcome::Denied);
 /// # Ok(())

@@ -98,8 +98,8 @@ pub trait Book<R: Inquiry>: Send + Sync {
     /// Adds a record, or replaces the one of its id. Records that expired long before it was asked are dropped.
     fn put(&self, record: &R) -> Result<(), String>;
 
-    /// Writes an answer to an open record. Exactly one of those who try succeeds, in whichever process.
-    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<(), AnswerError>;
+    /// Writes an answer to an open record, and returns the record. Exactly one of those who try succeeds, in whichever process.
+    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError>;
 
     /// Removes a record and returns it; to exactly one of those who try.
     fn take(&self, id: &str) -> Result<Option<R>, String>;
@@ -184,12 +184,14 @@ impl<R: Inquiry> Book<R> for MemoryBook<R> {
         Ok(())
     }
 
-    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<(), AnswerError> {
+    fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError> {
         let mut kept = self.0.lock();
         let found = kept.records.iter_mut().find(|one| one.id() == id);
-        found.ok_or(AnswerError::Unknown)?.settle(answer, now)?;
+        let found = found.ok_or(AnswerError::Unknown)?;
+        found.settle(answer, now)?;
+        let settled = found.clone();
         kept.version += 1;
-        Ok(())
+        Ok(settled)
     }
 
     fn take(&self, id: &str) -> Result<Option<R>, String> {

@@ -13,6 +13,7 @@ use super::{
     Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, Inquiry as _,
     InquiryState, QuestionAnswer, QuestionRequest, Reply, Scope, Settled,
 };
+use crate::recorder::Recorder;
 use crate::sync::Lock;
 use crate::{
     ApprovalId, Clock, ContentHash, DecidedBy, FailureReason, Grant, Host, IdSource, QuestionId,
@@ -85,14 +86,22 @@ pub(crate) enum Permission {
 }
 
 impl Broker {
-    pub(crate) fn new(mut settings: Settings, host: Arc<dyn Host>, ids: Arc<dyn IdSource>) -> Self {
+    pub(crate) fn new(
+        mut settings: Settings,
+        host: Arc<dyn Host>,
+        ids: Arc<dyn IdSource>,
+        recorder: Arc<Recorder>,
+    ) -> Self {
         let attendants = Arc::<Attendants>::default();
         for attendant in settings.attendants.drain(..) {
             attendants.add(None, attendant);
         }
+        let (approvals, questions) = (recorder.clone(), recorder);
+        let on_approval = move |approval: &Approval| approvals.approval_answered(approval);
+        let on_questions = move |request: &QuestionRequest| questions.question_answered(request);
         Self {
-            approvals: Desk::new(settings.approvals.take(), host.clone()),
-            questions: Desk::new(settings.questions.take(), host.clone()),
+            approvals: Desk::new(settings.approvals.take(), host.clone(), Box::new(on_approval)),
+            questions: Desk::new(settings.questions.take(), host.clone(), Box::new(on_questions)),
             attendants,
             settings,
             host,
@@ -444,6 +453,7 @@ fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
 fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
     Approval {
         id: request.id.clone(),
+        call: Some(request.call.clone()),
         subject: request.subject,
         settled: Settled::Pending,
         scope: Scope::Once,

@@ -25,7 +25,12 @@ pub(super) struct Desk<R: Inquiry> {
     /// Keeps what the book could not take, so that a person can be asked all the same.
     spare: MemoryBook<R>,
     host: Arc<dyn Host>,
+    /// Puts on record what was answered.
+    on_answer: OnAnswer<R>,
 }
+
+/// Is told of each answer that this process writes to a book.
+pub(super) type OnAnswer<R> = Box<dyn Fn(&R) + Send + Sync>;
 
 /// The end of waiting.
 #[derive(Debug, Clone)]
@@ -46,12 +51,16 @@ pub(super) enum Waited<R> {
 pub(super) type AskingOne<A> = BoxFuture<'static, Reply<A>>;
 
 impl<R: Inquiry> Desk<R> {
-    pub(super) fn new(book: Option<Arc<dyn Book<R>>>, host: Arc<dyn Host>) -> Self {
+    pub(super) fn new(
+        book: Option<Arc<dyn Book<R>>>,
+        host: Arc<dyn Host>,
+        on_answer: OnAnswer<R>,
+    ) -> Self {
         let spare = MemoryBook::default();
         let book = book.unwrap_or_else(|| Arc::new(spare.clone()));
         let worker = Arc::new(BookWorker::new(book));
         let watcher = Arc::new(Watcher::new(worker.clone()));
-        Self { worker, watcher, spare, host }
+        Self { worker, watcher, spare, host, on_answer }
     }
 
     /// All records, the oldest first.
@@ -91,10 +100,9 @@ impl<R: Inquiry> Desk<R> {
             settled => settled,
         };
         let settled = self.worker.change(settle).await.map_err(AnswerError::Record).flatten();
-        if settled.is_ok() {
-            self.watcher.wake(id);
-        }
-        settled
+        (self.on_answer)(&settled?);
+        self.watcher.wake(id);
+        Ok(())
     }
 
     /// Asks, and waits for the first answer. `begin` asks the attendants that are there and were not asked yet. If this future is
@@ -179,12 +187,11 @@ impl<R: Inquiry> Desk<R> {
         unavailable: &mut Vec<String>,
     ) -> Result<Option<Waited<R>>, String> {
         let now = self.now();
-        let (waited, error) = open.with(move |entry| entry.settle(answer, now)).await?;
-        if let Some(
-            error @ (AnswerError::Unfit(_) | AnswerError::Record(_) | AnswerError::Expired),
-        ) = error
-        {
-            unavailable.push(error.to_string());
+        let (waited, settled) = open.with(move |entry| entry.settle(answer, now)).await?;
+        match settled {
+            Ok(settled) => (self.on_answer)(&settled),
+            Err(AnswerError::Answered | AnswerError::Unknown) => {}
+            Err(error) => unavailable.push(error.to_string()),
         }
         Ok(waited)
     }

@@ -50,15 +50,16 @@ impl<R: Inquiry> Entry<R> {
         is_answered.then(|| self.take(now)).flatten()
     }
 
-    /// Writes the answer of an attendant. Returns the end of waiting if there is an answer by now, and else why this one does not count.
+    /// Writes the answer of an attendant. Returns the end of waiting if there is an answer by now, and the record with this answer or
+    /// why it does not count.
     pub(super) fn settle(
         &mut self,
         answer: R::Answer,
         now: SystemTime,
-    ) -> (Option<Waited<R>>, Option<AnswerError>) {
+    ) -> (Option<Waited<R>>, Result<R, AnswerError>) {
         let settled = self.book.settle(&self.id, answer, now);
         // If it comes second, the first one is on record. If it does not fit, another attendant may do better.
-        (self.look(now), settled.err())
+        (self.look(now), settled)
     }
 
     /// Takes the record, and returns its answer if there is one.

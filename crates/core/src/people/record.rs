@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Answer, ApprovalRequest, Asker, Book, Inquiry, InquiryState};
-use crate::{ApprovalId, ContentHash, Effects, PathPattern, Principal, SessionId};
+use crate::{ApprovalId, CallId, ContentHash, Effects, PathPattern, Principal, SessionId};
 
 /// The time in which a question has to be answered, unless the engine is told otherwise.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_hours(7 * 24);
@@ -98,7 +98,7 @@ impl fmt::Display for Settled {
 /// use windlass_core::{Approval, Book, MemoryBook, Settled};
 /// # use windlass_core::{ApprovalId, ContentHash, Scope, SessionId};
 /// # let approval = Approval {
-/// #     id: ApprovalId::new("a1"), subject: ContentHash::of(b"make"), settled: Settled::Pending, scope: Scope::Once,
+/// #     id: ApprovalId::new("a1"), call: None, subject: ContentHash::of(b"make"), settled: Settled::Pending, scope: Scope::Once,
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
@@ -115,6 +115,9 @@ impl fmt::Display for Settled {
 pub struct Approval {
     /// Its name.
     pub id: ApprovalId,
+    /// The call that asked; `None` if a version that did not write it down asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
     /// What exactly it is about.
     pub subject: ContentHash,
     /// How far it has come.
@@ -343,6 +346,7 @@ mod tests {
     fn approval(id: &str, settled: Settled, scope: Scope) -> Approval {
         Approval {
             id: ApprovalId::new(id),
+            call: None,
             subject: ContentHash::of(b"x"),
             settled,
             scope,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, AnswerError, Approval, ApprovalRequest, Attendant, Book, BoxFuture, Effects, Event,
+    Answer, AnswerError, Approval, ApprovalRequest, Attendant, Book, BoxFuture, Effects, EventKind,
     Held, Inquiry, InquiryState, Kinds, Listening, MemoryBook, Mode, Outcome, Output, Overrides,
     Policy, Predicate, Principal, Question, QuestionAnswer, QuestionRequest, Reply, Scope,
     Selection, Session, SessionId, ToolCall,
@@ -76,8 +76,8 @@ fn choose() -> ToolCall {
 
 async fn questioned(setup: &mut Setup) -> Arc<QuestionRequest> {
     setup
-        .next(|event| match event {
-            Event::Question(request) => Some(request),
+        .next(|event| match event.kind {
+            EventKind::Question(request) => Some(request),
             _ => None,
         })
         .await
@@ -434,7 +434,7 @@ impl Book<Approval> for FullBook {
     fn put(&self, _: &Approval) -> Result<(), String> {
         Err("the disk is full".into())
     }
-    fn settle(&self, _: &str, _: Answer, _: SystemTime) -> Result<(), AnswerError> {
+    fn settle(&self, _: &str, _: Answer, _: SystemTime) -> Result<Approval, AnswerError> {
         Err(AnswerError::Unknown)
     }
     fn take(&self, _: &str) -> Result<Option<Approval>, String> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, Content, Effects, Event, Kinds, Mode, Outcome, Output, Overrides, Policy, RecordKind,
-    ToolCall, ToolError,
+    CallId, Content, Effects, EventKind, Kinds, Mode, Outcome, Output, Overrides, Policy,
+    RecordKind, ToolCall, ToolError,
 };
 
 use crate::support::{Setup, assert_text, call, hangs, says, writes};
@@ -82,9 +82,9 @@ fn setup() -> Setup {
 fn check_ends(setup: &mut Setup, calls: usize) -> BTreeMap<CallId, Outcome> {
     let mut told = BTreeMap::new();
     for event in setup.told() {
-        let id = event.call().expect("an event of a call").clone();
+        let id = event.call.as_ref().expect("an event of a call").clone();
         assert!(!told.contains_key(&id), "told after its end: {event:?}");
-        if let Event::Finished(result) = event {
+        if let EventKind::Finished(result) = event.kind {
             told.insert(id, result.outcome);
         }
     }
@@ -174,8 +174,8 @@ async fn a_caller_that_goes_away_stops_its_calls() {
     let turn = setup.engine.turn(&setup.session, vec![call("hangs"), call("fine")]);
     tokio::time::timeout(Duration::from_secs(1), turn).await.expect_err("it hangs");
     let ended = setup
-        .next(|event| match event {
-            Event::Finished(result) if result.tool == "hangs" => Some(result),
+        .next(|event| match event.kind {
+            EventKind::Finished(result) if result.tool == "hangs" => Some(result),
             _ => None,
         })
         .await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Effects, Event, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode, Moment,
-    Outcome, Output, Overrides, Policy, Predicate, Secrets, SessionId, ToolCall, ToolError,
+    BoxFuture, Effects, Event, EventKind, Happening, Hook, HookAnswer, HookEvent, Kinds, Mode,
+    Moment, Outcome, Output, Overrides, Policy, Predicate, Secrets, SessionId, ToolCall, ToolError,
 };
 
 use crate::support::{Log, Setup, assert_text, call, echo, path_of, says};
@@ -293,13 +293,15 @@ async fn gates_fail_closed_and_observers_open() {
             windlass_core::Heard::default()
         );
         let warning = format!("the hook broken failed at {}: its program is gone", what.moment());
-        assert!(matches!(&setup.told()[..], [Event::Warning { message }] if **message == *warning));
+        let told = setup.told();
+        let [event] = &told[..] else { panic!("{told:?}") };
+        assert!(matches!(&event.kind, EventKind::Warning { message } if **message == *warning));
     }
     // One that says that it is no gate does not hold up anything.
     let open = Closure { is_gate: |_| false, ..Closure::new("broken", &log, FAILS) };
     let mut setup = behind(Policy::new(Mode::Auto), [open]);
     assert_eq!(setup.call("write", json!({"path": "a"})).await.outcome, Outcome::Ok);
-    let is_warning = |event: &Event| matches!(event, Event::Warning { .. });
+    let is_warning = |event: &Event| matches!(&event.kind, EventKind::Warning { .. });
     assert_eq!(setup.told().iter().filter(|event| is_warning(event)).count(), 2);
     // And one that says that it is one afterwards holds back what it has not seen.
     let closed = Closure {
@@ -510,7 +512,8 @@ async fn a_hook_has_its_time_before_and_after() {
     let mut setup = stuck(Moment::PostTool);
     assert_text(&setup.call("noop", json!({})).await, Outcome::Ok, "ok");
     let late = "the hook stuck failed at post_tool: it did not answer within 7 s";
-    let warned = |event: &Event| matches!(event, Event::Warning { message } if **message == *late);
+    let warned =
+        |event: &Event| matches!(&event.kind, EventKind::Warning { message } if **message == *late);
     assert!(setup.told().iter().any(warned));
 }
 

@@ -20,6 +20,7 @@ mod plans;
 mod policy;
 mod printed;
 mod provenance;
+mod records;
 mod redaction;
 mod remembered;
 mod rights;

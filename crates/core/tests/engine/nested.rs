@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, Budget, Effects, Event, Kinds, Mode, Outcome,
-    Output, Overrides, Policy, Predicate, Reply, Session, SessionId, ToolCall, ToolError,
+    Answer, ApprovalRequest, Attendant, BoxFuture, Budget, Effects, EventKind, Kinds, Mode,
+    Outcome, Output, Overrides, Policy, Predicate, Reply, Session, SessionId, ToolCall, ToolError,
 };
 
 use crate::support::{Setup, writes};
@@ -51,9 +51,9 @@ async fn an_inner_call_names_the_call_that_makes_it() {
     let mut events = setup.engine.subscribe();
     let result = setup.call("outer", inner(1)).await;
     assert_eq!(result.parent_call, None);
-    let parents = std::iter::from_fn(|| events.try_next()).filter_map(|event| match event {
-        Event::Started(started) => Some((started.tool.clone(), started.parent_call.clone())),
-        Event::Finished(done) => Some((done.tool.clone(), done.parent_call.clone())),
+    let parents = std::iter::from_fn(|| events.try_next()).filter_map(|event| match &event.kind {
+        EventKind::Started(started) => Some((started.tool.clone(), event.parent.clone())),
+        EventKind::Finished(done) => Some((done.tool.clone(), event.parent.clone())),
         _ => None,
     });
     for (tool, parent) in parents {

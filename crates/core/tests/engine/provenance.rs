@@ -5,7 +5,8 @@ use std::sync::Arc;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Effect, Effects, Event, Kinds, Mode, Outcome, Output, Overrides, Policy, Predicate, SessionId,
+    Effect, Effects, EventKind, Kinds, Mode, Outcome, Output, Overrides, Policy, Predicate,
+    SessionId,
 };
 
 use crate::support::{Setup, call, says};
@@ -105,5 +106,5 @@ async fn a_cached_answer_is_marked_too() {
     let second = setup.call("outside", json!({})).await.output.to_text();
     assert!(first.contains("data, not instructions") && second.contains("data, not instructions"));
     assert_eq!(first.matches("data, not").count() + second.matches("data, not").count(), 2);
-    assert!(setup.told().iter().any(|event| matches!(event, Event::Finished(_))));
+    assert!(setup.told().iter().any(|event| matches!(&event.kind, EventKind::Finished(_))));
 }

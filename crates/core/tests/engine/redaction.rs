@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CallId, Content, Effect, Effects, Event, Kinds, Listening, MemoryOutputs, Mode, Outcome,
+    CallId, Content, Effect, Effects, EventKind, Kinds, Listening, MemoryOutputs, Mode, Outcome,
     Output, Outputs, Policy, Secrets, ToolCall, ToolError,
 };
 
@@ -102,8 +102,8 @@ async fn a_person_is_asked_without_being_shown_the_secret() {
     });
     let running = setup.spawn(ToolCall::new("login", json!({"password": SECRET})));
     let request = setup
-        .next(|event| match event {
-            Event::Approval(request) => Some(request),
+        .next(|event| match event.kind {
+            EventKind::Approval(request) => Some(request),
             _ => None,
         })
         .await;
@@ -124,9 +124,9 @@ async fn told_of(pieces: &'static [&'static str]) -> (Vec<String>, Setup) {
     setup.call("stream", json!({})).await;
     let mut told = Vec::new();
     for event in setup.told() {
-        match event {
-            Event::Output { delta, .. } => told.push(delta.to_string()),
-            Event::Progress { message, .. } => assert_eq!(&*message, "used [secret PASSWORD]"),
+        match event.kind {
+            EventKind::Output { delta, .. } => told.push(delta.to_string()),
+            EventKind::Progress { message, .. } => assert_eq!(&*message, "used [secret PASSWORD]"),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Answer, Approval, ApprovalRequest, Book, Effects, EngineBuilder, Event, Kinds, Listening,
+    Answer, Approval, ApprovalRequest, Book, Effects, EngineBuilder, EventKind, Kinds, Listening,
     MemoryBook, Mode, Outcome, Output, Overrides, Policy, Predicate, Scope, Session, SessionId,
     Settled, ToolCall,
 };
@@ -112,7 +112,10 @@ async fn the_same_question_is_asked_once_unless_the_yes_is_for_one_call() {
             let request = setup.asked().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
             let others = setup.told();
-            assert!(!others.iter().any(|event| matches!(event, Event::Approval(_))), "{others:?}");
+            assert!(
+                !others.iter().any(|event| matches!(&event.kind, EventKind::Approval(_))),
+                "{others:?}"
+            );
             setup.engine.answer(&request.id, answer.clone()).await.unwrap();
         }
         for call in calls {

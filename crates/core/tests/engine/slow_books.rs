@@ -48,7 +48,7 @@ impl Book<Approval> for Locked {
     fn put(&self, record: &Approval) -> Result<(), String> {
         self.wait().put(record)
     }
-    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<(), AnswerError> {
+    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
         self.wait().settle(id, answer, now)
     }
     fn take(&self, id: &str) -> Result<Option<Approval>, String> {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
     ApprovalRequest, BoxFuture, Effects, Happening, Hook, HookAnswer, HookEvent, Journal,
-    JournalError, Kinds, Mode, Outcome, Output, Policy, Record, ToolError,
+    JournalError, Kinds, Mode, Outcome, Output, Policy, Receipt, Record, ToolError,
 };
 
 use crate::support::{Log, MapHost, Setup};
@@ -30,13 +30,13 @@ impl Hook for Watcher {
 }
 
 impl Journal for Watcher {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
         let log = self.0.clone();
         let name = record.kind.as_str();
         log.add(format!("record {name}"));
         Box::pin(async move {
             log.add(format!("{name} is safe"));
-            Ok(())
+            Ok(Receipt::unnumbered())
         })
     }
 }
@@ -73,9 +73,7 @@ fn watched(log: &Log) -> Setup {
 
 async fn check(input: Value, outcome: Outcome, stages: &[&str]) {
     let log = Log::default();
-    let mut setup = watched(&log);
-    // Without a listener, a call that only looks need not wait for its first record.
-    setup.events = setup.engine.subscribe();
+    let setup = watched(&log);
     let shown = input.to_string();
     let result = setup.call("write", input).await;
     assert_eq!(result.outcome, outcome, "{shown}");
@@ -90,7 +88,11 @@ async fn a_call_that_changes_something_passes_all_stages_in_order() {
         &[
             "effects",
             "hook before",
+            "record approval",
+            "approval is safe",
             "approval of write /w/out",
+            "record approval_answered",
+            "approval_answered is safe",
             "record started",
             "started is safe",
             "run",
@@ -111,10 +113,10 @@ async fn a_call_that_only_looks_needs_no_approval() {
             "effects",
             "hook before",
             "record started",
-            "started is safe",
             "run",
             "hook after",
             "record finished",
+            "started is safe",
             "finished is safe",
         ],
     )
@@ -133,7 +135,15 @@ async fn a_call_that_is_refused_goes_no_further() {
     check_refused(
         json!({"path": "no"}),
         Outcome::Denied,
-        &["effects", "hook before", "approval of write /w/no"],
+        &[
+            "effects",
+            "hook before",
+            "record approval",
+            "approval is safe",
+            "approval of write /w/no",
+            "record approval_answered",
+            "approval_answered is safe",
+        ],
     )
     .await;
 }
@@ -141,8 +151,7 @@ async fn a_call_that_is_refused_goes_no_further() {
 #[tokio::test]
 async fn a_cheap_look_does_not_wait_for_its_first_record() {
     let log = Log::default();
-    let setup = watched(&log);
-    let Setup { engine, session, events, .. } = setup;
+    let Setup { engine, session, events, .. } = watched(&log);
     drop(events);
     engine.call(&session, windlass_core::ToolCall::new("write", json!({}))).await;
     let at = |line: &str| log.lines().iter().position(|found| found == line).expect("it happened");

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Event, Handle, Loaded, Outcome, Session, SessionId, ToolError, Toolbox,
+    BoxFuture, Event, EventKind, Handle, Loaded, Outcome, Session, SessionId, ToolError, Toolbox,
     ToolboxError, Toolset,
 };
 
@@ -124,8 +124,8 @@ impl Toolset for Remote {
 }
 
 fn warnings(setup: &mut Setup) -> Vec<String> {
-    let warning = |event| match event {
-        Event::Warning { message } => Some(message.to_string()),
+    let warning = |event: Event| match event.kind {
+        EventKind::Warning { message } => Some(message.to_string()),
         _ => None,
     };
     setup.told().into_iter().filter_map(warning).collect()

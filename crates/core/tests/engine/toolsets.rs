@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::sync::{Barrier, Notify};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    BoxFuture, Effects, Event, Handle, Kinds, Loaded, Merge, Outcome, Output, Principal, Session,
-    SessionId, Spec, ToolError, ToolsChanged, Toolset,
+    BoxFuture, Effects, Event, EventKind, Handle, Kinds, Loaded, Merge, Outcome, Output, Principal,
+    Session, SessionId, Spec, ToolError, ToolsChanged, Toolset,
 };
 
 use crate::support::{Setup, assert_text, call, says};
@@ -90,16 +90,16 @@ fn with_toolsets(toolsets: Vec<Arc<Source>>) -> Setup {
 }
 
 fn changes(setup: &mut Setup) -> Vec<ToolsChanged> {
-    let change = |event| match event {
-        Event::ToolsChanged(change) => Some((*change).clone()),
+    let change = |event: Event| match event.kind {
+        EventKind::Tools(change) => Some((*change).clone()),
         _ => None,
     };
     setup.told().into_iter().filter_map(change).collect()
 }
 
 fn warnings(setup: &mut Setup) -> Vec<String> {
-    let warning = |event| match event {
-        Event::Warning { message } => Some(message.to_string()),
+    let warning = |event: Event| match event.kind {
+        EventKind::Warning { message } => Some(message.to_string()),
         _ => None,
     };
     setup.told().into_iter().filter_map(warning).collect()

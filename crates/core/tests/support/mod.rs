@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, MemoryJournal, MockTool};
 use windlass_core::{
     ApprovalRequest, BoxFuture, CallId, CallResult, CallStarted, Effects, Engine, EngineBuilder,
-    Event, Handle, Host, Journal, JournalError, Kinds, Mode, Outcome, Output, Policy, Record,
-    RecordKind, Session, Subscription, ToolCall, Toolbox,
+    Event, EventKind, Handle, Host, Journal, JournalError, Kinds, Mode, Outcome, Output, Policy,
+    Receipt, Record, RecordKind, Session, Subscription, ToolCall, Toolbox,
 };
 
 pub(crate) use host::MapHost;
@@ -80,8 +80,8 @@ impl Setup {
 
     /// The next approval that a person is asked for.
     pub(crate) async fn asked(&mut self) -> Arc<ApprovalRequest> {
-        self.next(|event| match event {
-            Event::Approval(request) => Some(request),
+        self.next(|event| match event.kind {
+            EventKind::Approval(request) => Some(request),
             _ => None,
         })
         .await
@@ -89,8 +89,8 @@ impl Setup {
 
     /// Waits until a call of this tool begins.
     pub(crate) async fn started(&mut self, tool: &str) -> CallId {
-        self.next(|event| match event {
-            Event::Started(started) if started.tool == tool => Some(started.call.clone()),
+        self.next(|event| match event.kind {
+            EventKind::Started(started) if started.tool == tool => event.call,
             _ => None,
         })
         .await
@@ -101,21 +101,30 @@ impl Setup {
         std::iter::from_fn(|| self.events.try_next()).collect()
     }
 
-    /// The names of the records, in order: `started read`, `ok read`.
-    pub(crate) fn recorded(&self) -> Vec<String> {
-        self.journal.records().iter().map(describe).collect()
+    /// The records of calls and jobs; not those of what people were asked.
+    fn records_of_calls(&self) -> Vec<Record> {
+        let is_of_call = |record: &Record| {
+            use RecordKind::{Finished, JobEnded, Recovered, Started};
+            matches!(record.kind, Started | Finished(_) | JobEnded | Recovered)
+        };
+        self.journal.records().into_iter().filter(is_of_call).collect()
     }
 
-    /// The bodies of the records, parsed.
+    /// The names of the records of calls, in order: `started read`, `ok read`.
+    pub(crate) fn recorded(&self) -> Vec<String> {
+        self.records_of_calls().iter().map(describe).collect()
+    }
+
     /// The decision about the call that a record of its beginning tells of, in words.
     pub(crate) fn decided(&self, record: usize) -> String {
-        let body = &self.journal.records()[record].body;
+        let body = &self.records_of_calls()[record].body;
         serde_json::from_str::<CallStarted<'_>>(body).expect("a beginning").decided.to_string()
     }
 
+    /// The bodies of the records of calls, parsed.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         let parse = |record: &Record| serde_json::from_str(&record.body).expect("a JSON body");
-        self.journal.records().iter().map(parse).collect()
+        self.records_of_calls().iter().map(parse).collect()
     }
 }
 
@@ -125,7 +134,7 @@ fn describe(record: &Record) -> String {
         RecordKind::Finished(outcome) => format!("{} {}", outcome.as_str(), record.tool),
         RecordKind::JobEnded => format!("job of {} ended", record.tool),
         RecordKind::Extended => format!("{} extended", record.tool),
-        RecordKind::Recovered => "recovered".to_owned(),
+        kind => kind.as_str().to_owned(),
     }
 }
 
@@ -194,9 +203,13 @@ pub(crate) struct FailingJournal {
 }
 
 impl Journal for FailingJournal {
-    fn append(&self, record: Record) -> BoxFuture<'static, Result<(), JournalError>> {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
         let failed = (self.fails)(record.kind);
-        let answer = if failed { Err(JournalError("the disk is full".into())) } else { Ok(()) };
+        let answer = if failed {
+            Err(JournalError("the disk is full".into()))
+        } else {
+            Ok(Receipt::unnumbered())
+        };
         Box::pin(std::future::ready(answer))
     }
 }

@@ -161,7 +161,8 @@ impl<'a> Derived<'a> {
             Kind::SessionDeleted => {
                 self.sessions.remove(fields.session);
             }
-            Kind::JobEnded | Kind::Extended | Kind::Recovered | Kind::TailLost | Kind::Unknown => {}
+            kind if kind.is_note() => self.ensure_session(stored),
+            _ => {}
         }
         Ok(())
     }

@@ -64,7 +64,7 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 pub(crate) fn append(store: &Store, record: Record) -> Result<(), JournalError> {
-    wait(store.append(record))
+    wait(store.append(record)).map(drop)
 }
 
 /// A call from beginning to end.

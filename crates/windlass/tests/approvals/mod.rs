@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 use windlass::testing::MockTool;
 use windlass::{
-    ApprovalRequest, Effects, Event, FileChange, Kinds, Listening, Mode, Outcome, Output, Question,
-    QuestionAnswer, Selection, ToolCall, Windlass,
+    ApprovalRequest, Effects, EventKind, FileChange, Kinds, Listening, Mode, Outcome, Output,
+    Question, QuestionAnswer, Selection, ToolCall, Windlass,
 };
 
 use crate::support::Place;
@@ -139,7 +139,7 @@ async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
     let (_, running) = here.start(&session, ToolCall::new("choose", json!({})));
     let running = tokio::spawn(running);
     let request = loop {
-        if let Event::Question(request) = events.next().await {
+        if let EventKind::Question(request) = events.next().await.kind {
             break request;
         }
     };

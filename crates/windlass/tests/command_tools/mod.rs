@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass::{
-    Builder, CommandFile, Confinement, Event, Kinds, Level, Mode, NetworkAccess, Outcome,
+    Builder, CommandFile, Confinement, EventKind, Kinds, Level, Mode, NetworkAccess, Outcome,
     Overrides, ProcessSettings, ToolCall, Undo,
 };
 
@@ -208,8 +208,8 @@ async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Ve
     let known = windlass::BUILTIN.iter().map(|tool| tool.name()).collect::<Vec<_>>();
     let names = tools.iter().map(|tool| tool.name.to_string());
     let names = names.filter(|name| !known.contains(&&**name) && name != "delta").collect();
-    let warnings = std::iter::from_fn(|| events.try_next()).filter_map(|event| match event {
-        Event::Warning { message } => Some(message.to_string()),
+    let warnings = std::iter::from_fn(|| events.try_next()).filter_map(|event| match event.kind {
+        EventKind::Warning { message } => Some(message.to_string()),
         _ => None,
     });
     (names, warnings.collect())
@@ -285,7 +285,7 @@ async fn it_tells_its_output_as_it_comes_and_can_be_stopped() {
     let mut events = place.windlass.subscribe();
     let (id, running) = place.windlass.start(&place.session, ToolCall::new("t", json!({})));
     let running = tokio::spawn(running);
-    while !matches!(events.next().await, Event::Output { .. }) {}
+    while !matches!(events.next().await.kind, EventKind::Output { .. }) {}
     assert!(place.windlass.cancel(&id));
     let result = running.await.unwrap();
     assert_eq!(result.outcome, Outcome::Cancelled);

@@ -6,8 +6,8 @@ mod pinned;
 
 use serde_json::{Value, json};
 use windlass::{
-    Author, Builder, Confinement, Event, HookDefinition, HookFile, HookShape, Level, Mode, Outcome,
-    ProcessSettings, Secrets, ToolCall,
+    Author, Builder, Confinement, EventKind, HookDefinition, HookFile, HookShape, Level, Mode,
+    Outcome, ProcessSettings, Secrets, ToolCall,
 };
 
 use crate::support::{Place, text};
@@ -99,7 +99,7 @@ async fn ap7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
         let mut events = place.windlass.subscribe();
         place.ok("read", read("a.txt")).await;
         let warned = std::iter::from_fn(|| events.try_next()).any(|event| {
-            matches!(event, Event::Warning { message } if message.starts_with("the hook guard (hooks.json) failed at post_tool: "))
+            matches!(&event.kind, EventKind::Warning { message } if message.starts_with("the hook guard (hooks.json) failed at post_tool: "))
         });
         assert!(warned, "{command}");
     }

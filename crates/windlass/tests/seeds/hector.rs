@@ -2,7 +2,7 @@
 //! where they belong, and leave nothing beside a file.
 
 use serde_json::json;
-use windlass::{Event, Mode, Outcome, ToolCall};
+use windlass::{EventKind, Mode, Outcome, ToolCall};
 
 use crate::support::{Place, text};
 
@@ -14,7 +14,7 @@ async fn hector_a_command_is_stopped_by_its_call_and_says_what_it_has() {
         ToolCall::new("bash", json!({"command": "echo begun; sleep 999 & sleep 999; touch late"}));
     let (id, running) = place.windlass.engine().start(&place.session, call);
     let running = tokio::spawn(running);
-    while !matches!(events.next().await, Event::Output { .. }) {}
+    while !matches!(events.next().await.kind, EventKind::Output { .. }) {}
     assert!(place.windlass.cancel(&id));
     let result = running.await.unwrap();
     assert_eq!(result.outcome, Outcome::Cancelled);

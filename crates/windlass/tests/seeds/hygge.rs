@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::{ApprovalRequest, Event, Mode, Outcome, ToolCall, Windlass};
+use windlass::{ApprovalRequest, EventKind, Mode, Outcome, ToolCall, Windlass};
 
 use crate::support::{Place, text};
 
@@ -128,8 +128,8 @@ async fn g30_every_change_can_be_taken_back() {
 /// What was told of the output, piece by piece.
 fn deltas(events: &mut windlass::Subscription) -> Vec<String> {
     let all = std::iter::from_fn(|| events.try_next());
-    let delta = |event| match event {
-        Event::Output { delta, .. } => Some(delta.to_string()),
+    let delta = |event: windlass::Event| match event.kind {
+        EventKind::Output { delta, .. } => Some(delta.to_string()),
         _ => None,
     };
     all.filter_map(delta).collect()

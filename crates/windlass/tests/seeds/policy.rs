@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tempfile::TempDir;
 use windlass::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, Builder, CallResult, Durability, Event,
+    Answer, ApprovalRequest, Attendant, BoxFuture, Builder, CallResult, Durability, EventKind,
     Listening, Mode, Reply, Session, SessionId, ToolCall, Windlass,
 };
 
@@ -114,7 +114,7 @@ async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
         async move { windlass.turn(&session, calls).await }
     });
     for _ in 0..count {
-        while !matches!(events.next().await, Event::Approval(_)) {}
+        while !matches!(events.next().await.kind, EventKind::Approval(_)) {}
     }
     let file = ground.path("state/approvals.json");
     let record = fs::read(&file).unwrap();

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use serde_json::json;
 use windlass::{
-    BoxFuture, Builder, Event, Hook, HookAnswer, HookEvent, Mode, Outcome, Query, Secrets, Session,
-    SessionId, Subscription, ToolCall, ToolError, Undo, Windlass,
+    BoxFuture, Builder, Event, EventKind, Hook, HookAnswer, HookEvent, Mode, Outcome, Query,
+    Secrets, Session, SessionId, Subscription, ToolCall, ToolError, Undo, Windlass,
 };
 
 use crate::support::{Place, text};
 
 /// The calls that are told, as `started TOOL` and `OUTCOME TOOL`.
 fn told(events: &mut Subscription) -> Vec<String> {
-    let line = |event: Event| match event {
-        Event::Started(started) => Some(format!("started {}", started.tool)),
-        Event::Finished(done) => Some(format!("{} {}", done.outcome.as_str(), done.tool)),
+    let line = |event: Event| match event.kind {
+        EventKind::Started(started) => Some(format!("started {}", started.tool)),
+        EventKind::Finished(done) => Some(format!("{} {}", done.outcome.as_str(), done.tool)),
         _ => None,
     };
     std::iter::from_fn(|| events.try_next()).filter_map(line).collect()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass::{
-    Answer, Approval, ApprovalId, Event, Outcome, Overrides, Predicate, Session, SessionId,
+    Answer, Approval, ApprovalId, EventKind, Outcome, Overrides, Predicate, Session, SessionId,
     Settled, ToolCall, Windlass,
 };
 
@@ -174,7 +174,7 @@ async fn hector_3b_27_a_childs_question_reaches_the_listener() {
     let (_, running) = windlass.start(&Arc::new(child), write("a"));
     let running = tokio::spawn(running);
     let request = loop {
-        if let Event::Approval(request) = events.next().await {
+        if let EventKind::Approval(request) = events.next().await.kind {
             break request;
         }
     };

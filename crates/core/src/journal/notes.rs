@@ -1,0 +1,526 @@
+//! The bodies of records that are not about the beginning or the end of a call: what people were asked and answered, what was
+//! said, what a model was sent, and what became of state and tasks.
+//!
+//! These records belong to a session. Their row in the journal names no call, since they may come before, between and after
+//! calls; a body names the call that it is about, if there is one.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{BODY_VERSION, RecordKind};
+use crate::{
+    Approval, ApprovalId, ApprovalRequest, Asker, CallId, DecidedBy, Effects, Principal, Question,
+    QuestionAnswer, QuestionId, QuestionRequest, RiskLevel, Scope, Secrets, Settled, TurnId,
+};
+
+/// The version of a body that says none. These bodies came with version 2.
+fn this_version() -> u32 {
+    BODY_VERSION
+}
+
+fn clean(text: &str, secrets: &Secrets) -> String {
+    secrets.redact(text).into_owned()
+}
+
+/// The body of a record that says that a person is asked whether a call may run.
+///
+/// ```
+/// use windlass_core::ApprovalAsked;
+/// let body = r#"{"v":2,"id":"a1","call":"c1","tool":"bash","input":{"command":"make"},"effects":[],"by":{"by":"mode","mode":"ask"},"risk":"low"}"#;
+/// let asked: ApprovalAsked = serde_json::from_str(body)?;
+/// assert_eq!((asked.id.as_str(), asked.by.to_string()), ("a1", "mode ask".to_owned()));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalAsked {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The approval.
+    pub id: ApprovalId,
+    /// The call that waits for it.
+    pub call: CallId,
+    /// The tool.
+    pub tool: String,
+    /// The arguments, without secrets.
+    #[serde(default)]
+    pub input: Value,
+    /// The effects, paths resolved.
+    #[serde(default)]
+    pub effects: Effects,
+    /// The rule, mode or hook that asks.
+    pub by: DecidedBy,
+    /// The harm that the call could do.
+    pub risk: RiskLevel,
+    /// The agent behind the call.
+    #[serde(default)]
+    pub asker: Asker,
+    /// The call has run, so that the answer is about what it changed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_run: bool,
+}
+
+impl ApprovalAsked {
+    pub(crate) fn of(request: &ApprovalRequest) -> Self {
+        Self {
+            version: BODY_VERSION,
+            id: request.id.clone(),
+            call: request.call.clone(),
+            tool: request.tool.clone(),
+            input: request.input.clone(),
+            effects: (*request.effects).clone(),
+            by: request.by.clone(),
+            risk: request.risk,
+            asker: request.asker.clone(),
+            has_run: request.has_run,
+        }
+    }
+}
+
+/// The body of a record that says how a person answered an approval.
+///
+/// ```
+/// use windlass_core::ApprovalAnswered;
+/// let body = r#"{"v":2,"id":"a1","tool":"bash","allowed":false,"scope":"once","reason":"not now"}"#;
+/// let answered: ApprovalAnswered = serde_json::from_str(body)?;
+/// assert_eq!((answered.allowed, answered.reason.as_deref()), (false, Some("not now")));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalAnswered {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The approval.
+    pub id: ApprovalId,
+    /// The call that asked; `None` if the approval was asked by an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+    /// The tool.
+    pub tool: String,
+    /// The answer is yes.
+    pub allowed: bool,
+    /// The time for which the answer counts.
+    pub scope: Scope,
+    /// The identity that answered.
+    #[serde(default)]
+    pub who: Principal,
+    /// The reason, for the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The arguments that the answer puts in place of those of the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Value>,
+}
+
+impl ApprovalAnswered {
+    pub(crate) fn of(approval: &Approval, secrets: &Secrets) -> Self {
+        let denied = match &approval.settled {
+            Settled::Denied(why) => Some(why),
+            Settled::Allowed | Settled::Pending => None,
+        };
+        let mut input = approval.edited.clone();
+        if let Some(input) = &mut input {
+            secrets.redact_json(input);
+        }
+        Self {
+            version: BODY_VERSION,
+            id: approval.id.clone(),
+            call: approval.call.clone(),
+            tool: approval.tool.clone(),
+            allowed: approval.settled == Settled::Allowed,
+            scope: approval.scope,
+            who: approval.who.clone().unwrap_or_default(),
+            reason: approval.reason.as_ref().or(denied).map(|why| clean(why, secrets)),
+            input,
+        }
+    }
+}
+
+/// The body of a record that says that a tool asks a person something.
+///
+/// ```
+/// use windlass_core::QuestionAsked;
+/// let body = r#"{"v":2,"id":"q1","call":"c1","tool":"ask","questions":[]}"#;
+/// assert_eq!(serde_json::from_str::<QuestionAsked>(body)?.id.as_str(), "q1");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionAsked {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The set of questions.
+    pub id: QuestionId,
+    /// The call that waits for the answer.
+    pub call: CallId,
+    /// The tool that asks.
+    pub tool: String,
+    /// The questions.
+    #[serde(default)]
+    pub questions: Vec<Question>,
+}
+
+impl QuestionAsked {
+    pub(crate) fn of(request: &QuestionRequest) -> Self {
+        Self {
+            version: BODY_VERSION,
+            id: request.id.clone(),
+            call: request.call.clone(),
+            tool: request.tool.clone(),
+            questions: request.questions.clone(),
+        }
+    }
+}
+
+/// The body of a record that says how a person answered a set of questions.
+///
+/// ```
+/// use windlass_core::QuestionAnswered;
+/// let body = r#"{"v":2,"id":"q1","call":"c1","tool":"ask","answer":{"selections":[{"selected":["yes"]}]}}"#;
+/// let answered: QuestionAnswered = serde_json::from_str(body)?;
+/// assert_eq!(answered.answer.selections[0].selected, ["yes"]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuestionAnswered {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The set of questions.
+    pub id: QuestionId,
+    /// The call that asked.
+    pub call: CallId,
+    /// The tool that asked.
+    pub tool: String,
+    /// The answer.
+    pub answer: QuestionAnswer,
+}
+
+impl QuestionAnswered {
+    /// The body, if the questions are answered.
+    pub(crate) fn of(request: &QuestionRequest, secrets: &Secrets) -> Option<Self> {
+        let mut answer = request.answer.clone()?;
+        for selection in &mut answer.selections {
+            selection.other = selection.other.as_ref().map(|text| clean(text, secrets));
+        }
+        Some(Self {
+            version: BODY_VERSION,
+            id: request.id.clone(),
+            call: request.call.clone(),
+            tool: request.tool.clone(),
+            answer,
+        })
+    }
+}
+
+/// The author of a message.
+///
+/// ```
+/// use windlass_core::Speaker;
+/// assert_eq!(serde_json::to_string(&Speaker::Person)?, r#""person""#);
+/// assert_eq!(Speaker::Model.to_string(), "model");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speaker {
+    /// A person.
+    Person,
+    /// The model of the session.
+    Model,
+    /// Another agent.
+    Agent,
+    /// The program itself, such as a summary that replaces older messages.
+    System,
+}
+
+impl fmt::Display for Speaker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Person => "person",
+            Self::Model => "model",
+            Self::Agent => "agent",
+            Self::System => "system",
+        })
+    }
+}
+
+/// The body of a record of something that was said in a session.
+///
+/// ```
+/// use windlass_core::{MessageNote, Speaker};
+/// let note = MessageNote::new(Speaker::Person, "make it green");
+/// assert_eq!(serde_json::to_string(&note)?, r#"{"v":2,"role":"person","text":"make it green"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MessageNote {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The author.
+    pub role: Speaker,
+    /// The name of the author, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The text.
+    pub text: String,
+    /// The turn that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+}
+
+impl MessageNote {
+    /// A message of an author without a name.
+    pub fn new(role: Speaker, text: impl Into<String>) -> Self {
+        Self { version: BODY_VERSION, role, name: None, text: text.into(), turn: None }
+    }
+}
+
+/// The body of a record of what a model was sent: one request.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::RequestNote;
+/// let note = RequestNote {
+///     messages: vec![json!({"role": "user", "content": "hello"})],
+///     tools: vec!["read".into()],
+///     ..RequestNote::new("claude")
+/// };
+/// assert_eq!(serde_json::to_value(&note)?["tools"], json!(["read"]));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RequestNote {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The model.
+    pub model: String,
+    /// The instructions.
+    #[serde(default)]
+    pub system: Value,
+    /// The messages in Anthropic's form, with the ids of calls as in the results.
+    #[serde(default)]
+    pub messages: Vec<Value>,
+    /// The names of the tools on offer.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// The turn that it asks for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+}
+
+impl RequestNote {
+    /// An empty request to a model.
+    pub fn new(model: impl Into<String>) -> Self {
+        Self {
+            version: BODY_VERSION,
+            model: model.into(),
+            system: Value::Null,
+            messages: Vec::new(),
+            tools: Vec::new(),
+            turn: None,
+        }
+    }
+}
+
+/// The body of a record that says that state of a session changed, such as its list of things to do.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_core::StateNote;
+/// let note = StateNote::new("todo", json!([{"text": "test"}]));
+/// assert_eq!((note.key.as_str(), note.call), ("todo", None));
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StateNote {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The name of the state.
+    pub key: String,
+    /// The new value; null if it was removed.
+    #[serde(default)]
+    pub value: Value,
+    /// The call that changed it, if a call did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+}
+
+impl StateNote {
+    /// A change that no call made.
+    pub fn new(key: impl Into<String>, value: Value) -> Self {
+        Self { version: BODY_VERSION, key: key.into(), value, call: None }
+    }
+}
+
+/// The state of a task.
+///
+/// ```
+/// use windlass_core::TaskState;
+/// assert_eq!(serde_json::to_string(&TaskState::InputRequired)?, r#""input_required""#);
+/// assert!(TaskState::Failed.is_end() && !TaskState::Working.is_end());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// It waits to begin.
+    Submitted,
+    /// It is worked on.
+    Working,
+    /// It waits for a person.
+    InputRequired,
+    /// It was done.
+    Completed,
+    /// It could not be done.
+    Failed,
+    /// It was stopped.
+    Cancelled,
+}
+
+impl TaskState {
+    /// The name in records and events.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Submitted => "submitted",
+            Self::Working => "working",
+            Self::InputRequired => "input_required",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// Returns whether the task has ended.
+    pub fn is_end(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// The body of a record that says how far a task is. A task is work that a session does for others: a sub-agent, or a client.
+///
+/// ```
+/// use windlass_core::{TaskNote, TaskState};
+/// let note = TaskNote::new("k1", TaskState::Working);
+/// assert_eq!(serde_json::to_string(&note)?, r#"{"v":2,"task":"k1","state":"working"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskNote {
+    /// The version of the body.
+    #[serde(rename = "v", default = "this_version")]
+    pub version: u32,
+    /// The name of the task.
+    pub task: String,
+    /// Its state.
+    pub state: TaskState,
+    /// The reason of the state or the result, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The call that started it, if a call did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallId>,
+}
+
+impl TaskNote {
+    /// A task that no call started.
+    pub fn new(task: impl Into<String>, state: TaskState) -> Self {
+        Self { version: BODY_VERSION, task: task.into(), state, text: None, call: None }
+    }
+}
+
+/// Something that a front door or an agent puts on record with [`Engine::record`](crate::Engine::record).
+///
+/// ```
+/// use windlass_core::{MessageNote, RecordKind, SessionNote, Speaker};
+/// let note = SessionNote::from(MessageNote::new(Speaker::Model, "done"));
+/// assert_eq!(note.kind(), RecordKind::Message);
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum SessionNote {
+    /// Something that was said.
+    Message(MessageNote),
+    /// A request to a model.
+    Request(RequestNote),
+    /// State that changed.
+    State(StateNote),
+    /// The state of a task.
+    Task(TaskNote),
+}
+
+impl SessionNote {
+    /// The kind of its record.
+    pub fn kind(&self) -> RecordKind {
+        match self {
+            Self::Message(_) => RecordKind::Message,
+            Self::Request(_) => RecordKind::Request,
+            Self::State(_) => RecordKind::State,
+            Self::Task(_) => RecordKind::Task,
+        }
+    }
+
+    /// The call that it is about.
+    pub fn call(&self) -> Option<&CallId> {
+        match self {
+            Self::Message(_) | Self::Request(_) => None,
+            Self::State(note) => note.call.as_ref(),
+            Self::Task(note) => note.call.as_ref(),
+        }
+    }
+
+    /// The same without secrets.
+    pub(crate) fn redacted(mut self, secrets: &Secrets) -> Self {
+        match &mut self {
+            Self::Message(note) => {
+                note.text = clean(&note.text, secrets);
+                note.name = note.name.as_ref().map(|name| clean(name, secrets));
+            }
+            Self::Request(note) => {
+                secrets.redact_json(&mut note.system);
+                note.messages.iter_mut().for_each(|message| secrets.redact_json(message));
+            }
+            Self::State(note) => secrets.redact_json(&mut note.value),
+            Self::Task(note) => note.text = note.text.as_ref().map(|text| clean(text, secrets)),
+        }
+        self
+    }
+
+    /// The turn that it belongs to.
+    pub fn turn(&self) -> Option<&TurnId> {
+        match self {
+            Self::Message(note) => note.turn.as_ref(),
+            Self::Request(note) => note.turn.as_ref(),
+            Self::State(_) | Self::Task(_) => None,
+        }
+    }
+}
+
+impl From<MessageNote> for SessionNote {
+    fn from(note: MessageNote) -> Self {
+        Self::Message(note)
+    }
+}
+
+impl From<RequestNote> for SessionNote {
+    fn from(note: RequestNote) -> Self {
+        Self::Request(note)
+    }
+}
+
+impl From<StateNote> for SessionNote {
+    fn from(note: StateNote) -> Self {
+        Self::State(note)
+    }
+}
+
+impl From<TaskNote> for SessionNote {
+    fn from(note: TaskNote) -> Self {
+        Self::Task(note)
+    }
+}
