@@ -197,6 +197,24 @@ fn a_question_survives_a_kill_and_is_answered_later() {
         let [row] = rows[..] else { panic!("one {kind}: {log:?}") };
         assert_eq!((&row["body"]["id"], &row["body"]["tool"]), (&json!(id), &json!(tool)));
     }
+    for looks_back in [
+        &["log"][..],
+        &["log", "verify"],
+        &["log", "export", "--format", "otlp"],
+        &["sessions", "show", "one"],
+        &["sessions", "export", "one"],
+        &["policy", "replay", "one"],
+        &["replay", "one"],
+        &["undo", "--list"],
+    ] {
+        let looked = home.run(looks_back);
+        assert_eq!(looked.code, 0, "{looks_back:?}: {looked:?}");
+    }
+    let timeline = home.run(&["log"]).stdout;
+    assert!(
+        timeline.contains("? write ") && timeline.contains("write allowed (once)"),
+        "{timeline}"
+    );
     std::fs::remove_file(home.workspace().join("new")).expect("a file");
     let again = home.run(&["call", "write", &write("new"), "--session", "one"]);
     assert_eq!(again.code, 3, "the same call asks again: {again:?}");

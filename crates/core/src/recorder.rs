@@ -4,6 +4,7 @@
 //! records. Without a listener, an event is not made at all.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use futures_util::FutureExt as _;
 use serde::Serialize;
@@ -129,7 +130,7 @@ impl Recorder {
         if !self.bus.hears(&source.place()) {
             return Some(Appended::Alone(both(after, journal.append(record))));
         }
-        let event = self.event(source, event());
+        let event = event_at(record.at, source, event());
         let _order = self.order.lock();
         let written = both(after, journal.append(record)).shared();
         self.bus.publish_recorded(event, source.above.clone(), written.clone());
@@ -144,13 +145,13 @@ impl Recorder {
     /// Tells something that is not on record.
     pub(crate) fn tell(&self, source: &EventSource, event: impl FnOnce() -> EventKind) {
         if self.bus.hears(&source.place()) {
-            self.bus.publish_unrecorded(&self.event(source, event()), &source.above);
+            self.bus.publish_unrecorded(&event_at(self.now(), source, event()), &source.above);
         }
     }
 
     /// Tells output or progress of a call, to those who listen.
     pub(crate) fn tell_live(&self, source: &EventSource, kind: EventKind) {
-        self.bus.publish_unrecorded(&self.event(source, kind), &source.above);
+        self.bus.publish_unrecorded(&event_at(self.now(), source, kind), &source.above);
     }
 
     /// Publishes the events whose records are safe.
@@ -253,7 +254,7 @@ impl Recorder {
         source: &EventSource,
     ) -> Record {
         Record {
-            at: self.host.clock().now(),
+            at: self.now(),
             session: source.session.clone().unwrap_or_else(|| SessionId::new("")),
             turn: turn.unwrap_or_else(|| TurnId::new("")),
             call: CallId::new(""),
@@ -263,9 +264,8 @@ impl Recorder {
         }
     }
 
-    fn event(&self, source: &EventSource, kind: EventKind) -> Event {
-        let EventSource { session, call, parent, .. } = source.clone();
-        Event { seq: None, at: self.host.clock().now(), session, call, parent, kind }
+    fn now(&self) -> SystemTime {
+        self.host.clock().now()
     }
 }
 
@@ -273,6 +273,11 @@ impl std::fmt::Debug for Recorder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Recorder").finish_non_exhaustive()
     }
+}
+
+fn event_at(at: SystemTime, source: &EventSource, kind: EventKind) -> Event {
+    let EventSource { session, call, parent, .. } = source.clone();
+    Event { seq: None, at, session, call, parent, kind }
 }
 
 /// A record that is safe when another one is, too.

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -20,6 +21,9 @@ use crate::terminal;
 
 /// A longer line is not a call.
 const LONGEST_LINE: usize = 64 << 20;
+
+/// The time for which an event may be late: longer than a journal waits for others who hold its database.
+const LATE_EVENTS: Duration = Duration::from_secs(15);
 
 /// `windlass run`
 #[derive(Debug, Args)]
@@ -153,7 +157,8 @@ async fn turn(setup: &Setup, calls: Vec<ToolCall>, events: bool) -> Result<Vec<C
     };
     // An end is told when the journal has numbered its record, which may be later than the result.
     while !results.iter().all(|result| ended.contains(&result.call)) {
-        print_event(&subscription.next().await, &mut ended)?;
+        let Ok(event) = tokio::time::timeout(LATE_EVENTS, subscription.next()).await else { break };
+        print_event(&event, &mut ended)?;
     }
     while let Some(event) = subscription.try_next() {
         print_event(&event, &mut ended)?;

@@ -167,7 +167,9 @@ impl Bus {
         let mut found = false;
         self.listeners.lock().retain(|listener| {
             let Some(inbox) = listener.upgrade() else { return false };
-            if !found && inbox.filter.lock().wants(place, is_live) {
+            // Held until the event is in the inbox, so that none of another call comes in after the listener narrowed its filter.
+            let filter = inbox.filter.lock();
+            if !found && filter.wants(place, is_live) {
                 found = stop(&inbox);
             }
             true

@@ -8,6 +8,7 @@
 //! task, the pump, which ends when the line is empty.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -148,7 +149,9 @@ impl Bus {
             line.is_moving = true;
             line.moving.clone_from(&first.event.call);
             drop(line);
-            let polled = first.poll(context);
+            // A journal that panics has no record of it, and must not stop the line.
+            let polled = catch_unwind(AssertUnwindSafe(|| first.poll(context)));
+            let polled = polled.unwrap_or(Poll::Ready(false));
             if polled == Poll::Ready(true) {
                 self.publish(&first.event, &first.above, Audience::Others);
             }
