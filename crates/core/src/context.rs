@@ -11,6 +11,7 @@ mod planted;
 mod printed;
 mod processes;
 mod reversal;
+mod state;
 
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
@@ -41,6 +42,7 @@ pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
 pub use self::processes::ProcessDoor;
 pub use self::reversal::UndoDoor;
+pub use self::state::{StateDoor, StateScope};
 
 /// The surroundings of one call. Cheap to clone.
 ///

@@ -54,7 +54,8 @@ use crate::{
     CallResult, Context, Decided, Effects, Event, Handle, History, Hook, Host, IdSource, Job,
     Journal, JournalError, Kinds, Output, Outputs, Overrides, Planned, PlannedCall, Policy,
     PrintedPiece, QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets,
-    Session, SessionId, Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Session, SessionId, Spec, StateStore, Subscription, ToolCall, ToolError, Toolbox, TurnId,
+    Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -103,6 +104,7 @@ pub(crate) struct Shared {
     cancels: Lock<HashMap<CallId, CancellationToken>>,
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
+    state: Arc<dyn StateStore>,
     secrets: Arc<Secrets>,
     events: Arc<Bus>,
     on_warning: Option<OnWarning>,
@@ -114,6 +116,11 @@ impl Shared {
     /// The tools of a session, including those that it may not call.
     fn toolbox(&self, session: &Session) -> Arc<Toolbox> {
         self.registry.toolbox(session)
+    }
+
+    /// The values that last from call to call.
+    pub(crate) fn state(&self) -> &dyn StateStore {
+        &*self.state
     }
 
     fn policy(&self) -> Arc<Policy> {

@@ -11,8 +11,8 @@ use crate::registry::Registry;
 use crate::sync::Lock;
 use crate::{
     Approval, Attendant, Book, History, Hook, Host, IdSource, Journal, MemoryHistory,
-    MemoryOutputs, Merge, Outputs, Policy, QuestionRequest, Secrets, SequentialIds, Toolbox,
-    Toolset,
+    MemoryOutputs, MemoryState, Merge, Outputs, Policy, QuestionRequest, Secrets, SequentialIds,
+    StateStore, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -42,6 +42,7 @@ pub struct EngineBuilder {
     at_once_in_all: usize,
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
+    state: Arc<dyn StateStore>,
     secrets: Secrets,
     on_warning: Option<OnWarning>,
     timeout: Duration,
@@ -71,6 +72,7 @@ impl EngineBuilder {
             at_once_in_all: 320,
             journal: None,
             outputs: Arc::new(MemoryOutputs::default()),
+            state: Arc::new(MemoryState::default()),
             secrets: Secrets::default(),
             on_warning: None,
             timeout: Duration::from_mins(10),
@@ -188,6 +190,20 @@ impl EngineBuilder {
         self
     }
 
+    /// The store of values that last from call to call: todo lists, memory. Default: in memory, as long as the engine lives.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::{Engine, MemoryState, testing::EmptyHost};
+    /// let shared = Arc::new(MemoryState::default());
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).state_store(shared.clone()).build();
+    /// # drop(engine);
+    /// ```
+    pub fn state_store(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.state = store;
+        self
+    }
+
     /// What must not be stored, shown or sent to a model.
     pub fn secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
@@ -239,6 +255,7 @@ impl EngineBuilder {
             cancels: Lock::default(),
             journal: self.journal,
             outputs: self.outputs,
+            state: self.state,
             secrets: Arc::new(self.secrets),
             events: Arc::default(),
             on_warning: self.on_warning,

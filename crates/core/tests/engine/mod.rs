@@ -25,5 +25,6 @@ mod rights;
 mod schedule;
 mod session_tmp;
 mod stages;
+mod state;
 mod toolbox;
 mod toolsets;

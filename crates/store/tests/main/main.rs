@@ -12,5 +12,6 @@ mod older_copy;
 mod processes;
 mod sessions;
 mod spool;
+mod state;
 mod tamper;
 mod writing;
