@@ -52,10 +52,10 @@ use crate::sync::Lock;
 use crate::{
     Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, BoxFuture, CallId,
     CallResult, Context, Decided, Effects, Event, Handle, History, Hook, Host, IdSource, Job,
-    Journal, JournalError, Kinds, Output, Outputs, Overrides, Planned, PlannedCall, Policy,
-    PrintedPiece, QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets,
-    Session, SessionId, Spec, StateStore, Subscription, ToolCall, ToolError, Toolbox, TurnId,
-    Verdict, id,
+    Journal, JournalError, Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall,
+    Policy, PrintedPiece, QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel,
+    Secrets, Session, SessionId, Spec, StateStore, Subscription, ToolCall, ToolError, Toolbox,
+    TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -147,7 +147,7 @@ struct Call {
     turn: TurnId,
     session: Arc<Session>,
     files: SessionFiles,
-    tool_use_id: Option<String>,
+    made: ModelCall,
     name: String,
     input: Value,
     overrides: Overrides,
@@ -471,7 +471,11 @@ impl Engine {
             turn,
             session: session.clone(),
             files: SessionFiles::open(&self.0.host, session.tmp_session()),
-            tool_use_id: call.id,
+            made: ModelCall {
+                tool_use_id: call.id,
+                message: call.message,
+                model: call.model.or_else(|| session.model().map(str::to_owned)),
+            },
             name: call.name,
             input: call.input,
             overrides: call.overrides.over(session.overrides()),

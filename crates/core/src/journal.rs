@@ -6,8 +6,8 @@ use std::time::SystemTime;
 
 pub(crate) use body::UNTRUSTED;
 pub use body::{
-    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ProvenanceFacts,
-    RecordsMissing, Recovery, SessionBegun, SessionNews,
+    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ModelCall,
+    ProvenanceFacts, RecordsMissing, Recovery, SessionBegun, SessionNews,
 };
 
 use crate::sync::Lock;

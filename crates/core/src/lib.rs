@@ -84,8 +84,8 @@ pub use id::{
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
     BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, Journal,
-    JournalError, MemoryOutputs, Outputs, ProvenanceFacts, Record, RecordKind, RecordsMissing,
-    Recovery, SessionBegun, SessionNews,
+    JournalError, MemoryOutputs, ModelCall, Outputs, ProvenanceFacts, Record, RecordKind,
+    RecordsMissing, Recovery, SessionBegun, SessionNews,
 };
 pub use nearest::{likeness, nearest};
 pub use output::{Content, Metadata, Outcome, Output};

@@ -9,8 +9,11 @@ use serde_json::Value;
 use super::{Call, Shared};
 use crate::{
     BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStarted, Effects, Event,
-    Grant, JobEnded, JournalError, Origin, Record, RecordKind, Started, ToolError,
+    Grant, JobEnded, JournalError, ModelCall, Origin, Record, RecordKind, Started, ToolError,
 };
+
+/// The characters of an id or name from outside that a record keeps.
+const MAX_NAME: usize = 200;
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
 /// end of the call waits for both records.
@@ -29,6 +32,7 @@ pub(super) async fn started(
             decided: engine.secrets.redact_decided(grant.decided()),
             principal: call.session.principal().clone(),
             parent_call: call.parent(),
+            made: clean_made(engine, call),
         };
         *call.begun.lock() = append(engine, call, RecordKind::Started, &body);
     }
@@ -81,6 +85,7 @@ pub(super) async fn finished(
         body.decided = call.decided.as_ref().map(|decided| engine.secrets.redact_decided(decided));
         body.principal = call.session.principal().clone();
         body.parent_call = call.parent();
+        body.made = clean_made(engine, call);
     }
     let written = append(engine, call, RecordKind::Finished(result.outcome), &body);
     safe(call).await?;
@@ -150,6 +155,15 @@ async fn safe(call: &Call) -> Result<(), ToolError> {
         }),
         None => Ok(()),
     }
+}
+
+/// The place of the call in a conversation, as it may be stored. Its texts come from outside.
+fn clean_made(engine: &Shared, call: &Call) -> ModelCall {
+    let clean = |text: &Option<String>| {
+        text.as_deref().map(|text| engine.secrets.redact(text).chars().take(MAX_NAME).collect())
+    };
+    let ModelCall { tool_use_id, message, model } = &call.made;
+    ModelCall { tool_use_id: clean(tool_use_id), message: clean(message), model: clean(model) }
 }
 
 /// The arguments as they may be shown and stored.
