@@ -3,6 +3,7 @@
 mod approval;
 mod extend;
 mod files;
+mod index;
 mod job_record;
 mod judge;
 mod net;
@@ -37,6 +38,7 @@ use crate::{
 
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
+pub use self::index::IndexDoor;
 pub use self::net::NetDoor;
 pub use self::people::PeopleDoor;
 pub(crate) use self::printed::look;

@@ -54,8 +54,8 @@ use crate::{
     CallResult, Context, Decided, Effects, Event, Handle, History, Hook, Host, IdSource, Job,
     Journal, JournalError, Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall,
     Policy, PrintedPiece, QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel,
-    Secrets, Session, SessionId, Spec, StateStore, Subscription, ToolCall, ToolError, Toolbox,
-    TurnId, Verdict, id,
+    Secrets, Session, SessionId, Spec, StateStore, Subscription, TextIndex, ToolCall, ToolError,
+    Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -105,6 +105,7 @@ pub(crate) struct Shared {
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
     state: Arc<dyn StateStore>,
+    text_index: Option<Arc<dyn TextIndex>>,
     secrets: Arc<Secrets>,
     events: Arc<Bus>,
     on_warning: Option<OnWarning>,
@@ -121,6 +122,11 @@ impl Shared {
     /// The values that last from call to call.
     pub(crate) fn state(&self) -> &dyn StateStore {
         &*self.state
+    }
+
+    /// The full-text index, if there is one.
+    pub(crate) fn text_index(&self) -> Option<&dyn TextIndex> {
+        self.text_index.as_deref()
     }
 
     fn policy(&self) -> Arc<Policy> {

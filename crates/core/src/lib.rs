@@ -41,6 +41,7 @@ mod session_tmp;
 mod state_store;
 mod sync;
 pub mod testing;
+mod text_index;
 mod tool;
 mod toolbox;
 mod toolset;
@@ -57,8 +58,8 @@ pub use changes::recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_remov
 pub use changes::snapshot::{Snapshot, SnapshotPlan};
 pub use changes::undo::{Conflict, UndoPlan, Way};
 pub use context::{
-    Context, FilesDoor, NetDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor, StateDoor,
-    StateScope, UndoDoor, WalkSettings,
+    Context, FilesDoor, IndexDoor, NetDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor,
+    StateDoor, StateScope, UndoDoor, WalkSettings,
 };
 pub use effects::{
     CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
@@ -115,6 +116,7 @@ pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
 pub use state_store::{MemoryState, StateEntry, StatePlace, StateStore};
+pub use text_index::{Document, Indexed, Passage, TextIndex};
 pub use tool::{AnyTool, CallResult, Handle, Overrides, Spec, Tool, ToolCall};
 pub use toolbox::{Toolbox, ToolboxError};
 pub use toolset::{Loaded, Merge, Toolset};

@@ -90,16 +90,13 @@ impl StateFile {
             }
             let next = "UPDATE versions SET last = last + 1 RETURNING last";
             let next: u64 = connection.prepare_cached(next)?.query_row([], |row| row.get(0))?;
-            match text {
-                Some(text) => {
-                    let insert = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)";
-                    let row = params![kind, owner, key, next, text];
-                    connection.prepare_cached(insert)?.execute(row)?;
-                }
-                None => {
-                    let delete = "DELETE FROM entries WHERE kind = ? AND owner = ? AND key = ?";
-                    connection.prepare_cached(delete)?.execute(at)?;
-                }
+            if let Some(text) = text {
+                let insert = "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)";
+                let row = params![kind, owner, key, next, text];
+                connection.prepare_cached(insert)?.execute(row)?;
+            } else {
+                let delete = "DELETE FROM entries WHERE kind = ? AND owner = ? AND key = ?";
+                connection.prepare_cached(delete)?.execute(at)?;
             }
             transaction.commit()?;
             Ok(true)

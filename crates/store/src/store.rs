@@ -14,6 +14,7 @@ use windlass_core::{
 use crate::StoreError;
 use crate::database::{Access, Database};
 use crate::drain::Drain;
+use crate::index::IndexFile;
 use crate::liveness::Slots;
 use crate::outputs::KeptOutputs;
 use crate::queue::{Appending, Queue, lock};
@@ -113,6 +114,7 @@ pub struct Store {
     drain: Arc<Mutex<Drain>>,
     outputs: KeptOutputs,
     pub(crate) state: StateFile,
+    pub(crate) index: IndexFile,
 }
 
 impl Store {
@@ -149,6 +151,7 @@ impl Store {
             .then(|| Writer::new(slots, settings.clock, settings.spool_limit));
         Ok(Self {
             outputs: KeptOutputs::in_state(&database.dir, limits.0, limits.1),
+            index: IndexFile::in_state(&database.dir, settings.patience)?,
             state: StateFile::in_state(&database.dir, settings.patience, access)?,
             queue: Arc::new(Queue::new(database.clone(), Arc::clone(&drain), writer)),
             drain,

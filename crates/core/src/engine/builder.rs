@@ -12,7 +12,7 @@ use crate::sync::Lock;
 use crate::{
     Approval, Attendant, Book, History, Hook, Host, IdSource, Journal, MemoryHistory,
     MemoryOutputs, MemoryState, Merge, Outputs, Policy, QuestionRequest, Secrets, SequentialIds,
-    StateStore, Toolbox, Toolset,
+    StateStore, TextIndex, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -43,6 +43,7 @@ pub struct EngineBuilder {
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
     state: Arc<dyn StateStore>,
+    text_index: Option<Arc<dyn TextIndex>>,
     secrets: Secrets,
     on_warning: Option<OnWarning>,
     timeout: Duration,
@@ -73,6 +74,7 @@ impl EngineBuilder {
             journal: None,
             outputs: Arc::new(MemoryOutputs::default()),
             state: Arc::new(MemoryState::default()),
+            text_index: None,
             secrets: Secrets::default(),
             on_warning: None,
             timeout: Duration::from_mins(10),
@@ -204,6 +206,12 @@ impl EngineBuilder {
         self
     }
 
+    /// The full-text index of [`Context::index`](crate::Context::index). Default: none.
+    pub fn text_index(mut self, index: Arc<dyn TextIndex>) -> Self {
+        self.text_index = Some(index);
+        self
+    }
+
     /// What must not be stored, shown or sent to a model.
     pub fn secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
@@ -256,6 +264,7 @@ impl EngineBuilder {
             journal: self.journal,
             outputs: self.outputs,
             state: self.state,
+            text_index: self.text_index,
             secrets: Arc::new(self.secrets),
             events: Arc::default(),
             on_warning: self.on_warning,

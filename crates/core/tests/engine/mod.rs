@@ -11,6 +11,7 @@ mod endings;
 mod events;
 mod extend;
 mod hooks;
+mod index;
 mod journal;
 mod lookup;
 mod nested;

@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod full_disk;
 mod history;
+mod index;
 mod older_copy;
 mod processes;
 mod sessions;
