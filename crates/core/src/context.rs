@@ -3,6 +3,7 @@
 mod approval;
 mod extend;
 mod files;
+mod index;
 mod job_attendant;
 mod job_record;
 mod judge;
@@ -13,6 +14,7 @@ mod printed;
 mod processes;
 mod reversal;
 mod staged;
+mod state;
 
 use std::path::PathBuf;
 use std::sync::{Arc, MutexGuard};
@@ -31,18 +33,21 @@ use crate::secrets::Stream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    CallId, Effect, EventKind, Files, Fingerprint, Grant, History, Host, Kinds, Outputs, Overrides,
-    Policy, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId, WalkReport,
+    CallId, Effect, EventKind, Files, Fingerprint, Grant, History, Host, Kinds, ModelCall, Outputs,
+    Overrides, Policy, ProposedBy, Resolved, SecretValue, Secrets, Session, ToolError, TurnId,
+    WalkReport,
 };
 
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
+pub use self::index::IndexDoor;
 pub use self::net::NetDoor;
 pub use self::people::PeopleDoor;
 pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
 pub use self::processes::ProcessDoor;
 pub use self::reversal::UndoDoor;
+pub use self::state::{StateDoor, StateScope};
 
 /// The surroundings of one call. Cheap to clone.
 ///
@@ -76,6 +81,7 @@ pub(crate) struct Inner {
     pub(crate) call: CallId,
     pub(crate) turn: TurnId,
     pub(crate) tool: String,
+    pub(crate) made: ModelCall,
     /// The most that a call of the tool can do.
     pub(crate) kinds: Kinds,
     pub(crate) session: Arc<Session>,
@@ -150,6 +156,48 @@ impl Context {
     /// Gives up that the answer can be kept: not all that it depends on is known.
     pub(crate) fn forget_observed(&self) {
         self.0.observed.lock().0 = None;
+    }
+
+    /// The call's place in the conversation of a model: the model's own id of it, the message it stands in, and the model, as far as
+    /// the caller told.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::json;
+    /// use windlass_core::{Output, ToolCall, testing::MockTool};
+    /// # use windlass_core::{Engine, Toolbox, testing::EmptyHost};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+    /// let tool = MockTool::named("whose").answering(|cx, _| async move {
+    ///     let message = cx.made().message.clone().unwrap_or_default();
+    ///     Ok(Output::text(format!("{message} of {} at depth {}", cx.agent(), cx.depth())))
+    /// });
+    /// # let mut tools = Toolbox::new();
+    /// # tools.add(tool)?;
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+    /// let call = ToolCall::new("whose", json!({})).in_message("msg_1");
+    /// let result = engine.call(&engine.new_session(), call).await;
+    /// assert_eq!(result.output.to_text(), "msg_1 of main at depth 0");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn made(&self) -> &ModelCall {
+        &self.0.made
+    }
+
+    /// The turn that the call belongs to.
+    pub fn turn_id(&self) -> &TurnId {
+        &self.0.turn
+    }
+
+    /// The agent that the call belongs to.
+    pub fn agent(&self) -> &str {
+        self.0.session.agent()
+    }
+
+    /// The number of sub-agents around it: 0 for the main agent.
+    pub fn depth(&self) -> u32 {
+        self.0.overrides.depth.unwrap_or(0)
     }
 
     /// The session that the call belongs to.

@@ -53,9 +53,10 @@ use crate::sync::Lock;
 use crate::{
     Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, CallId, CallResult, Context,
     Decided, Effects, EventKind, Filter, Handle, History, Hook, Host, IdSource, Job, JournalError,
-    Kinds, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece, QuestionAnswer,
-    QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets, Session, SessionId, SessionNote,
-    Spec, Subscription, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece,
+    QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets, Session, SessionId,
+    SessionNote, Spec, StateStore, Subscription, TextIndex, ToolCall, ToolError, Toolbox, TurnId,
+    Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -103,6 +104,8 @@ pub(crate) struct Shared {
     permits: nested::Permits,
     cancels: Lock<HashMap<CallId, CancellationToken>>,
     outputs: Arc<dyn Outputs>,
+    state: Arc<dyn StateStore>,
+    text_index: Option<Arc<dyn TextIndex>>,
     secrets: Arc<Secrets>,
     recorder: Arc<Recorder>,
     on_warning: Option<OnWarning>,
@@ -114,6 +117,16 @@ impl Shared {
     /// The tools of a session, including those that it may not call.
     fn toolbox(&self, session: &Session) -> Arc<Toolbox> {
         self.registry.toolbox(session)
+    }
+
+    /// The values that last from call to call.
+    pub(crate) fn state(&self) -> &dyn StateStore {
+        &*self.state
+    }
+
+    /// The full-text index, if there is one.
+    pub(crate) fn text_index(&self) -> Option<&dyn TextIndex> {
+        self.text_index.as_deref()
     }
 
     fn policy(&self) -> Arc<Policy> {
@@ -136,7 +149,7 @@ struct Call {
     turn: TurnId,
     session: Arc<Session>,
     files: SessionFiles,
-    tool_use_id: Option<String>,
+    made: ModelCall,
     name: String,
     input: Value,
     overrides: Overrides,
@@ -529,7 +542,11 @@ impl Engine {
             turn,
             session: session.clone(),
             files: SessionFiles::open(&self.0.host, session.tmp_session()),
-            tool_use_id: call.id,
+            made: ModelCall {
+                tool_use_id: call.id,
+                message: call.message,
+                model: call.model.or_else(|| session.model().map(str::to_owned)),
+            },
             name: call.name,
             input: call.input,
             overrides: call.overrides.over(session.overrides()),

@@ -13,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use crate::SessionId;
 pub use absence::{Absence, PathUse};
 pub(crate) use content::is_mixture;
 pub use content::{Extent, KeptContent, Opened, Source};
@@ -29,9 +30,6 @@ pub use processes::{
     ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage,
     Stdin, TerminalSize, Tracking,
 };
-use serde_json::Value;
-
-use crate::{SessionId, ToolError};
 
 /// A future behind a pointer, for traits that are used as objects.
 ///
@@ -91,10 +89,6 @@ pub trait Host: Send + Sync {
     fn network(&self) -> Option<&dyn Network> {
         None
     }
-    /// What lasts from call to call: todo lists, memory.
-    fn state(&self) -> Option<&dyn State> {
-        None
-    }
 }
 
 /// What time it is; a fixed one in tests.
@@ -107,37 +101,4 @@ pub trait Host: Send + Sync {
 pub trait Clock: Send + Sync {
     /// The present moment.
     fn now(&self) -> SystemTime;
-}
-
-/// Small values that last: one JSON value per session and key.
-///
-/// ```
-/// use std::{collections::HashMap, sync::Mutex};
-/// use serde_json::{Value, json};
-/// use windlass_core::{SessionId, State, ToolError};
-///
-/// #[derive(Default)]
-/// struct InMemory(Mutex<HashMap<(SessionId, String), Value>>);
-///
-/// impl State for InMemory {
-///     fn get(&self, session: &SessionId, key: &str) -> Result<Option<Value>, ToolError> {
-///         Ok(self.0.lock().unwrap().get(&(session.clone(), key.to_owned())).cloned())
-///     }
-///     fn set(&self, session: &SessionId, key: &str, value: Value) -> Result<(), ToolError> {
-///         self.0.lock().unwrap().insert((session.clone(), key.to_owned()), value);
-///         Ok(())
-///     }
-/// }
-///
-/// let (state, session) = (InMemory::default(), SessionId::new("s1"));
-/// state.set(&session, "todo", json!(["write a test"]))?;
-/// assert_eq!(state.get(&session, "todo")?, Some(json!(["write a test"])));
-/// assert_eq!(state.get(&SessionId::new("s2"), "todo")?, None);
-/// # Ok::<(), ToolError>(())
-/// ```
-pub trait State: Send + Sync {
-    /// The value, if there is one.
-    fn get(&self, session: &SessionId, key: &str) -> Result<Option<Value>, ToolError>;
-    /// Replaces the value.
-    fn set(&self, session: &SessionId, key: &str, value: Value) -> Result<(), ToolError>;
 }

@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 pub(crate) use body::UNTRUSTED;
 pub use body::{
-    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ProvenanceFacts,
-    RecordsMissing, Recovery, SessionBegun, SessionNews,
+    BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded, ModelCall,
+    ProvenanceFacts, RecordsMissing, Recovery, SessionBegun, SessionNews,
 };
 pub use notes::{
     ApprovalAnswered, ApprovalAsked, MessageNote, QuestionAnswered, QuestionAsked, RequestNote,

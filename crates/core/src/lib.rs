@@ -40,8 +40,10 @@ mod schema;
 mod secrets;
 mod session;
 mod session_tmp;
+mod state_store;
 mod sync;
 pub mod testing;
+mod text_index;
 mod tool;
 mod toolbox;
 mod toolset;
@@ -60,8 +62,8 @@ pub use changes::recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_remov
 pub use changes::snapshot::{Snapshot, SnapshotPlan};
 pub use changes::undo::{Conflict, UndoPlan, Way};
 pub use context::{
-    Context, FilesDoor, NetDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor, UndoDoor,
-    WalkSettings,
+    Context, FilesDoor, IndexDoor, NetDoor, PeopleDoor, Printed, PrintedPiece, ProcessDoor,
+    StateDoor, StateScope, UndoDoor, WalkSettings,
 };
 pub use effects::{
     CommandLine, Effect, Effects, Kinds, OnlyReads, PathPattern, Reach, Risk, Search,
@@ -78,8 +80,8 @@ pub use host::{
     Fingerprint, Found, FoundBody, Host, HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse,
     HttpUrl, KeptContent, Level, Meter, Network, NetworkAccess, NetworkTerms, Note, OpenFile,
     Opened, Opener, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest,
-    Processes, Program, Resolved, Signal, Source, Stage, Stat, State, Stdin, TerminalSize, To,
-    Tracking, Visitor, Walk, WalkOptions, WalkReport,
+    Processes, Program, Resolved, Signal, Source, Stage, Stat, Stdin, TerminalSize, To, Tracking,
+    Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{
     ApprovalId, CallId, IdSource, JobId, QuestionId, SequentialIds, SessionId, TurnId, id_number,
@@ -87,7 +89,7 @@ pub use id::{
 pub use jobs::{ChangeKind, Changed, Job, JobEnd};
 pub use journal::{
     ApprovalAnswered, ApprovalAsked, BODY_VERSION, CallExtended, CallFinished, CallStarted,
-    JobChange, JobEnded, Journal, JournalError, MemoryOutputs, MessageNote, Outputs,
+    JobChange, JobEnded, Journal, JournalError, MemoryOutputs, MessageNote, ModelCall, Outputs,
     ProvenanceFacts, QuestionAnswered, QuestionAsked, Receipt, Record, RecordKind, RecordsMissing,
     Recovery, RequestNote, SessionBegun, SessionNews, SessionNote, Speaker, StateNote, TaskNote,
     TaskState,
@@ -119,6 +121,8 @@ pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
+pub use state_store::{MemoryState, StateEntry, StatePlace, StateStore};
+pub use text_index::{Document, Indexed, Passage, TextIndex};
 pub use tool::{About, AnyTool, CallResult, Example, Handle, Overrides, Spec, Tool, ToolCall};
 pub use toolbox::{Toolbox, ToolboxError};
 pub use toolset::{Loaded, Merge, Toolset};

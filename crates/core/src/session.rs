@@ -34,6 +34,8 @@ pub struct Session {
     /// The sessions above it, the outermost first.
     ancestors: Arc<[SessionId]>,
     agent: Option<String>,
+    /// The model whose calls these are, where a call does not say another.
+    model: Option<String>,
     rights: Rights,
     /// The policy of the engine narrowed by the rights, as it was last computed.
     policy: Lock<Option<NarrowedPolicy>>,
@@ -60,6 +62,7 @@ impl Session {
             parent: None,
             ancestors: [].into(),
             agent: None,
+            model: None,
             rights: Rights::all(),
             policy: Lock::default(),
             overrides: Overrides::default(),
@@ -92,6 +95,7 @@ impl Session {
         child.ancestors = self.ancestors.iter().chain([&self.id]).cloned().collect();
         child.rights = self.rights.narrow(limits.into());
         child.overrides = overrides;
+        child.model.clone_from(&self.model);
         child.cancel = self.cancel.child_token();
         child.ledger = Arc::new(Ledger::new(Budget::default(), Some(self.ledger.clone())));
         child.untrusted = self.untrusted.clone();
@@ -105,6 +109,8 @@ impl Session {
         let mut trial = Self::new(self.id.clone());
         trial.parent.clone_from(&self.parent);
         trial.ancestors = self.ancestors.clone();
+        trial.agent.clone_from(&self.agent);
+        trial.model.clone_from(&self.model);
         trial.rights = self.rights.clone();
         trial.overrides = self.overrides.clone();
         trial.cancel = self.cancel.child_token();
@@ -128,6 +134,7 @@ impl Session {
         session.parent.clone_from(&self.parent);
         session.ancestors = self.ancestors.clone();
         session.agent.clone_from(&self.agent);
+        session.model.clone_from(&self.model);
         session.rights = self.rights.clone();
         session.overrides = self.overrides.clone();
         session.ledger = self.ledger.clone();
@@ -148,6 +155,24 @@ impl Session {
     pub fn with_agent(mut self, name: impl Into<String>) -> Self {
         self.agent = Some(name.into());
         self
+    }
+
+    /// With the name of the model whose calls these are, for calls that do not name one. A session below it has it too.
+    ///
+    /// ```
+    /// use windlass_core::{Session, SessionId};
+    /// let session = Session::new(SessionId::new("s1")).with_model("claude");
+    /// assert_eq!(session.model(), Some("claude"));
+    /// ```
+    #[must_use]
+    pub fn with_model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// The model whose calls these are, if one was named.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
     }
 
     /// Makes another identity the one behind its calls. It is on record with each of them.

@@ -356,18 +356,49 @@ pub struct ToolCall {
     pub input: Value,
     /// What is different for this call alone.
     pub overrides: Overrides,
+    /// The id of the message that it stands in, if the caller knows one.
+    pub message: Option<String>,
+    /// The model that asks for it, if the caller knows it; else that of the session.
+    pub model: Option<String>,
 }
 
 impl ToolCall {
     /// A call of the tool `name`.
     pub fn new(name: impl Into<String>, input: Value) -> Self {
-        Self { id: None, name: name.into(), input, overrides: Overrides::default() }
+        Self {
+            id: None,
+            name: name.into(),
+            input,
+            overrides: Overrides::default(),
+            message: None,
+            model: None,
+        }
     }
 
     /// With the model's own id.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
+        self
+    }
+
+    /// With the id of the message that it stands in. It is on record with the call.
+    ///
+    /// ```
+    /// use windlass_core::ToolCall;
+    /// let call = ToolCall::new("read", serde_json::json!({})).in_message("msg_1").by_model("claude");
+    /// assert_eq!((call.message.as_deref(), call.model.as_deref()), (Some("msg_1"), Some("claude")));
+    /// ```
+    #[must_use]
+    pub fn in_message(mut self, id: impl Into<String>) -> Self {
+        self.message = Some(id.into());
+        self
+    }
+
+    /// With the name of the model that asks for it. It is on record with the call.
+    #[must_use]
+    pub fn by_model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
         self
     }
 

@@ -141,7 +141,7 @@ fn written(request: &HttpRequest) -> Vec<u8> {
         url.authority()
     );
     if !body.is_empty() || matches!(&**method, "POST" | "PUT" | "PATCH") {
-        text.push_str(&format!("Content-Length: {}\r\n", body.len()));
+        text.extend(["Content-Length: ", &body.len().to_string(), "\r\n"]);
     }
     if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("accept")) {
         text.push_str("Accept: */*\r\n");

@@ -11,6 +11,8 @@
 //! STATE/writers/N                 the spool of a writer, locked while it lives
 //! STATE/writers/N.head            how far the spool is filled, and its hash there
 //! STATE/undo/                     what was changed and what was there before, see [`UndoHistory`]
+//! STATE/state.db (-wal, -shm)     values that last from call to call: todo lists, memory
+//! STATE/index.db (-wal, -shm)     the full-text index of gathered documents: can be deleted, and is made anew
 //! STATE/approvals.json            open approvals and remembered answers, see [`ApprovalFile`]
 //! STATE/questions.json            open questions of tools, see [`QuestionFile`]
 //! STATE/waiting/ID                locked by the process that waits for an answer
@@ -31,6 +33,7 @@ mod filling;
 mod frame;
 mod head;
 mod history;
+mod index;
 mod ledger;
 mod liveness;
 mod look_back;
@@ -40,6 +43,7 @@ mod queue;
 mod salvage;
 mod shelf;
 mod spool;
+mod state;
 mod store;
 mod tables;
 mod timestamp;

@@ -14,10 +14,12 @@ use windlass_core::{
 use crate::StoreError;
 use crate::database::{Access, Database};
 use crate::drain::Drain;
+use crate::index::IndexFile;
 use crate::liveness::Slots;
 use crate::numbers::Numbers;
 use crate::outputs::KeptOutputs;
 use crate::queue::{Appending, Queue, lock};
+use crate::state::StateFile;
 use crate::timestamp::to_nanos;
 use crate::writer::{Beginning, Writer};
 
@@ -113,6 +115,8 @@ pub struct Store {
     drain: Arc<Mutex<Drain>>,
     numbers: Arc<Numbers>,
     outputs: KeptOutputs,
+    pub(crate) state: StateFile,
+    pub(crate) index: IndexFile,
 }
 
 impl Store {
@@ -129,33 +133,35 @@ impl Store {
         let mut database = Database::in_state(state_dir, settings.patience)?;
         database.outside.clone_from(&settings.outside_anchor);
         database.prepare()?;
-        Ok(Self::new(database, settings, Access::ReadWrite))
+        Self::new(database, settings, Access::ReadWrite)
     }
 
     /// Opens the store for looking back only: nothing is made, changed or closed.
     pub fn open_read_only(state_dir: &Path) -> Result<Self, StoreError> {
         let settings = Settings::default();
         let database = Database::in_state(state_dir, settings.patience)?;
-        let store = Self::new(database, settings, Access::Read);
+        let store = Self::new(database, settings, Access::Read)?;
         lock(&store.drain).look()?;
         Ok(store)
     }
 
-    fn new(database: Database, settings: Settings, access: Access) -> Self {
+    fn new(database: Database, settings: Settings, access: Access) -> Result<Self, StoreError> {
         let limits = (settings.output_limit, settings.outputs_limit);
         let drain = Arc::new(Mutex::new(Drain::new(database.clone(), access, settings.clock)));
         let slots = Slots::in_state(&database.dir);
         let writer = (access == Access::ReadWrite)
             .then(|| Writer::new(slots, settings.clock, settings.spool_limit));
-        Self {
+        Ok(Self {
             outputs: KeptOutputs::in_state(&database.dir, limits.0, limits.1),
+            index: IndexFile::in_state(&database.dir, settings.patience)?,
+            state: StateFile::in_state(&database.dir, settings.patience, access)?,
             queue: Arc::new(Queue::new(database.clone(), Arc::clone(&drain), writer)),
             numbers: Numbers::new(Arc::clone(&drain), settings.patience),
             drain,
             database,
             settings,
             access,
-        }
+        })
     }
 
     /// Where the store is.
@@ -181,7 +187,7 @@ impl Store {
         });
     }
 
-    /// Deletes what a session said and did: the bodies of its records and its kept outputs. That it was there, when, and which
+    /// Deletes what a session said and did: the bodies of its records, its kept outputs and its state. That it was there, when, and which
     /// tools it called stays on the record, as does its deletion.
     pub fn delete_session(&self, session: &SessionId) -> Result<(), StoreError> {
         self.session(session)?;
@@ -192,7 +198,7 @@ impl Store {
         for call in calls {
             self.outputs.remove(&call)?;
         }
-        Ok(())
+        self.state.delete_session(session)
     }
 
     /// Waits until all that was appended is written; nothing more is taken afterwards. Dropping the store does the same.
@@ -243,7 +249,7 @@ impl Store {
         self.queue.append(record)
     }
 
-    fn refuse_to_write(&self) -> Result<(), StoreError> {
+    pub(crate) fn refuse_to_write(&self) -> Result<(), StoreError> {
         match self.access {
             Access::ReadWrite => Ok(()),
             Access::Read | Access::Frozen => {

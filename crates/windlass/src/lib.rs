@@ -431,7 +431,11 @@ impl Builder {
         if let Some(store) = &store {
             let book = Arc::new(ApprovalFile::in_state(store.state_dir()));
             let questions = Arc::new(QuestionFile::in_state(store.state_dir()));
-            builder = builder.journal(store.clone()).outputs(store.clone());
+            builder = builder
+                .journal(store.clone())
+                .outputs(store.clone())
+                .state_store(store.clone())
+                .text_index(store.clone());
             builder = builder.approval_book(book).question_book(questions);
         }
         let engine = self

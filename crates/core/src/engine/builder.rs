@@ -12,8 +12,8 @@ use crate::registry::Registry;
 use crate::sync::Lock;
 use crate::{
     Approval, Attendant, Book, History, Hook, Host, IdSource, Journal, MemoryHistory,
-    MemoryOutputs, Merge, Outputs, Policy, QuestionRequest, Secrets, SequentialIds, Toolbox,
-    Toolset,
+    MemoryOutputs, MemoryState, Merge, Outputs, Policy, QuestionRequest, Secrets, SequentialIds,
+    StateStore, TextIndex, Toolbox, Toolset,
 };
 
 /// Builds an [`Engine`]. Everything but the machine has a default.
@@ -43,6 +43,8 @@ pub struct EngineBuilder {
     at_once_in_all: usize,
     journal: Option<Arc<dyn Journal>>,
     outputs: Arc<dyn Outputs>,
+    state: Arc<dyn StateStore>,
+    text_index: Option<Arc<dyn TextIndex>>,
     secrets: Secrets,
     on_warning: Option<OnWarning>,
     timeout: Duration,
@@ -72,6 +74,8 @@ impl EngineBuilder {
             at_once_in_all: 320,
             journal: None,
             outputs: Arc::new(MemoryOutputs::default()),
+            state: Arc::new(MemoryState::default()),
+            text_index: None,
             secrets: Secrets::default(),
             on_warning: None,
             timeout: Duration::from_mins(10),
@@ -189,6 +193,26 @@ impl EngineBuilder {
         self
     }
 
+    /// The store of values that last from call to call: todo lists, memory. Default: in memory, as long as the engine lives.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::{Engine, MemoryState, testing::EmptyHost};
+    /// let shared = Arc::new(MemoryState::default());
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).state_store(shared.clone()).build();
+    /// # drop(engine);
+    /// ```
+    pub fn state_store(mut self, store: Arc<dyn StateStore>) -> Self {
+        self.state = store;
+        self
+    }
+
+    /// The full-text index of [`Context::index`](crate::Context::index). Default: none.
+    pub fn text_index(mut self, index: Arc<dyn TextIndex>) -> Self {
+        self.text_index = Some(index);
+        self
+    }
+
     /// What must not be stored, shown or sent to a model.
     pub fn secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
@@ -243,6 +267,8 @@ impl EngineBuilder {
             permits: Permits::new(self.at_once, self.at_once_in_all),
             cancels: Lock::default(),
             outputs: self.outputs,
+            state: self.state,
+            text_index: self.text_index,
             secrets,
             recorder,
             on_warning: self.on_warning,

@@ -55,7 +55,7 @@ fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
         session: call.session.id().clone(),
         turn: call.turn.clone(),
         parent_call: call.parent(),
-        tool_use_id: call.tool_use_id.clone(),
+        tool_use_id: call.made.tool_use_id.clone(),
         tool: call.name.clone(),
         outcome,
         output,
@@ -81,7 +81,7 @@ impl Lost {
             session: call.session.id().clone(),
             turn: call.turn.clone(),
             parent_call: call.parent(),
-            tool_use_id: call.tool_use_id.clone(),
+            tool_use_id: call.made.tool_use_id.clone(),
             tool: call.name.clone(),
         }
     }

@@ -9,8 +9,12 @@ use super::{Call, Shared};
 use crate::recorder::{Appended, text};
 use crate::{
     BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStarted, Decided, Effects,
-    EventKind, Grant, JobEnded, JournalError, Origin, Record, RecordKind, Started, ToolError,
+    EventKind, Grant, JobEnded, JournalError, ModelCall, Origin, Record, RecordKind, Started,
+    ToolError,
 };
+
+/// The characters of an id or name from outside that a record keeps.
+const MAX_NAME: usize = 200;
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
 /// end of the call waits for both records. Listeners hear of the beginning when it is safe, whichever of the two it is.
@@ -38,6 +42,7 @@ pub(super) async fn started(
             decided: clean.decided.clone(),
             principal: call.session.principal().clone(),
             parent_call: call.parent(),
+            made: clean_made(engine, call),
         })
     } else {
         String::new()
@@ -104,6 +109,7 @@ fn finished_body<'a>(engine: &Shared, call: &Call, result: &'a CallResult) -> Ca
         body.decided = call.decided.as_ref().map(|decided| engine.secrets.redact_decided(decided));
         body.principal = call.session.principal().clone();
         body.parent_call = call.parent();
+        body.made = clean_made(engine, call);
     }
     body
 }
@@ -159,6 +165,15 @@ async fn safe(appended: Option<Appended>) -> Result<(), ToolError> {
         ToolError::journal_failed(format!("the call could not be put on record: {error}"))
             .hint("make room or give another place with --state")
     })
+}
+
+/// The place of the call in a conversation, as it may be stored. Its texts come from outside.
+fn clean_made(engine: &Shared, call: &Call) -> ModelCall {
+    let clean = |text: &Option<String>| {
+        text.as_deref().map(|text| engine.secrets.redact(text).chars().take(MAX_NAME).collect())
+    };
+    let ModelCall { tool_use_id, message, model } = &call.made;
+    ModelCall { tool_use_id: clean(tool_use_id), message: clean(message), model: clean(model) }
 }
 
 /// The arguments as they may be shown and stored.

@@ -85,6 +85,7 @@ fn inner(
     Inner {
         call: call.id.clone(),
         kinds,
+        made: call.made.clone(),
         is_whole: input == call.input,
         turn: call.turn.clone(),
         tool: call.name.clone(),

@@ -218,7 +218,7 @@ impl HttpRequest {
         let mut next = Self { url, ..self.clone() };
         let is_read = matches!(&*self.method, "GET" | "HEAD");
         if status == 303 && !is_read || matches!(status, 301 | 302) && self.method == "POST" {
-            next.method = "GET".to_owned();
+            "GET".clone_into(&mut next.method);
             next.body.clear();
             next.headers.retain(|(name, _)| !starts_with(name, "content-"));
         }

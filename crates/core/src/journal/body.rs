@@ -44,6 +44,38 @@ pub struct CallStarted<'a> {
     /// The call that makes this one, if another call does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<CallId>,
+    /// The place of the call in the conversation of a model.
+    #[serde(skip_serializing_if = "ModelCall::is_empty")]
+    pub made: ModelCall,
+}
+
+/// The place of a call in the conversation of a model, as far as its caller told.
+///
+/// ```
+/// use windlass_core::ModelCall;
+/// let made = ModelCall { tool_use_id: Some("toolu_1".into()), ..ModelCall::default() };
+/// assert_eq!(serde_json::to_string(&made)?, r#"{"tool_use_id":"toolu_1"}"#);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ModelCall {
+    /// The model's own id of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_use_id: Option<String>,
+    /// The id of the message that the call stands in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The model that asked for the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+}
+
+impl ModelCall {
+    /// Returns whether nothing is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A body of any version.
@@ -62,6 +94,8 @@ struct AnyStarted {
     #[serde(default)]
     principal: Principal,
     parent_call: Option<CallId>,
+    #[serde(default)]
+    made: ModelCall,
 }
 
 impl From<AnyStarted> for CallStarted<'_> {
@@ -73,6 +107,7 @@ impl From<AnyStarted> for CallStarted<'_> {
             decided: any.decided.unwrap_or_else(|| decided_in_words(any.decided_by)),
             principal: any.principal,
             parent_call: any.parent_call,
+            made: any.made,
         }
     }
 }
@@ -142,6 +177,9 @@ pub struct CallFinished<'a> {
     /// The call that made this one, if the call never began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<CallId>,
+    /// The place of the call in the conversation of a model, if the call never began.
+    #[serde(skip_serializing_if = "ModelCall::is_empty")]
+    pub made: ModelCall,
     /// The process that ended before the call did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,

@@ -186,7 +186,7 @@ async fn an_answer_for_the_session_is_remembered() {
 struct NotThere;
 
 impl Hook for NotThere {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "guard"
     }
 

@@ -6,10 +6,45 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    CommandLine, Effect, Effects, EventKind, Kinds, Mode, Outcome, Output, Policy, RecordKind,
+    CommandLine, Effect, Effects, EventKind, Kinds, Mode, Outcome, Output, Policy, Record,
+    RecordKind, Session, SessionId, ToolCall,
 };
 
 use crate::support::{FailingJournal, Setup, call, says, writes};
+
+#[tokio::test]
+async fn the_place_in_a_conversation_is_told_to_the_tool_and_on_record() {
+    let whose = MockTool::named("whose").answering(|cx, _| async move {
+        let made = cx.made();
+        let text = |text: &Option<String>| text.clone().unwrap_or("-".into());
+        let (id, message) = (text(&made.tool_use_id), text(&made.message));
+        Ok(Output::text(format!("{id} {message} {} {}", text(&made.model), cx.agent())))
+    });
+    let session = Session::new(SessionId::new("s1")).with_model("small").with_agent("reviewer");
+    let setup = Setup::of([whose]).in_session(session);
+    let call = || ToolCall::new("whose", json!({}));
+    for (call, text, made) in [
+        (call(), "- - small reviewer", json!({"model": "small"})),
+        (
+            call().with_id("t1").in_message("m1").by_model("large"),
+            "t1 m1 large reviewer",
+            json!({"tool_use_id": "t1", "message": "m1", "model": "large"}),
+        ),
+        (
+            ToolCall { name: "gone".into(), ..call().in_message("m2") },
+            "",
+            json!({"message": "m2", "model": "small"}),
+        ),
+    ] {
+        let result = setup.engine.call(&setup.session, call).await;
+        assert!(text.is_empty() || result.output.to_text() == text, "{}", result.output.to_text());
+        let of_call = |record: &&Record| record.call == result.call;
+        let records = setup.journal.records();
+        let first = records.iter().find(of_call).expect("it is on record");
+        let body: serde_json::Value = serde_json::from_str(&first.body).expect("a JSON body");
+        assert_eq!(body["made"], made, "{text}");
+    }
+}
 
 #[tokio::test]
 async fn a_record_holds_what_was_asked_what_it_did_and_who_allowed_it() {

@@ -61,26 +61,23 @@ pub(super) struct Body {
     decoder: Decoder,
     limits: HttpLimits,
     wire_bytes: u64,
-    body_bytes: u64,
+    unpacked_bytes: u64,
     is_over: bool,
 }
 
 impl Body {
     pub(super) fn new(wire: Wire, framing: Framing, decoder: Decoder, limits: HttpLimits) -> Self {
-        Self { wire, framing, decoder, limits, wire_bytes: 0, body_bytes: 0, is_over: false }
+        Self { wire, framing, decoder, limits, wire_bytes: 0, unpacked_bytes: 0, is_over: false }
     }
 
     async fn next(&mut self) -> Result<Option<Vec<u8>>, ToolError> {
         while !self.is_over {
-            let unpacked = match self.packed().await? {
-                Some(count) => self.unpack(count)?,
-                None => {
-                    self.is_over = true;
-                    let why = |why: String| self.wire.failed(&why);
-                    self.decoder.finish().map_err(why)?;
-                    Vec::new()
-                }
+            let Some(count) = self.packed().await? else {
+                self.is_over = true;
+                self.decoder.finish().map_err(|why| self.wire.failed(&why))?;
+                break;
             };
+            let unpacked = self.unpack(count)?;
             if !unpacked.is_empty() {
                 return Ok(Some(unpacked));
             }
@@ -90,7 +87,7 @@ impl Body {
 
     /// Unpacks bytes that are there, as many as yield a piece of sensible size.
     fn unpack(&mut self, count: usize) -> Result<Vec<u8>, ToolError> {
-        let room = self.limits.body_bytes.saturating_sub(self.body_bytes);
+        let room = self.limits.body_bytes.saturating_sub(self.unpacked_bytes);
         let packed = self.wire.ready().get(..count).unwrap_or_default();
         let packed = packed.get(..count.min(self.decoder.step())).unwrap_or(packed);
         let used = packed.len();
@@ -98,7 +95,7 @@ impl Body {
         let unpacked = unpacked.map_err(|why| self.wire.failed(&why))?;
         self.wire.take(used);
         self.use_up(used);
-        self.body_bytes += unpacked.len() as u64;
+        self.unpacked_bytes += unpacked.len() as u64;
         Ok(unpacked)
     }
 
@@ -120,12 +117,11 @@ impl Body {
         }
         let most = match self.framing {
             Framing::Empty | Framing::Length { left: 0, .. } => return Ok(None),
-            Framing::Length { left, .. } => left,
             Framing::Chunks { left: 0, is_open } => match self.next_chunk(is_open).await? {
                 0 => return Ok(None),
                 size => size,
             },
-            Framing::Chunks { left, .. } => left,
+            Framing::Length { left, .. } | Framing::Chunks { left, .. } => left,
             Framing::ToEnd => u64::MAX,
         };
         if self.wire.ready().is_empty() && !self.wire.fill().await? {

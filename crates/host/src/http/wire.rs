@@ -60,15 +60,16 @@ impl Wire {
     /// Waits for more bytes; `false` at the end of the connection.
     pub(super) async fn fill(&mut self) -> Result<bool, ToolError> {
         let time = self.time_left()?;
+        drop(self.buffer.drain(..self.at));
+        self.at = 0;
+        let mut piece = (&mut self.stream).take(PIECE as u64);
         self.buffer.reserve(PIECE);
-        let mut piece = [0; PIECE];
-        let read = timeout(time, self.stream.read(&mut piece)).await;
+        let read = timeout(time, piece.read_buf(&mut self.buffer)).await;
         let count = match read {
             Err(_) => return Err(self.too_slow()),
             Ok(Err(error)) => return Err(self.failed(&format!("the connection was cut: {error}"))),
             Ok(Ok(count)) => count,
         };
-        self.buffer.extend_from_slice(piece.get(..count).unwrap_or_default());
         self.count(count)?;
         Ok(count > 0)
     }

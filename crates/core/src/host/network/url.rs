@@ -1,6 +1,6 @@
 //! Addresses on the web, read strictly: one text has one meaning, for rules, for people and for the connection.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -176,15 +176,12 @@ fn is_scheme(text: &str) -> bool {
 }
 
 fn read_authority(text: &str, usual_port: u16) -> Option<(HostName, u16)> {
-    let (host, rest) = match text.strip_prefix('[') {
-        Some(inner) => {
-            let (address, rest) = inner.split_once(']')?;
-            (HostName::Address(address.parse::<Ipv6Addr>().ok()?.into()), rest)
-        }
-        None => {
-            let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
-            (HostName::parse(host)?, rest)
-        }
+    let (host, rest) = if let Some(inner) = text.strip_prefix('[') {
+        let (address, rest) = inner.split_once(']')?;
+        (HostName::Address(address.parse::<Ipv6Addr>().ok()?.into()), rest)
+    } else {
+        let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
+        (HostName::parse(host)?, rest)
     };
     let port = match rest.strip_prefix(':') {
         None if rest.is_empty() => usual_port,
@@ -230,7 +227,8 @@ fn clean_target(target: &str) -> Option<String> {
         if byte.is_ascii_graphic() && !b"\"<>`{}|^".contains(&byte) {
             text.push(char::from(byte));
         } else {
-            text.push_str(&format!("%{byte:02X}"));
+            // Writing to a string does not fail.
+            let _ = write!(text, "%{byte:02X}");
         }
         text
     }))
