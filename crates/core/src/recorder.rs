@@ -14,7 +14,7 @@ use crate::sync::Lock;
 use crate::{
     Approval, ApprovalAnswered, ApprovalAsked, ApprovalRequest, BoxFuture, CallId, Event,
     EventKind, Host, Journal, JournalError, QuestionAnswered, QuestionAsked, QuestionRequest,
-    Receipt, Record, RecordKind, Secrets, Session, SessionId, SessionNote, TurnId,
+    Receipt, Record, RecordKind, Secrets, Session, SessionId, SessionNote, StateNote, TurnId,
 };
 
 /// Writes to the journal and tells the listeners.
@@ -206,6 +206,12 @@ impl Recorder {
         let kind = RecordKind::QuestionAnswered;
         let event = || EventKind::QuestionAnswered(Arc::new(body.clone()));
         self.note_later(kind, &request.tool, &body, &source, event);
+    }
+
+    /// Records and tells that a call changed a value that lasts.
+    pub(crate) fn state_changed(&self, tool: &str, note: &StateNote, source: &EventSource) {
+        let event = || EventKind::State(Arc::new(note.clone()));
+        self.note_later(RecordKind::State, tool, note, source, event);
     }
 
     /// Records and tells something that the engine does not itself produce; waits until it is safe.

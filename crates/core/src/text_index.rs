@@ -65,6 +65,30 @@ pub struct Indexed {
 /// Finds passages of documents by their words. Documents are in named stores, which know nothing of each other.
 ///
 /// An index holds nothing that cannot be gathered again: one that is damaged begins anew, and [`TextIndex::indexed`] says so.
+///
+/// ```
+/// use windlass_core::{Document, Indexed, Passage, TextIndex, ToolError};
+///
+/// /// For those who have nothing to find.
+/// struct Nothing;
+///
+/// impl TextIndex for Nothing {
+///     fn indexed(&self, _: &str) -> Result<Indexed, ToolError> {
+///         Ok(Indexed::default())
+///     }
+///     fn put(&self, store: &str, _: &[Document]) -> Result<(), ToolError> {
+///         Err(ToolError::failed(format!("`{store}` takes no documents")))
+///     }
+///     fn remove(&self, _: &str, _: &[String]) -> Result<(), ToolError> {
+///         Ok(())
+///     }
+///     fn search(&self, _: &str, _: &str, _: usize) -> Result<Vec<Passage>, ToolError> {
+///         Ok(Vec::new())
+///     }
+/// }
+/// assert!(Nothing.search("manual", "\"an unclosed quote", 5)?.is_empty());
+/// # Ok::<(), ToolError>(())
+/// ```
 pub trait TextIndex: Send + Sync {
     /// The documents of a store.
     fn indexed(&self, store: &str) -> Result<Indexed, ToolError>;

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Context;
-use crate::{StateEntry, StatePlace, ToolError};
+use crate::{StateEntry, StateNote, StatePlace, ToolError};
 
 /// The owner of a value, as seen from a call.
 ///
@@ -102,7 +102,13 @@ impl StateDoor<'_> {
                 Self::MAX_BYTES
             )));
         }
-        inner.engine.state().replace(&self.place(scope), key, version, clean.as_ref())
+        let replaced =
+            inner.engine.state().replace(&self.place(scope), key, version, clean.as_ref())?;
+        if replaced {
+            let note = StateNote::new(key, clean.unwrap_or_default()).of_call(inner.call.clone());
+            inner.recorder.state_changed(&inner.tool, &note, &self.0.source());
+        }
+        Ok(replaced)
     }
 
     /// Replaces the value by what `change` makes of it, `None` standing for no value. `change` is called again if another writer was

@@ -241,6 +241,26 @@ fn is_token(text: &str) -> bool {
 }
 
 /// An answer of the HTTP protocol: the head, and the body as it comes.
+///
+/// ```
+/// use windlass_core::{BoxFuture, HttpBody, HttpRequest, HttpResponse, ToolError};
+///
+/// struct Nothing;
+///
+/// impl HttpBody for Nothing {
+///     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>> {
+///         Box::pin(std::future::ready(Ok(None)))
+///     }
+/// }
+///
+/// let request = HttpRequest::get("https://docs.rs/a".parse()?).with_header("authorization", "Bearer x");
+/// let headers = vec![("location".to_owned(), "https://static.docs.rs/b".to_owned())];
+/// let response = HttpResponse { status: 302, url: request.url.clone(), headers, body: Box::new(Nothing) };
+/// let next = response.redirect(&request)?.expect("it redirects");
+/// assert_eq!(next.effect().to_string(), "net GET https://static.docs.rs:443");
+/// assert!(next.headers.is_empty(), "another origin does not get the credentials");
+/// # Ok::<(), ToolError>(())
+/// ```
 pub struct HttpResponse {
     /// The status code.
     pub status: u16,
@@ -294,6 +314,25 @@ impl HttpResponse {
 }
 
 /// The body of an answer. Dropped, the connection ends.
+///
+/// ```
+/// use windlass_core::{BoxFuture, HttpBody, ToolError};
+///
+/// /// Pieces that are there already.
+/// struct Ready(Vec<Vec<u8>>);
+///
+/// impl HttpBody for Ready {
+///     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>> {
+///         Box::pin(std::future::ready(Ok(self.0.pop())))
+///     }
+/// }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), ToolError> {
+/// let mut body = Ready(vec![b"world".to_vec(), b"hello ".to_vec()]);
+/// assert_eq!(body.chunk().await?.as_deref(), Some(&b"hello "[..]));
+/// # Ok(())
+/// # }
+/// ```
 pub trait HttpBody: Send {
     /// The next piece; `None` at the end. After an error there is nothing more.
     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>>;

@@ -320,9 +320,10 @@ pub struct JobChange {
 /// one of the session; `call` names the call.
 ///
 /// ```
-/// use windlass_core::{CallExtended, CallId, Decided, DecidedBy, Effect};
+/// use windlass_core::{CallExtended, CallId, Decided, DecidedBy, Decision, Effect, Mode};
 /// let effect = Effect::Net { origin: "https://docs.rs:443".into(), method: "GET".into() };
-/// let body = CallExtended::new(CallId::new("c1"), effect.into(), Decided::denied(DecidedBy::Budget));
+/// let decided = Decided { decision: Decision::Allow, by: DecidedBy::Mode { mode: Mode::Auto }, settled_by: None };
+/// let body = CallExtended::new(CallId::new("c1"), effect.into(), decided);
 /// let text = serde_json::to_string(&body)?;
 /// assert_eq!(serde_json::from_str::<CallExtended>(&text)?, body);
 /// # Ok::<(), serde_json::Error>(())

@@ -356,6 +356,13 @@ impl StateNote {
     pub fn new(key: impl Into<String>, value: Value) -> Self {
         Self { version: BODY_VERSION, key: key.into(), value, call: None }
     }
+
+    /// The same change, made by a call.
+    #[must_use]
+    pub fn of_call(mut self, call: CallId) -> Self {
+        self.call = Some(call);
+        self
+    }
 }
 
 /// The state of a task.

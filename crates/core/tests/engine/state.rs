@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
-    Effects, Kinds, MemoryState, Outcome, Output, Secrets, StateDoor, StatePlace, StateScope,
-    StateStore, ToolCall,
+    Effects, Kinds, MemoryState, Outcome, Output, RecordKind, Secrets, StateDoor, StatePlace,
+    StateScope, StateStore, ToolCall,
 };
 
 use crate::support::Setup;
@@ -73,4 +73,17 @@ async fn a_value_is_bounded_and_holds_no_secret() {
     let result = setup.call("note", json!({"scope": "person", "text": long})).await;
     assert_eq!(result.outcome, Outcome::Error);
     assert_eq!(store.get(&StatePlace::Person, "notes").expect("it is there"), Some(kept));
+}
+
+#[tokio::test]
+async fn a_changed_value_is_on_record_and_told() {
+    let mut setup = Setup::of([note()]);
+    let result = setup.call("note", json!({"text": "a"})).await;
+    let records = setup.journal.records();
+    let body = records.iter().find(|record| record.kind == RecordKind::State).expect("a record");
+    let body: Value = serde_json::from_str(&body.body).expect("JSON");
+    assert_eq!((&body["key"], &body["value"]), (&json!("notes"), &json!(["a"])));
+    assert_eq!(body["call"], result.call.as_str());
+    let names: Vec<&str> = setup.told().iter().map(|event| event.kind.name()).collect();
+    assert_eq!(names, ["started", "state", "finished"]);
 }
