@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Subcommand};
-use windlass_core::Session;
+use windlass::Session;
 
 use crate::options::Arguments;
 

@@ -16,7 +16,7 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     // What we know is not for the programs that we start. Where that cannot be had, the sandbox still stands between them and us.
-    drop(windlass::hide_memory());
+    drop(windlass::process::hide_memory());
     let arguments = options::Arguments::parse();
     match command::run(arguments) {
         Ok(code) => code,

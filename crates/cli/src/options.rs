@@ -4,7 +4,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
-use windlass_core::{Level, Mode, Role, Rule, SessionId};
+use windlass::process::Level;
+use windlass::session::SessionId;
+use windlass::tool::Role;
+use windlass::{Mode, Rule};
 
 use crate::command::Command;
 

@@ -12,11 +12,14 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use tokio::sync::Mutex;
-use windlass::diff::{Look, Version, render_file};
-use windlass_core::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, Effect, FileChange, QuestionAnswer,
-    QuestionRequest, Reply, RiskLevel, Scope, quote,
+use windlass::effect::Effect;
+use windlass::people::{
+    Answer, ApprovalRequest, Attendant, FileChange, QuestionAnswer, QuestionRequest, Reply, Scope,
 };
+use windlass::policy::RiskLevel;
+use windlass::quote;
+use windlass::tool::BoxFuture;
+use windlass::tool::diff::{Look, Version, render_file};
 
 use self::terminal::Terminal;
 use crate::terminal::{Paint, add};
@@ -187,7 +190,9 @@ mod tests {
 
     use serde_json::{Value, json};
     use windlass::Windlass;
-    use windlass_core::{Outcome, Overrides, Predicate, Session, SessionId, ToolCall};
+    use windlass::session::SessionId;
+    use windlass::tool::{Overrides, Predicate};
+    use windlass::{Outcome, Session, ToolCall};
 
     use super::*;
 

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Result;
-use windlass_core::{Heard, Session};
+use windlass::Session;
+use windlass::hooks::Heard;
 use windlass_hub::{
     ConfigOverrides, Hub, OnWarning, People, Recording, SessionOptions, Settings, ToolChoice,
     Workspace, real_workspace,
@@ -42,15 +43,15 @@ impl Setup {
 
     /// Tells the hooks that the session begins. What they want a model to know is shown: there is no model here yet.
     pub(crate) async fn begin(&self, global: &Global) {
-        if self.windlass.has_hooks() {
-            show(global, self.windlass.session_started(&self.session).await);
+        if self.windlass.engine().has_hooks() {
+            show(global, self.windlass.engine().session_started(&self.session).await);
         }
     }
 
     /// Tells the hooks that the session is over.
     pub(crate) async fn end(&self, global: &Global) {
-        if self.windlass.has_hooks() {
-            show(global, self.windlass.session_ended(&self.session).await);
+        if self.windlass.engine().has_hooks() {
+            show(global, self.windlass.engine().session_ended(&self.session).await);
         }
     }
 }
@@ -70,7 +71,7 @@ pub(crate) fn hub(global: &Global) -> Result<Hub> {
 /// The settings that the command line gives, and no person to ask.
 pub(crate) fn settings(global: &Global, recording: Recording) -> Result<Settings> {
     let rules =
-        |rules: &[windlass_core::Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
+        |rules: &[windlass::Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     Ok(Settings {
         places: places::all(),
         config_file: global.config.clone(),

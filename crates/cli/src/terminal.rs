@@ -3,7 +3,7 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use anyhow::Result;
-use windlass_core::quote;
+use windlass::quote;
 
 use crate::options::{Color, Global};
 

@@ -5,10 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass::{
-    Builder, Confinement, Mode, Outcome, Predicate, ProcessSettings, Role, Session, ToolCall,
-    Windlass,
-};
+use windlass::process::{Confinement, ProcessSettings};
+use windlass::tool::{Predicate, Role};
+use windlass::{Builder, Mode, Outcome, Session, ToolCall, Windlass};
 
 use crate::support::Home;
 use Verdict::{Absent, Allowed, Denied};
@@ -224,7 +223,7 @@ fn the_library_says_what_the_table_says() {
         runtime.block_on(async {
             let (builder, predicate) = builder(home, row);
             let windlass = builder.build().expect("a workspace");
-            let session = Session::new(windlass.new_session_id()).narrow(predicate);
+            let session = Session::new(windlass.engine().new_session_id()).narrow(predicate);
             let call = ToolCall::new(row.tool, row.input.clone());
             let result = windlass.call(&Arc::new(session), call).await;
             let is_fault = result.outcome == Outcome::Fault;

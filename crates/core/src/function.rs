@@ -95,6 +95,31 @@ impl<Args> FunctionTool<Args> {
         self
     }
 
+    /// A tool without effects: it computes its answer from its arguments alone.
+    ///
+    /// ```
+    /// # use schemars::JsonSchema;
+    /// # use serde::Deserialize;
+    /// use windlass_core::{AnyTool, FunctionTool, Kinds, Output};
+    /// # /// Count characters.
+    /// # #[derive(Deserialize, JsonSchema)]
+    /// # struct Count {
+    /// #     /// The text.
+    /// #     text: String,
+    /// # }
+    /// let count = FunctionTool::pure("count", |_, args: Count| async move {
+    ///     Ok(Output::text(args.text.chars().count().to_string()))
+    /// });
+    /// assert_eq!(count.kinds(), Kinds::NONE);
+    /// ```
+    pub fn pure<F, Fut>(name: impl Into<Cow<'static, str>>, call: F) -> Self
+    where
+        F: Fn(Context, Args) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Output, ToolError>> + Send + 'static,
+    {
+        Self::new(name, Kinds::NONE, |_| Effects::none(), call)
+    }
+
     /// A tool of that name: the most it can do, what one call does, and the call.
     pub fn new<F, Fut>(
         name: impl Into<Cow<'static, str>>,

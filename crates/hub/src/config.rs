@@ -11,9 +11,12 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use toml::Value;
-use windlass::Shell;
-use windlass::{Author, CommandFile, HookFile, HookShape};
-use windlass_core::{Backend, Confinement, Decision, Layer, Level, Mode, NetworkAccess, Ruling};
+use windlass::Mode;
+use windlass::hooks::{HookFile, HookShape};
+use windlass::policy::{Decision, Layer, Ruling};
+use windlass::process::Shell;
+use windlass::process::{Backend, Confinement, Level, NetworkAccess};
+use windlass::tool::{Author, CommandFile};
 
 pub use self::keys::{InWorkspace, KEYS, Key, Takes, UnknownKey, key};
 use crate::error::with_causes;
@@ -89,7 +92,7 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
-            Self::File(path) => write!(f, "{}", windlass_core::quote::path(path)),
+            Self::File(path) => write!(f, "{}", windlass::quote::path(path)),
             Self::Flag => f.write_str("command line"),
         }
     }
@@ -412,7 +415,7 @@ fn network_of(value: &Value) -> Result<NetworkAccess, String> {
     let text = value.as_str().ok_or("a network is a text: none, full, or hosts")?;
     let Ok(network) = text.parse::<NetworkAccess>();
     if let NetworkAccess::Hosts(hosts) = &network {
-        windlass::check_hosts(hosts).map_err(|error| with_causes(&error))?;
+        windlass::process::check_hosts(hosts).map_err(|error| with_causes(&error))?;
     }
     Ok(network)
 }

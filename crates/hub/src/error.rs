@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
-use windlass::StoreError;
-use windlass_core::RuleError;
+use windlass::journal::StoreError;
+use windlass::policy::RuleError;
 
 use crate::config::ConfigError;
 use crate::trust::TrustError;

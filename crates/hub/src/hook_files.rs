@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use windlass::{Author, HookDefinition, HookFile, HookShape};
+use windlass::hooks::{HookDefinition, HookFile, HookShape};
+use windlass::tool::Author;
 
 use crate::config::Config;
 use crate::trust::{self, Trusted};

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use windlass::{HookDefinition, Store, StoreError};
-use windlass_core::{ContentHash, Secrets};
+use windlass::changes::ContentHash;
+use windlass::hooks::HookDefinition;
+use windlass::journal::{Store, StoreError};
+use windlass::policy::Secrets;
 
 use crate::config::{Config, ConfigError};
 use crate::settings::canonical;
@@ -99,7 +101,10 @@ impl Hub {
     /// Opens the journal alone, to look back.
     pub fn store(&self) -> Result<Store, StoreError> {
         let outside_anchor = outside_anchor(&self.settings);
-        let settings = windlass::Settings { outside_anchor, ..windlass::Settings::default() };
+        let settings = windlass::journal::Settings {
+            outside_anchor,
+            ..windlass::journal::Settings::default()
+        };
         Store::open_with(&self.settings.state, settings)
     }
 }

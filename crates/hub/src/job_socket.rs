@@ -13,7 +13,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
-use windlass_core::{Engine, Job, Session, Signal};
+use windlass::Session;
+use windlass::engine::Engine;
+use windlass::process::{Job, Signal};
 
 /// The longest question.
 const LONGEST: u64 = 64 << 10;
@@ -158,7 +160,7 @@ async fn answer(engine: &Engine, session: &Session, question: JobQuestion) -> Va
 fn describe(engine: &Engine, session: &Session, job: &Job) -> Value {
     let end = job.end();
     let exit_code = end.as_ref().and_then(|end| match end.how {
-        windlass_core::ProcessEnd::Exited(code) => Some(code),
+        windlass::process::ProcessEnd::Exited(code) => Some(code),
         _ => None,
     });
     json!({

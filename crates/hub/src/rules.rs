@@ -8,7 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use toml::Value;
 use toml::value::{Datetime, Offset};
-use windlass_core::{Decision, Layer, Rule, RuleError, Ruling};
+use windlass::Rule;
+use windlass::policy::{Decision, Layer, RuleError, Ruling};
 
 /// Checks that a value has the form of a list of rules. The rules are parsed later: one that does not parse is a warning.
 pub(crate) fn check(value: &Value) -> Result<(), String> {

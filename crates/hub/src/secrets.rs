@@ -12,7 +12,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use windlass_core::Secrets;
+use windlass::policy::Secrets;
 
 use crate::settings::{Environment, Places};
 

@@ -5,7 +5,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use windlass_core::{Asker, Attendant, Level, Mode, Predicate, Role, SessionId};
+use windlass::Mode;
+use windlass::people::{Asker, Attendant};
+use windlass::process::Level;
+use windlass::session::SessionId;
+use windlass::tool::{Predicate, Role};
 
 /// Everything that a front door chooses for the engines of a hub.
 ///

@@ -14,11 +14,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
-use windlass::{
-    Author, CommandFile, HookDefinition, HookFile, HookShape, Host as _, LocalHost, PINNABLE, Pin,
-    named_files, reached_files,
+use windlass::changes::ContentHash;
+use windlass::files::{FileError, Files};
+use windlass::hooks::{
+    HookDefinition, HookFile, HookShape, PINNABLE, Pin, named_files, reached_files,
 };
-use windlass_core::{ContentHash, FileError, Files, quote};
+use windlass::host::{Host as _, LocalHost};
+use windlass::quote;
+use windlass::tool::{Author, CommandFile};
 
 pub(crate) use contents::Contents;
 pub(crate) use holding::ClosedGate;

@@ -5,11 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::{
-    Builder, DrainAtClose, Durability, EngineBuilder, ProcessSettings, Store, StoreError, Windlass,
-};
-use windlass_core::{Budget, Overrides, PathGlob, Principal, Session, SessionNews};
-use windlass_store::Kind;
+use windlass::Session;
+use windlass::engine::EngineBuilder;
+use windlass::files::Durability;
+use windlass::journal::Kind;
+use windlass::journal::SessionNews;
+use windlass::journal::{DrainAtClose, Store, StoreError};
+use windlass::policy::PathGlob;
+use windlass::process::ProcessSettings;
+use windlass::session::{Budget, Principal};
+use windlass::tool::Overrides;
+use windlass::{Builder, Windlass};
 
 use crate::config::Config;
 use crate::hub::outside_anchor;
@@ -86,7 +92,7 @@ impl Workspace {
     /// Makes a session, or goes on with the one that the options name: it then knows what its earlier parts have seen.
     ///
     /// ```
-    /// use windlass::SessionId;
+    /// use windlass::session::SessionId;
     /// use windlass_hub::{Hub, SessionOptions, Settings};
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let (workspace, state) = (folder.path().join("work"), folder.path().join("state"));
@@ -99,7 +105,7 @@ impl Workspace {
     pub fn session(&self, options: SessionOptions) -> Result<Arc<Session>, Error> {
         let SessionOptions { id, asker, tools, proposals } = options;
         let is_named = id.is_some();
-        let id = id.unwrap_or_else(|| self.windlass.new_session_id());
+        let id = id.unwrap_or_else(|| self.windlass.engine().new_session_id());
         let store = self.windlass.store();
         if let Some(store) = store {
             store.session_started(&id, &self.path, None, &Principal::default());

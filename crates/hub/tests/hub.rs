@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use windlass::{CallResult, Mode, Outcome, Session, SessionId, ToolCall};
+use windlass::session::SessionId;
+use windlass::{CallResult, Mode, Outcome, Session, ToolCall};
 use windlass_hub::trust::{Found, Known};
 use windlass_hub::{
     ConfigOverrides, Environment, Hub, OnWarning, People, Places, Recording, SessionOptions,
@@ -89,7 +90,7 @@ async fn workspaces_share_the_journal() {
     drop(open);
     let store = hub.store().expect("a journal");
     let mut sessions: Vec<String> = store
-        .sessions(windlass_store::SessionFilter::default())
+        .sessions(windlass::journal::SessionFilter::default())
         .expect("sessions")
         .iter()
         .map(|row| row.id.to_string())
@@ -140,7 +141,7 @@ async fn the_tools_of_a_session() {
             list(&["bash", "grep"]),
         ),
         (
-            ToolChoice { role: Some(windlass::Role::Explorer), ..ToolChoice::default() },
+            ToolChoice { role: Some(windlass::tool::Role::Explorer), ..ToolChoice::default() },
             list(&["read"]),
             list(&["write", "grep"]),
         ),
@@ -209,8 +210,11 @@ async fn people_are_asked_as_the_settings_say() {
     for (people, expected) in [
         (People::Nobody, Outcome::Denied),
         (People::Beforehand, Outcome::Ok),
-        (People::Attendant(Arc::new(|_: &windlass::ApprovalRequest| true)), Outcome::Ok),
-        (People::Attendant(Arc::new(|_: &windlass::ApprovalRequest| false)), Outcome::Denied),
+        (People::Attendant(Arc::new(|_: &windlass::people::ApprovalRequest| true)), Outcome::Ok),
+        (
+            People::Attendant(Arc::new(|_: &windlass::people::ApprovalRequest| false)),
+            Outcome::Denied,
+        ),
     ] {
         let told = format!("{people:?}");
         let ground = Ground::new(&["w"]);

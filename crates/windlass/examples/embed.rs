@@ -21,7 +21,7 @@ fn send(request: &Value) -> Value {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build()?;
     let session = windlass.new_session();

@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use windlass::{
-    ApprovalRequest, Context, Effects, Kinds, Output, Tool, ToolCall, ToolError, Windlass,
-};
+use windlass::people::ApprovalRequest;
+use windlass::{Context, Effects, Kinds, Output, Tool, ToolCall, ToolError, Windlass};
 
 struct Note;
 
@@ -38,7 +37,7 @@ impl Tool for Note {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let ask = |request: &ApprovalRequest| {
         println!("{} wants to {}", request.tool, request.effects);

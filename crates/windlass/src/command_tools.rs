@@ -22,7 +22,7 @@ const LARGEST: u64 = 64 << 10;
 /// A file that may be a tool, and what is in it.
 ///
 /// ```
-/// use windlass::CommandFile;
+/// use windlass::tool::CommandFile;
 /// let text = "---\nname: today\ncommand: date +%F\n---\nWhich day it is.\n".to_owned();
 /// let file = CommandFile { path: "tools/today.md".into(), text };
 /// assert_eq!(file.definition().expect("it is one").name(), "today");

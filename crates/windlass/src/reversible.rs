@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    CallId, CallResult, CommitState, Handle, History, HistoryError, Host, Journal, MemoryHistory,
+    CallId, CallResult, CommitState, Handle, History, Host, Journal, MemoryHistory,
     PLANTED_REMOVAL, Proposal, Proposals, Query, Record, RecordKind, Recovered, Recovery, Session,
     SessionId, Shelf, Snapshot, ToolError, TurnId, UndoPlan, finish_removal, recover,
 };
@@ -184,7 +184,7 @@ impl Windlass {
 
     async fn undo_with(&self, session: &Arc<Session>, what: &Undo, input: Value) -> CallResult {
         let session = self.reaching_changes(session, what);
-        self.act_for_person(&session, Handle::Static(UNDO_ANY), input).await
+        self.engine().act_for_person(&session, Handle::Static(UNDO_ANY), input).await
     }
 
     /// A session whose changes are held until they are applied. Needs [`Builder::state`](crate::Builder::state).
@@ -213,7 +213,7 @@ impl Windlass {
     ) -> CallResult {
         let tool = Apply::new(proposals.clone());
         let session = Arc::new(session.reaching_tmp_of(proposals.session().clone()));
-        self.act_for_person(&session, tool, json!({"paths": paths})).await
+        self.engine().act_for_person(&session, tool, json!({"paths": paths})).await
     }
 
     /// The session, with the `/tmp` that the changes were made in.
@@ -273,7 +273,7 @@ impl Windlass {
         snapshot: &Snapshot,
     ) -> Result<CallResult, Error> {
         let tool = Restore::new(snapshot.clone(), self.snapshot_shelf()?);
-        Ok(self.act_for_person(session, tool, json!({})).await)
+        Ok(self.engine().act_for_person(session, tool, json!({})).await)
     }
 
     /// Lets go of what a snapshot kept.
@@ -299,10 +299,4 @@ impl Windlass {
 fn snapshot_id(snapshot: &Snapshot) -> SessionId {
     let text = serde_json::to_vec(snapshot).unwrap_or_default();
     SessionId::new(windlass_core::ContentHash::of(&text).to_string())
-}
-
-impl From<HistoryError> for Error {
-    fn from(error: HistoryError) -> Self {
-        Self::Tool(error.into())
-    }
 }

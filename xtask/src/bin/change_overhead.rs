@@ -13,7 +13,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use windlass::{Durability, Mode, Outcome, Session, ToolCall, Windlass};
+use windlass::files::Durability;
+use windlass::{Mode, Outcome, Session, ToolCall, Windlass};
 
 /// Changes that go uncounted: the allocator, the file system and the history warm up.
 const UNCOUNTED: usize = 20;

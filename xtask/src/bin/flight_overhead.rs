@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use windlass::policy::Policy;
 use windlass::testing::MockTool;
-use windlass::{Effects, Kinds, Mode, Outcome, Output, Policy, Session, ToolCall, Windlass};
+use windlass::{Effects, Kinds, Mode, Outcome, Output, Session, ToolCall, Windlass};
 
 const FEW: u32 = 100;
 const MANY: u32 = 10_000;

@@ -13,9 +13,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use windlass::{
-    Confinement, Durability, Level, Mode, Outcome, ProcessSettings, Session, ToolCall, Windlass,
-};
+use windlass::files::Durability;
+use windlass::process::{Confinement, Level, ProcessSettings};
+use windlass::{Mode, Outcome, Session, ToolCall, Windlass};
 
 /// Runs that go uncounted.
 const UNCOUNTED: usize = 5;
@@ -27,7 +27,7 @@ const FILES: usize = 10_000;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
     // As the command does.
-    windlass::hide_memory()?;
+    windlass::process::hide_memory()?;
     let usage = "usage: process_overhead DIRECTORY COUNT [CODEX]";
     let mut arguments = std::env::args_os().skip(1);
     let directory = PathBuf::from(arguments.next().context(usage)?);

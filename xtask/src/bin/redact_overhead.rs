@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
-use windlass::Secrets;
+use windlass::policy::Secrets;
 
 /// Turns that go uncounted.
 const UNCOUNTED: usize = 3;

@@ -29,22 +29,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "windlass-wire",
         ],
     ),
-    ("windlass-hub", &["windlass", "windlass-core", "windlass-store"]),
+    ("windlass-hub", &["windlass"]),
     (
         "windlass-cli",
-        &[
-            "windlass",
-            "windlass-agent",
-            "windlass-core",
-            "windlass-host",
-            "windlass-hub",
-            "windlass-mcp",
-            "windlass-sandbox",
-            "windlass-server",
-            "windlass-store",
-            "windlass-tools",
-            "windlass-wire",
-        ],
+        &["windlass", "windlass-agent", "windlass-hub", "windlass-mcp", "windlass-server"],
     ),
     ("xtask", &["windlass"]), // Optional, for `engine_overhead` alone.
 ];

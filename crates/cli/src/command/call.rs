@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use windlass_core::{CallResult, Session, ToolCall};
+use windlass::wire;
+use windlass::{CallResult, Session, ToolCall};
 use windlass_hub::Recording;
-use windlass_wire as wire;
 
 use super::{block_on, read_all, until_interrupted};
 use crate::options::Global;

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use windlass::{ProcessSettings, RandomIds, Windlass};
-use windlass_core::{
-    Backend, Confinement, IdSource as _, Level, Mode, NetworkAccess, Outcome, ToolCall,
-};
+use windlass::Windlass;
+use windlass::process::ProcessSettings;
+use windlass::process::{Backend, Confinement, Level, NetworkAccess};
+use windlass::session::IdSource as _;
+use windlass::session::RandomIds;
+use windlass::{Mode, Outcome, ToolCall};
 
 use windlass_hub::Recording;
 
@@ -115,7 +117,7 @@ fn print(checks: &[Check], paint: Paint) -> Result<()> {
             Found::Absent(_) => paint.dim("-- "),
             Found::Broken(_) => paint.red("NOT"),
         };
-        let found = windlass_core::quote::visible(check.found.text());
+        let found = windlass::quote::visible(check.found.text());
         writeln!(out, "{mark} {:<14} {found}", check.name)?;
         if !check.how.is_empty() {
             writeln!(out, "    {:<14} {}", "", paint.dim(check.how))?;
@@ -146,7 +148,7 @@ fn command_tools(global: &Global) -> Result<String> {
     let config = hub.config(&global.workspace)?;
     let own = hub.settings().places.command_tools();
     let (mut files, mut wrong) =
-        own.map_or_else(Default::default, |own| windlass::command_files(&own));
+        own.map_or_else(Default::default, |own| windlass::tool::command_files(&own));
     files.extend_from_slice(config.command_tools());
     let mut names = Vec::new();
     for file in &files {
@@ -187,9 +189,9 @@ impl Scratch {
         mode: Mode,
         tool: &str,
         input: serde_json::Value,
-    ) -> Result<windlass_core::CallResult> {
+    ) -> Result<windlass::CallResult> {
         let windlass = Windlass::builder(self.0.join("work")).mode(mode).build()?;
-        let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+        let session = Arc::new(windlass::Session::new(windlass.engine().new_session_id()));
         block_on(windlass.call(&session, ToolCall::new(tool, input)))
     }
 }
@@ -289,7 +291,7 @@ fn stage() -> Result<String> {
     std::fs::write(work.join("src/main.rs"), "fn main() {}\n")?;
     let windlass =
         Windlass::builder(&work).mode(Mode::Auto).state(scratch.0.join("state")).build()?;
-    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+    let session = Arc::new(windlass::Session::new(windlass.engine().new_session_id()));
     let remove = ToolCall::new("bash", json!({"command": "rm -rf *"}));
     let result = block_on(windlass.call(&session, remove))?;
     ensure!(result.outcome == Outcome::Ok, "{}", result.output.to_text());
@@ -330,14 +332,14 @@ fn limits(global: &Global) -> Result<String> {
     let text = attack::told(&scratch, processes, greedy)?;
     ensure!(text.contains("BEGIN"), "{text}");
     ensure!(!text.contains("1073741824"), "a command used a gigabyte where 64 MiB are allowed");
-    Ok(match windlass::control_group() {
+    Ok(match windlass::process::control_group() {
         Some(place) => format!("counted by the kernel, in {}", place.display()),
         None => "counted ten times a second: no control group is delegated to us".to_owned(),
     })
 }
 
 fn landlock() -> Found {
-    match windlass::landlock_version() {
+    match windlass::process::landlock_version() {
         0 => Found::Absent(
             "the kernel has none: the mounts of the sandbox are the only fence".into(),
         ),
@@ -352,7 +354,7 @@ fn undo() -> Result<String> {
     std::fs::write(work.join("old.txt"), "old\n")?;
     let windlass =
         Windlass::builder(&work).mode(Mode::Auto).state(scratch.0.join("state")).build()?;
-    let session = Arc::new(windlass_core::Session::new(windlass.new_session_id()));
+    let session = Arc::new(windlass::Session::new(windlass.engine().new_session_id()));
     let patch = "*** Begin Patch\n*** Update File: old.txt\n*** Move to: moved/new.txt\n@@\n-old\n+new\n\
         *** Add File: added.txt\n+added\n*** End Patch\n";
     let result =
@@ -372,7 +374,8 @@ fn history(global: &Global) -> Result<String> {
         return Ok("nothing is kept".into());
     };
     let status = history.status()?;
-    let oldest =
-        status.oldest.map_or_else(String::new, |at| format!(", since {}", windlass_store::utc(at)));
+    let oldest = status
+        .oldest
+        .map_or_else(String::new, |at| format!(", since {}", windlass::journal::utc(at)));
     Ok(format!("{} changes, {} KiB{oldest}", status.checkpoints, status.bytes / 1024))
 }

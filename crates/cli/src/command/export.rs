@@ -11,8 +11,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::{Value, json};
-use windlass_core::{CallFinished, CallId, CallStarted, Outcome, Secrets, SessionId, TurnId};
-use windlass_store::{JournalRow, Kind, Store};
+use windlass::Outcome;
+use windlass::journal::{CallFinished, CallStarted};
+use windlass::journal::{JournalRow, Kind, Store};
+use windlass::policy::Secrets;
+use windlass::session::{CallId, SessionId, TurnId};
 
 use crate::options::Global;
 use crate::setup;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use windlass_core::quote;
+use windlass::quote;
 use windlass_hub::{JobQuestion, ask_jobs};
 
 use crate::options::Global;

@@ -9,10 +9,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass_core::{
-    CallExtended, CallFinished, CallStarted, JobEnded, Outcome, Recovery, SessionId, quote,
-};
-use windlass_store::{JournalRow, Kind, Store, VerifyError, utc};
+use windlass::journal::{CallExtended, CallFinished, CallStarted, JobEnded, Recovery};
+use windlass::journal::{JournalRow, Kind, Store, VerifyError, utc};
+use windlass::session::SessionId;
+use windlass::{Outcome, quote};
 
 use super::export::{self, ExportFormat};
 use crate::options::Global;

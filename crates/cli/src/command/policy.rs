@@ -14,7 +14,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use windlass::Windlass;
-use windlass_core::{Answer, Decision, Scope, Session, SessionId, ToolCall, ToolError};
+use windlass::people::{Answer, Scope};
+use windlass::policy::Decision;
+use windlass::session::SessionId;
+use windlass::{Session, ToolCall, ToolError};
 
 use super::call;
 use crate::options::{Global, session_id};
@@ -130,7 +133,7 @@ async fn decide(
     session: &std::sync::Arc<Session>,
     call: ToolCall,
 ) -> Result<Decided, ToolError> {
-    match windlass.explain(session, call).await {
+    match windlass.engine().explain(session, call).await {
         Ok(verdict) => Ok(Decided { decision: verdict.decision(), rule: verdict.rule() }),
         Err(error) if error.code() == "denied" => {
             Ok(Decided { decision: Decision::Deny, rule: error.message().text.to_string() })

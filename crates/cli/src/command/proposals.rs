@@ -8,9 +8,12 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass::diff::{Look, Version, render_file};
-use windlass::{FileKind, FileState, Proposal, Proposals, Windlass};
-use windlass_core::{SessionId, quote};
+use windlass::Windlass;
+use windlass::changes::{FileState, Proposal, Proposals};
+use windlass::files::FileKind;
+use windlass::quote;
+use windlass::session::SessionId;
+use windlass::tool::diff::{Look, Version, render_file};
 use windlass_hub::Recording;
 
 use super::{block_on, call, until_interrupted};
@@ -83,7 +86,7 @@ pub(super) fn run(global: &Global, command: ProposalsCommand) -> Result<ExitCode
 
 /// Paths as they were typed: relative to where the person is.
 fn named(workspace: &Path, paths: &[PathBuf]) -> Option<Vec<PathBuf>> {
-    let absolute = |path: &PathBuf| windlass_core::normalize(&workspace.join(path));
+    let absolute = |path: &PathBuf| windlass::effect::normalize(&workspace.join(path));
     (!paths.is_empty()).then(|| paths.iter().map(absolute).collect())
 }
 

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
-use windlass_core::{
-    CallFinished, CallId, CallStarted, Decided, DecidedBy, Decision, Metadata, Outcome, Output,
-    SessionId,
-};
-use windlass_store::{JournalRow, Kind, Store};
+use windlass::journal::{CallFinished, CallStarted};
+use windlass::journal::{JournalRow, Kind, Store};
+use windlass::policy::{Decided, DecidedBy, Decision};
+use windlass::session::{CallId, SessionId};
+use windlass::tool::Metadata;
+use windlass::{Outcome, Output};
 
 use crate::options::Global;
 use crate::{setup, terminal};

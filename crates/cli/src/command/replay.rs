@@ -15,10 +15,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use windlass::{History as _, Isolation, Query, UndoHistory, Windlass};
-use windlass_core::{
-    ApprovalRequest, Effect, Effects, Level, Outcome, Session, SessionId, ToolCall,
-};
+use windlass::Windlass;
+use windlass::changes::{History as _, Query, UndoHistory};
+use windlass::effect::Effect;
+use windlass::host::Isolation;
+use windlass::people::ApprovalRequest;
+use windlass::process::Level;
+use windlass::session::SessionId;
+use windlass::{Effects, Outcome, Session, ToolCall};
 use windlass_hub::{Hub, People, Recording, SessionOptions, Settings, Workspace};
 
 use super::recorded::{self, Recorded, Was};
@@ -143,7 +147,7 @@ impl Again<'_> {
         }
         let input = self.names.there(&call.input);
         let again = || ToolCall::new(call.tool.clone(), input.clone());
-        if let Ok(verdict) = windlass.explain(session, again()).await
+        if let Ok(verdict) = windlass.engine().explain(session, again()).await
             && let Some(effect) = beyond(verdict.effects(), self.names.copy())
         {
             return Ok(Replayed::Skipped(format!("it reaches beyond the copy: {effect}")));
@@ -194,7 +198,7 @@ fn beyond<'e>(effects: &'e Effects, copy: &std::path::Path) -> Option<&'e Effect
 /// Says how far it is, on a line of its own that the next one replaces. That nobody can be told is no reason to stop.
 fn progress(global: &Global, at: usize, of: usize, tool: &str) {
     if !global.quiet && std::io::stderr().is_terminal() {
-        let tool = windlass_core::quote::visible(tool);
+        let tool = windlass::quote::visible(tool);
         drop(write!(std::io::stderr(), "\r\x1b[K{at} of {of}: {tool}"));
     }
 }

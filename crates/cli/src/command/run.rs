@@ -10,9 +10,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use windlass_core::{CallId, CallResult, Event, EventKind, Filter, ToolCall};
+use windlass::event::{EventKind, Filter};
+use windlass::session::CallId;
+use windlass::wire;
+use windlass::{CallResult, Event, ToolCall};
 use windlass_hub::Recording;
-use windlass_wire as wire;
 
 use super::{block_on, until_interrupted};
 use crate::options::Global;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use windlass_core::SessionId;
-use windlass_store::{SessionFilter, SessionRow, utc};
+use windlass::journal::{SessionFilter, SessionRow, utc};
+use windlass::session::SessionId;
 
 use super::export::{self, ExportFormat};
 use super::log;
@@ -61,7 +61,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
         }
         SessionsCommand::Delete { id } => {
             store.delete_session(&id)?;
-            windlass_store::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
+            windlass::changes::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
             terminal::note(
                 global,
                 &format!(
@@ -83,8 +83,7 @@ fn list(global: &Global, rows: &[SessionRow]) -> Result<()> {
     let paint = Paint::of(global);
     let mut out = std::io::stdout().lock();
     for row in rows {
-        let workspace =
-            row.workspace.as_deref().map(windlass_core::quote::path).unwrap_or_default();
+        let workspace = row.workspace.as_deref().map(windlass::quote::path).unwrap_or_default();
         let running = if row.running > 0 {
             paint.yellow(&format!(" {} running", row.running))
         } else {

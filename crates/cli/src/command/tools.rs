@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use windlass_core::{Example, Spec, quote};
+use windlass::quote;
+use windlass::tool::{Example, Spec};
+use windlass::wire::{self, Format};
 use windlass_hub::Recording;
-use windlass_wire::{self as wire, Format};
 
 use super::block_on;
 use crate::options::Global;

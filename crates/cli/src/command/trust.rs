@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass_core::quote;
+use windlass::quote;
 use windlass_hub::trust::{Acting, Change, Found, Known, Role, listed};
 
 use crate::options::Global;

@@ -8,10 +8,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass::{Checkpoint, FileState, Query, RecordedChange, Undo};
-use windlass_core::{CallId, Outcome, TurnId, quote};
+use windlass::Undo;
+use windlass::changes::{Checkpoint, FileState, Query, RecordedChange};
+use windlass::journal::utc;
+use windlass::session::{CallId, TurnId};
+use windlass::{Outcome, quote};
 use windlass_hub::Recording;
-use windlass_store::utc;
 
 use super::{block_on, call, until_interrupted};
 use crate::options::Global;

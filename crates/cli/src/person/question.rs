@@ -1,7 +1,8 @@
 //! Questions of a tool at the terminal: the options are numbered, and other words are an answer too.
 
 use anyhow::Result;
-use windlass_core::{Question, QuestionRequest, Selection, quote};
+use windlass::people::{Question, QuestionRequest, Selection};
+use windlass::quote;
 
 use super::terminal::Terminal;
 use crate::terminal::{Paint, add};

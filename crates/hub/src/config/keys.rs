@@ -1,6 +1,6 @@
 //! The table of configuration keys.
 
-use windlass_core::nearest;
+use windlass::tool::nearest;
 
 /// A configuration key.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windlass_core::Layer;
+use windlass::policy::Layer;
 
 use super::{Config, ConfigError};
 use crate::trust::{Acting, Change, Contents, Found, Known, Role, listed};

@@ -70,7 +70,7 @@ pub(super) fn is_secret(value: &str) -> bool {
         && !value.contains(['+', '=']);
     let is_same = value.chars().all(|c| value.starts_with(c));
     let is_reference = value.starts_with('$') || value.starts_with("{{") || value.starts_with('<');
-    value.len() >= windlass_core::Secrets::SHORTEST
+    value.len() >= windlass::policy::Secrets::SHORTEST
         && !COMMON.contains(&&*lower)
         && !(is_number || is_path || is_same || is_reference)
 }

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use windlass_core::ContentHash;
+use windlass::changes::ContentHash;
 
 use super::TrustError;
 

@@ -6,7 +6,9 @@
 
 use std::path::PathBuf;
 
-use windlass_core::{BoxFuture, Hook, HookAnswer, HookEvent, Moment, ToolError, quote};
+use windlass::hooks::{Hook, HookAnswer, HookEvent, Moment};
+use windlass::tool::BoxFuture;
+use windlass::{ToolError, quote};
 
 use super::{Acting, Change, Contents, Found, Role, Trusted, listed, places};
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
-use windlass_core::ContentHash;
+use windlass::changes::ContentHash;
 
 use super::{Contents, Found, TrustError, Trusted, name};
 

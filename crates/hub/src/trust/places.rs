@@ -4,8 +4,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use windlass::{HookShape, Pin};
-use windlass_core::{FileKind, Files, quote};
+use windlass::files::{FileKind, Files};
+use windlass::hooks::{HookShape, Pin};
+use windlass::quote;
 
 use super::{Acting, Found, Role};
 

@@ -53,7 +53,7 @@ impl Ground {
 #[test]
 fn what_has_to_be_trusted_is_protected() {
     for (path, _) in places::FILES.iter().chain(places::DIRECTORIES) {
-        let reason = windlass_core::protected_reason(&Path::new("/w").join(path), &[]);
+        let reason = windlass::policy::protected_reason(&Path::new("/w").join(path), &[]);
         assert!(reason.is_some(), "{path}");
     }
 }

@@ -3,11 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use windlass::testing::MockTool;
-use windlass::{
-    ApprovalRequest, Effects, EventKind, FileChange, Kinds, Listening, Mode, Outcome, Output,
-    Question, QuestionAnswer, Selection, ToolCall, Windlass,
+use windlass::event::EventKind;
+use windlass::people::{
+    ApprovalRequest, FileChange, Listening, Question, QuestionAnswer, Selection,
 };
+use windlass::testing::MockTool;
+use windlass::{Effects, Kinds, Mode, Outcome, Output, ToolCall, Windlass};
 
 use crate::support::Place;
 
@@ -86,7 +87,7 @@ async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
     before.assert_is(&place.tree(), "a denied edit");
     let write = json!({"path": "a.txt", "content": "x\n"});
     assert_eq!(call(&place, "write", write).await, Outcome::Error, "a trial is no reading");
-    assert!(place.windlass.approvals().await.unwrap().is_empty());
+    assert!(place.windlass.engine().approvals().await.unwrap().is_empty());
 }
 
 /// A link that is changed while the person looks at the question is not followed: they saw where it led before.
@@ -134,7 +135,7 @@ async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
     let open = || Windlass::builder(&work).state(&state).tool(choose()).build().unwrap();
     let (here, there) = (open(), open());
     let session = here.new_session();
-    let _there = here.attend(session.id(), Listening::default());
+    let _there = here.engine().attend(session.id(), Listening::default());
     let mut events = here.subscribe();
     let (_, running) = here.start(&session, ToolCall::new("choose", json!({})));
     let running = tokio::spawn(running);
@@ -143,14 +144,16 @@ async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
             break request;
         }
     };
-    let [open_question] = &there.questions().await.unwrap()[..] else { panic!("it is on record") };
+    let [open_question] = &there.engine().questions().await.unwrap()[..] else {
+        panic!("it is on record")
+    };
     assert_eq!(open_question.id, request.id);
     let answer = |label| QuestionAnswer::new([Selection::of(label)]);
-    there.answer_questions(&request.id, answer("b")).await.unwrap();
+    there.engine().answer_questions(&request.id, answer("b")).await.unwrap();
     assert!(
-        there.answer_questions(&request.id, answer("a")).await.is_err(),
+        there.engine().answer_questions(&request.id, answer("a")).await.is_err(),
         "the first one counts"
     );
     assert_eq!(running.await.unwrap().output.to_text(), "b");
-    assert!(there.questions().await.unwrap().is_empty(), "it is used up");
+    assert!(there.engine().questions().await.unwrap().is_empty(), "it is used up");
 }

@@ -5,10 +5,9 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::{
-    Budget, CallResult, Confinement, Mode, NetworkAccess, Outcome, ProcessSettings, Session,
-    SessionId, ToolCall,
-};
+use windlass::process::{Confinement, NetworkAccess, ProcessSettings};
+use windlass::session::{Budget, SessionId};
+use windlass::{CallResult, Mode, Outcome, Session, ToolCall};
 
 use crate::support::{Place, text};
 

@@ -5,11 +5,11 @@ use std::path::Path;
 
 use serde_json::json;
 use tempfile::TempDir;
+use windlass::effect::{CommandLine, Effect};
+use windlass::policy::PathGlob;
+use windlass::process::{Errors, ProcessRequest, Program};
 use windlass::testing::MockTool;
-use windlass::{
-    Builder, CallResult, CommandLine, Effect, Error, Errors, Kinds, Mode, Outcome, Output,
-    PathGlob, ProcessRequest, Program, ToolCall, Windlass,
-};
+use windlass::{Builder, CallResult, Error, Kinds, Mode, Outcome, Output, ToolCall, Windlass};
 
 fn folder(files: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -76,7 +76,7 @@ async fn built_in_tools_come_first_and_then_your_own() {
     let tools = windlass.tools(&windlass.new_session()).await;
     let names: Vec<&str> = tools.iter().map(|spec| &*spec.name).collect();
     assert_eq!(names.last(), Some(&"deploy"));
-    assert_eq!(names.len(), windlass::BUILTIN.len() + 1);
+    assert_eq!(names.len(), windlass::tool::BUILTIN.len() + 1);
 }
 
 #[tokio::test]

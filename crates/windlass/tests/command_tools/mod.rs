@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use windlass::{
-    Builder, CommandFile, Confinement, EventKind, Kinds, Level, Mode, NetworkAccess, Outcome,
-    Overrides, ProcessSettings, ToolCall, Undo,
-};
+use windlass::event::EventKind;
+use windlass::process::{Confinement, Level, NetworkAccess, ProcessSettings};
+use windlass::tool::{CommandFile, Overrides};
+use windlass::{Builder, Kinds, Mode, Outcome, ToolCall, Undo};
 
 use crate::support::{Place, text};
 
@@ -205,7 +205,7 @@ async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Ve
     let place = Place::built(&[], configure);
     let mut events = place.windlass.subscribe();
     let tools = place.windlass.tools(&place.session).await;
-    let known = windlass::BUILTIN.iter().map(|tool| tool.name()).collect::<Vec<_>>();
+    let known = windlass::tool::BUILTIN.iter().map(|tool| tool.name()).collect::<Vec<_>>();
     let names = tools.iter().map(|tool| tool.name.to_string());
     let names = names.filter(|name| !known.contains(&&**name) && name != "delta").collect();
     let warnings = std::iter::from_fn(|| events.try_next()).filter_map(|event| match event.kind {

@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use windlass::{Decision, Mode, Policy};
+use windlass::Mode;
+use windlass::policy::{Decision, Policy};
 
 use super::{explain, text_of};
 use crate::support::Place;
@@ -58,7 +59,7 @@ async fn what_files_configure_does_nothing() {
     for row in rows().iter().filter(|row| row["from"] == "files") {
         let place = Place::new();
         bash(&place.workspace(), text_of(row, "setup"));
-        place.windlass.set_policy(policy(row));
+        place.windlass.engine().set_policy(policy(row));
         let result = place.call("bash", json!({"command": row["cmd"]})).await;
         assert!(!has_canary(&place.workspace()), "{row}: {}", result.output.to_text());
     }

@@ -12,7 +12,9 @@ use std::{env, fs};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use windlass::{CommandLine, Mode, Policy};
+use windlass::Mode;
+use windlass::effect::CommandLine;
+use windlass::policy::Policy;
 
 use super::{explain, line};
 use crate::support::Place;

@@ -6,16 +6,18 @@ mod fuzz;
 mod rules;
 
 use serde_json::{Value, json};
-use windlass::{CommandLine, Effect, Policy, ToolCall, Verdict};
+use windlass::ToolCall;
+use windlass::effect::{CommandLine, Effect};
+use windlass::policy::{Policy, Verdict};
 
 use crate::support::Place;
 
 /// What would be decided about a command under these rules.
 async fn explain(place: &Place, policy: Policy, command: &str) -> Verdict {
-    place.windlass.set_policy(policy);
+    place.windlass.engine().set_policy(policy);
     let input = json!({"command": command});
     let explained =
-        place.windlass.explain(&place.session, ToolCall::new("bash", input.clone())).await;
+        place.windlass.engine().explain(&place.session, ToolCall::new("bash", input.clone())).await;
     explained.unwrap_or_else(|error| panic!("{input}: {error}"))
 }
 

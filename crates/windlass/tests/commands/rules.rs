@@ -1,7 +1,8 @@
 //! Rules about commands, modes, and what is said where nobody allows one.
 
 use serde_json::json;
-use windlass::{Decision, Mode, Outcome, Policy, ToolCall};
+use windlass::policy::{Decision, Policy};
+use windlass::{Mode, Outcome, ToolCall};
 
 use super::{explain, line};
 use crate::support::{Place, text};
@@ -95,7 +96,7 @@ async fn the_modes_decide_about_commands() {
 async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
     let place = Place::new();
     for mode in [Mode::Ask, Mode::Auto, Mode::Plan, Mode::Deny, Mode::Yolo] {
-        place.windlass.set_policy(policy(mode, &[]));
+        place.windlass.engine().set_policy(policy(mode, &[]));
         for (command, why) in [
             ("", "the command is empty"),
             (" \n", "the command is empty"),
@@ -103,7 +104,7 @@ async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
             ("echo '{{secret A}}'", "`{{secret A}}` cannot stand between single quotation marks"),
         ] {
             let call = ToolCall::new("bash", json!({"command": command}));
-            let error = place.windlass.explain(&place.session, call).await.unwrap_err();
+            let error = place.windlass.engine().explain(&place.session, call).await.unwrap_err();
             assert_eq!(error.code(), "invalid_args", "{command:?} in {mode}");
             assert!(error.message().text.starts_with(why), "{command:?} in {mode}: {error}");
         }
@@ -151,7 +152,7 @@ async fn a_refusal_names_the_part_and_what_would_allow_it() {
 #[tokio::test]
 async fn what_only_reads_can_change_nothing() {
     let place = Place::with(&[("f", "x\n")]);
-    place.windlass.set_policy(policy(Mode::Ask, &[]));
+    place.windlass.engine().set_policy(policy(Mode::Ask, &[]));
     let result =
         place.call("bash", serde_json::json!({"command": "cat f nope; ls; cat f/x"})).await;
     assert_eq!(result.outcome, Outcome::Error, "{}", text(&result));

@@ -1,7 +1,9 @@
 //! What programs answer in the words of each of the systems.
 
 use serde_json::{Value, json};
-use windlass::{Author, HookShape, Mode, Outcome};
+use windlass::hooks::HookShape;
+use windlass::tool::Author;
+use windlass::{Mode, Outcome};
 
 use super::{hooks, place, place_with};
 use crate::support::text;

@@ -5,10 +5,12 @@ mod page;
 mod pinned;
 
 use serde_json::{Value, json};
-use windlass::{
-    Author, Builder, Confinement, EventKind, HookDefinition, HookFile, HookShape, Level, Mode,
-    Outcome, ProcessSettings, Secrets, ToolCall,
-};
+use windlass::event::EventKind;
+use windlass::hooks::{HookDefinition, HookFile, HookShape};
+use windlass::policy::Secrets;
+use windlass::process::{Confinement, Level, ProcessSettings};
+use windlass::tool::Author;
+use windlass::{Builder, Mode, Outcome, ToolCall};
 
 use crate::support::{Place, text};
 
@@ -179,13 +181,13 @@ async fn what_a_model_says_is_data_and_never_a_part_of_the_command() {
 async fn a_hook_runs_in_a_sandbox_of_its_own() {
     // Whatever commands may do.
     let off = |builder: Builder| {
-        builder.processes(windlass::ProcessSettings {
-            confinement: windlass::Confinement {
-                level: windlass::Level::Off,
-                network: windlass::NetworkAccess::Full,
-                ..windlass::Confinement::default()
+        builder.processes(windlass::process::ProcessSettings {
+            confinement: windlass::process::Confinement {
+                level: windlass::process::Level::Off,
+                network: windlass::process::NetworkAccess::Full,
+                ..windlass::process::Confinement::default()
             },
-            ..windlass::ProcessSettings::default()
+            ..windlass::process::ProcessSettings::default()
         })
     };
     let tries = "! touch new 2> /dev/null && ! (echo > /dev/tcp/127.0.0.1/9) 2> /dev/null && touch /tmp/mine && test ! -s /proc/net/route || exit 2";
@@ -261,15 +263,18 @@ async fn sessions_prompts_and_endings_are_told_too() {
     ]});
     let place = place(hooks(HookShape::Windlass, Author::Person, &all.to_string()));
     let (engine, session) = (&place.windlass, &place.session);
-    let heard = engine.session_started(session).await;
+    let heard = engine.engine().session_started(session).await;
     assert_eq!(heard.context.len(), 1);
     assert!(heard.context[0].ends_with("says: tests first]"), "{heard:?}");
-    assert!(engine.prompt_submitted(session, "mend it").await.is_ok());
-    let refused = engine.prompt_submitted(session, "my password is x").await.unwrap_err();
+    assert!(engine.engine().prompt_submitted(session, "mend it").await.is_ok());
+    let refused = engine.engine().prompt_submitted(session, "my password is x").await.unwrap_err();
     assert!(refused.to_string().ends_with("says no: no passwords"), "{refused}");
-    let heard = engine.happened(session, windlass::Happening::Stop).await;
+    let heard = engine.engine().happened(session, windlass::hooks::Happening::Stop).await;
     assert!(heard.refused.is_some_and(|why| why.ends_with("the tests fail")));
-    let heard = engine.happened(session, windlass::Happening::PreMessage { text: "long" }).await;
+    let heard = engine
+        .engine()
+        .happened(session, windlass::hooks::Happening::PreMessage { text: "long" })
+        .await;
     assert_eq!(heard.text.as_deref(), Some("shorter"));
 }
 
@@ -281,9 +286,9 @@ async fn hooks_bind_every_call_of_a_turn_and_of_sub_sessions() {
         assert_eq!(result.outcome, Outcome::Denied);
     }
     let child = place.session.child(
-        windlass::SessionId::new("child"),
-        windlass::Predicate::All,
-        &windlass::Overrides::default(),
+        windlass::session::SessionId::new("child"),
+        windlass::tool::Predicate::All,
+        &windlass::tool::Overrides::default(),
     );
     let call = ToolCall::new("read", read("a.txt"));
     let result = place.windlass.call(&std::sync::Arc::new(child), call).await;

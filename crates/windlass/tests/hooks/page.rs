@@ -1,7 +1,9 @@
 //! The page about hooks: every example in it is one.
 
 use serde_json::json;
-use windlass::{Author, HookDefinition, HookShape, Outcome};
+use windlass::Outcome;
+use windlass::hooks::{HookDefinition, HookShape};
+use windlass::tool::Author;
 
 use super::{hooks, place};
 use crate::support::text;
@@ -35,7 +37,7 @@ async fn the_examples_do_what_the_page_says() {
 #[test]
 fn every_event_is_on_the_page() {
     let page = include_str!("../../../../docs/hooks.md");
-    for (name, _) in windlass::Moment::NAMES {
+    for (name, _) in windlass::hooks::Moment::NAMES {
         assert!(page.contains(&format!("`{name}`")), "{name}");
     }
 }

@@ -3,9 +3,10 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::json;
-use windlass::{
-    Author, HookDefinition, HookShape, Host as _, LocalHost, Outcome, Pin, named_files,
-};
+use windlass::Outcome;
+use windlass::hooks::{HookDefinition, HookShape, Pin, named_files};
+use windlass::host::{Host as _, LocalHost};
+use windlass::tool::Author;
 
 use super::hooks;
 use crate::support::{Place, text};

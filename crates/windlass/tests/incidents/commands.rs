@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use windlass::{ApprovalRequest, Decision, Level, Mode, Outcome, Undo};
+use windlass::people::ApprovalRequest;
+use windlass::policy::Decision;
+use windlass::process::Level;
+use windlass::{Mode, Outcome, Undo};
 
 use super::outsider::Outsider;
 use super::{asking, at_level, decided, in_mode, in_sight, shell};

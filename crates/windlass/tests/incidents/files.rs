@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
-use windlass::{Decision, Level, Mode, Outcome, Undo};
+use windlass::policy::Decision;
+use windlass::process::Level;
+use windlass::{Mode, Outcome, Undo};
 
 use super::{asking, at_level, beside_others, decided, in_mode, in_sight, shell};
 use crate::support::{Place, text};
@@ -352,7 +354,7 @@ async fn i_30_brackets_and_blanks_in_a_name_are_a_name() {
         let asks = asking(&files, &[]);
         let write = |path: &str| json!({"path": path, "content": "x"});
         let call = windlass::ToolCall::new("write", write(name));
-        let verdict = asks.windlass.explain(&asks.session, call).await.unwrap();
+        let verdict = asks.windlass.engine().explain(&asks.session, call).await.unwrap();
         let remedy = verdict.remedy().unwrap();
         let rule = remedy.strip_prefix("to allow it: --allow '").unwrap();
         let rule = rule.strip_suffix('\'').unwrap().replace(r"'\''", "'");

@@ -23,7 +23,9 @@ mod reliability;
 mod trust;
 
 use serde_json::{Value, json};
-use windlass::{Builder, Confinement, Decision, Level, Mode, ProcessSettings, ToolCall};
+use windlass::policy::Decision;
+use windlass::process::{Confinement, Level, ProcessSettings};
+use windlass::{Builder, Mode, ToolCall};
 
 use crate::support::Place;
 
@@ -56,7 +58,7 @@ fn at_level(level: Level) -> ProcessSettings {
 /// What would be decided about a call.
 async fn decided(place: &Place, tool: &str, input: Value) -> Decision {
     let call = ToolCall::new(tool, input);
-    place.windlass.explain(&place.session, call).await.unwrap().decision()
+    place.windlass.engine().explain(&place.session, call).await.unwrap().decision()
 }
 
 /// A command for the shell.

@@ -3,12 +3,14 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use windlass::effect::Effect;
+use windlass::people::{Answer, ApprovalRequest, Attendant, Reply, Scope};
+use windlass::policy::Decision;
+use windlass::process::{Confinement, NetworkAccess, ProcessSettings, check_hosts};
+use windlass::session::SessionId;
 use windlass::testing::MockTool;
-use windlass::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, CommandDefinition, CommandFile, Confinement,
-    Decision, Effect, Effects, Kinds, Mode, NetworkAccess, Outcome, Overrides, Predicate,
-    ProcessSettings, Reply, Rule, Scope, SessionId, ToolCall, check_hosts, quote,
-};
+use windlass::tool::{BoxFuture, CommandDefinition, CommandFile, Overrides, Predicate};
+use windlass::{Effects, Kinds, Mode, Outcome, Rule, ToolCall, quote};
 
 use super::outsider::Outsider;
 use super::{decided, shell};

@@ -5,7 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use serde_json::json;
-use windlass::{Level, Outcome};
+use windlass::Outcome;
+use windlass::process::Level;
 
 use super::{at_level, shell};
 use crate::support::{Place, text};

@@ -4,11 +4,12 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use windlass::effect::Effect;
+use windlass::people::{Answer, ApprovalRequest, Attendant, Reply, Scope};
+use windlass::policy::Decision;
 use windlass::testing::MockTool;
-use windlass::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, CommandFile, Decision, Effect, Effects, Kinds,
-    Mode, Outcome, Reply, Scope, ToolCall, quote,
-};
+use windlass::tool::{BoxFuture, CommandFile};
+use windlass::{Effects, Kinds, Mode, Outcome, ToolCall, quote};
 
 use super::{decided, in_mode, shell};
 use crate::support::{Place, text};
@@ -163,7 +164,7 @@ async fn i_44_no_character_hides_in_what_people_are_told() {
         |text| Effect::Mcp { server: text.into(), tool: text.into() },
         |text| Effect::Plugin(text.into()),
         |text| Effect::State(text.into()),
-        |text| Effect::Exec(windlass::CommandLine::words(["echo", text])),
+        |text| Effect::Exec(windlass::effect::CommandLine::words(["echo", text])),
     ];
     for effect in kinds {
         let shown = effect(hidden).to_string();

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::{
-    CallResult, Decision, Level, Limits, Mode, NetworkAccess, Outcome, Overrides, ProcessSettings,
-    Ruling, Session, SessionId, ToolCall,
-};
+use windlass::policy::{Decision, Ruling};
+use windlass::process::{Level, NetworkAccess, ProcessSettings};
+use windlass::session::{Limits, SessionId};
+use windlass::tool::Overrides;
+use windlass::{CallResult, Mode, Outcome, Session, ToolCall};
 
 use crate::support::{Place, text};
 

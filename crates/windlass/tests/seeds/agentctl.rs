@@ -31,7 +31,7 @@ async fn agentctl_a_change_is_confirmed_or_not_made() {
     let heard = asked.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
-        .attendant(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::people::ApprovalRequest| {
             let mut asked = heard.lock().unwrap();
             asked.push(request.input["new_string"].clone());
             asked.len() > 1
@@ -54,7 +54,7 @@ async fn agentctl_a_diff_is_shown_before_it_is_confirmed() {
     let shown = Arc::new(Mutex::new(Vec::new()));
     let heard = shown.clone();
     let place = Place::built(&[("a.txt", "one\n"), ("b.txt", "b\n")], |builder| {
-        builder.mode(Mode::Ask).attendant(move |request: &windlass::ApprovalRequest| {
+        builder.mode(Mode::Ask).attendant(move |request: &windlass::people::ApprovalRequest| {
             let text = |bytes: &Option<Vec<u8>>| {
                 bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned())
             };
@@ -196,8 +196,10 @@ async fn agentctl_3a_12_an_undo_knows_what_was_there() {
 #[tokio::test]
 async fn agentctl_3a_12_where_the_program_is_does_not_matter() {
     let place = Place::with(&[("sub/", "")]);
-    let overrides =
-        windlass::Overrides { work_dir: Some(place.path("sub")), ..windlass::Overrides::default() };
+    let overrides = windlass::tool::Overrides {
+        work_dir: Some(place.path("sub")),
+        ..windlass::tool::Overrides::default()
+    };
     let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
     let made = place.windlass.call(&place.session, write.with_overrides(overrides)).await;
     assert_eq!(made.outcome, Outcome::Ok, "{}", text(&made));
@@ -223,7 +225,7 @@ async fn agentctl_3a_13_what_is_shown_is_what_changes() {
     let asked = heard.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
-        .attendant(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::people::ApprovalRequest| {
             let content = request.input["content"].as_str().unwrap_or_default();
             let effects = request.effects.to_string();
             *asked.lock().expect("nobody panicked") = format!("{effects}\n{content}");
@@ -247,7 +249,7 @@ async fn agentctl_3a_14_one_call_is_one_question() {
     let heard = questions.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
-        .attendant(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::people::ApprovalRequest| {
             heard.lock().expect("nobody panicked").push(request.call.clone());
             true
         })
@@ -349,7 +351,7 @@ async fn agentctl_git_asks_only_about_what_changes_something() {
     let heard = asked.clone();
     let windlass = Windlass::builder(place.workspace())
         .mode(Mode::Ask)
-        .attendant(move |request: &windlass::ApprovalRequest| {
+        .attendant(move |request: &windlass::people::ApprovalRequest| {
             heard.lock().expect("nobody panicked").push(request.input["command"].clone());
             false
         })

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass::{
-    CallResult, Confinement, Isolated, Isolation, Level, Mode, NetworkAccess, Outcome, Overrides,
-    Predicate, ProcessSettings, Session, SessionId, ToolCall, Undo,
-};
+use windlass::host::{Isolated, Isolation};
+use windlass::process::{Confinement, Level, NetworkAccess, ProcessSettings};
+use windlass::session::SessionId;
+use windlass::tool::{Overrides, Predicate};
+use windlass::{CallResult, Mode, Outcome, Session, ToolCall, Undo};
 
 use crate::support::{Place, text};
 

@@ -2,7 +2,8 @@
 //! where they belong, and leave nothing beside a file.
 
 use serde_json::json;
-use windlass::{EventKind, Mode, Outcome, ToolCall};
+use windlass::event::EventKind;
+use windlass::{Mode, Outcome, ToolCall};
 
 use crate::support::{Place, text};
 

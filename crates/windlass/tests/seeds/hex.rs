@@ -8,8 +8,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use windlass::effect::Effect;
+use windlass::people::ApprovalRequest;
+use windlass::policy::Decision;
 use windlass::wire::{read_calls, to_api};
-use windlass::{ApprovalRequest, CallResult, Decision, Effect, Mode, Outcome, ToolCall, Windlass};
+use windlass::{CallResult, Mode, Outcome, ToolCall, Windlass};
 
 use crate::support::{Place, text};
 
@@ -78,7 +81,7 @@ async fn hex_example_read_tool_requires_approval() {
     let session = windlass.new_session();
     let requires_approval = async |path: &Path| {
         let call = ToolCall::new("read", json!({"path": path}));
-        let verdict = windlass.explain(&session, call).await.expect("a verdict");
+        let verdict = windlass.engine().explain(&session, call).await.expect("a verdict");
         verdict.decision() == Decision::Ask
     };
     let printed = [

@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use windlass::{
-    Author, BoxFuture, Happening, Hook, HookAnswer, HookDefinition, HookEvent, HookFile, HookShape,
-    Mode, Moment, Outcome, Overrides, Predicate, SessionId, ToolCall, ToolError,
+use windlass::hooks::{
+    Happening, Hook, HookAnswer, HookDefinition, HookEvent, HookFile, HookShape, Moment,
 };
+use windlass::session::SessionId;
+use windlass::tool::{Author, BoxFuture, Overrides, Predicate};
+use windlass::{Mode, Outcome, ToolCall, ToolError};
 
 use crate::support::{Place, text};
 
@@ -176,7 +178,7 @@ async fn hygge_post_tool_hooks_replace_results_and_messages_can_be_changed() {
     let place = place(hygge(file));
     assert_eq!(text(&place.ok("read", json!({"path": "a.go"})).await), "hidden");
     let what = Happening::PreMessage { text: "one" };
-    let heard = place.windlass.happened(&place.session, what).await;
+    let heard = place.windlass.engine().happened(&place.session, what).await;
     assert_eq!(heard.text.as_deref(), Some("other"));
 }
 

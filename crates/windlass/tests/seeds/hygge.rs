@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::{ApprovalRequest, EventKind, Mode, Outcome, ToolCall, Windlass};
+use windlass::event::EventKind;
+use windlass::people::ApprovalRequest;
+use windlass::{Mode, Outcome, ToolCall, Windlass};
 
 use crate::support::{Place, text};
 
@@ -126,7 +128,7 @@ async fn g30_every_change_can_be_taken_back() {
 }
 
 /// What was told of the output, piece by piece.
-fn deltas(events: &mut windlass::Subscription) -> Vec<String> {
+fn deltas(events: &mut windlass::event::Subscription) -> Vec<String> {
     let all = std::iter::from_fn(|| events.try_next());
     let delta = |event: windlass::Event| match event.kind {
         EventKind::Output { delta, .. } => Some(delta.to_string()),

@@ -12,10 +12,12 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use windlass::{
-    Answer, ApprovalRequest, Attendant, BoxFuture, Builder, CallResult, Durability, EventKind,
-    Listening, Mode, Reply, Session, SessionId, ToolCall, Windlass,
-};
+use windlass::event::EventKind;
+use windlass::files::Durability;
+use windlass::people::{Answer, ApprovalRequest, Attendant, Listening, Reply};
+use windlass::session::SessionId;
+use windlass::tool::BoxFuture;
+use windlass::{Builder, CallResult, Mode, Session, ToolCall, Windlass};
 
 /// Workspaces and a state directory beside them, for one engine after another.
 struct Ground {

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
+use windlass::changes::Step;
+use windlass::effect::{Effect, PathPattern};
+use windlass::files::{Attributes, Expect, Fingerprint, Resolved, Source, To};
 use windlass::testing::MockTool;
-use windlass::{
-    Attributes, Context, Effect, Effects, Expect, Fingerprint, Kinds, Output, PathPattern,
-    Resolved, Source, Step, To, ToolError, quote,
-};
+use windlass::{Context, Effects, Kinds, Output, ToolError, quote};
 
 /// One change, by path: relative to the workspace, quoted where needed.
 #[derive(Deserialize)]

@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use windlass::{
-    Builder, CallResult, DrainAtClose, Durability, Mode, Outcome, Session, ToolCall, Undo,
-    Windlass, quote,
-};
+use windlass::files::Durability;
+use windlass::journal::DrainAtClose;
+use windlass::{Builder, CallResult, Mode, Outcome, Session, ToolCall, Undo, Windlass, quote};
 
 use super::{Tree, delta};
 

@@ -151,7 +151,8 @@ async fn un_5_an_undo_of_another_session_is_a_change() {
     place.ok("edit", json!({"path": "a.txt", "old_string": "0", "new_string": "1"})).await;
     let person = place.windlass.new_session();
     let undone = place.windlass.undo(&person, Undo::Last).await;
-    let turn = windlass::TurnId::new(undone.output.metadata["turn"].as_str().expect("a turn"));
+    let turn =
+        windlass::session::TurnId::new(undone.output.metadata["turn"].as_str().expect("a turn"));
     assert_eq!(place.undo(Undo::Session(person.id().clone())).await.outcome, Outcome::Ok);
     assert_eq!(place.text("a.txt"), "1\n");
     assert_eq!(place.undo(Undo::Turn(turn)).await.outcome, Outcome::Error, "it is undone");

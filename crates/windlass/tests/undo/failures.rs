@@ -6,7 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::json;
-use windlass::{Durability, Mode, Outcome, Policy, Toolbox};
+use windlass::files::Durability;
+use windlass::policy::Policy;
+use windlass::tool::Toolbox;
+use windlass::{Mode, Outcome};
 use windlass_core::{
     Alteration, Altered, Clock, Engine, FileError, FileErrorKind, Files, Found, Host, OpenFile,
     Recovered, Resolved, Session, SessionId, Stat, ToolCall, ToolError, Visitor, WalkOptions,

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::Opened;
+use windlass::files::Opened;
 use windlass_core::{
     CallId, Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending,
     Query, Recovery,

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
-use windlass::{
-    Context, Durability, Effects, Kinds, Mode, Outcome, Output, Planned, PlannedTool, Policy,
-    Query, Scene, ToolError, Toolbox, UndoPlan,
-};
+use windlass::changes::{Query, UndoPlan};
+use windlass::files::Durability;
+use windlass::policy::Policy;
+use windlass::tool::{Planned, PlannedTool, Scene, Toolbox};
+use windlass::{Context, Effects, Kinds, Mode, Outcome, Output, ToolError};
 use windlass_core::{
     Alteration, Altered, Clock, Engine, FileError, Files, Found, Host, OpenFile, Resolved, Session,
     SessionId, Stat, ToolCall, Visitor, WalkOptions, WalkReport,
@@ -151,8 +152,8 @@ impl PlannedTool for Interrupted {
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
         let plan = scene.undo_plan(&Query::LastOfSession(scene.session().clone()))?;
-        let tree = windlass::PathPattern::tree(scene.workspace());
-        let effects = Effects::state("undo").and(windlass::Effect::Delete(tree));
+        let tree = windlass::effect::PathPattern::tree(scene.workspace());
+        let effects = Effects::state("undo").and(windlass::effect::Effect::Delete(tree));
         Ok(Planned { effects, plan: (plan, args.change) })
     }
 

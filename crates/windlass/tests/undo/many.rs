@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
-use windlass::{Durability, Outcome, Undo};
+use windlass::files::Durability;
+use windlass::{Outcome, Undo};
 
 use crate::support::{Place, text};
 

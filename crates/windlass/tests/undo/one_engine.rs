@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::{
-    BoxFuture, Builder, Event, EventKind, Hook, HookAnswer, HookEvent, Mode, Outcome, Query,
-    Secrets, Session, SessionId, Subscription, ToolCall, ToolError, Undo, Windlass,
-};
+use windlass::changes::Query;
+use windlass::event::{EventKind, Subscription};
+use windlass::hooks::{Hook, HookAnswer, HookEvent};
+use windlass::policy::Secrets;
+use windlass::session::SessionId;
+use windlass::tool::BoxFuture;
+use windlass::{Builder, Event, Mode, Outcome, Session, ToolCall, ToolError, Undo, Windlass};
 
 use crate::support::{Place, text};
 
@@ -95,7 +98,7 @@ async fn secrets_are_taken_out_of_what_an_undo_shows_and_records() {
     assert!(!text(&undone).contains(secret), "{}", text(&undone));
     let state = place.state();
     drop(place.windlass);
-    let store = windlass::Store::open(&state).expect("a journal");
+    let store = windlass::journal::Store::open(&state).expect("a journal");
     let rows = store.records(None, 0, 1_000).expect("records");
     let bodies = rows.iter().filter_map(|row| row.body.as_deref());
     assert!(bodies.into_iter().all(|body| !body.contains(secret)));

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass::{CallId, Outcome, Query, Session, ToolCall, quote};
+use windlass::changes::Query;
+use windlass::session::CallId;
+use windlass::{Outcome, Session, ToolCall, quote};
 
 use crate::support::{Dice, Place, Tree, text};
 

@@ -5,9 +5,13 @@ use std::sync::{Arc, Barrier};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+use windlass::changes::{Query, UndoPlan};
+use windlass::files::Durability;
+use windlass::journal::DrainAtClose;
+use windlass::session::CallId;
+use windlass::tool::{Planned, PlannedTool, Scene};
 use windlass::{
-    CallId, Context, DrainAtClose, Durability, Effects, Kinds, Mode, Outcome, Output, Planned,
-    PlannedTool, Query, Scene, Session, ToolError, Undo, UndoPlan, Windlass,
+    Context, Effects, Kinds, Mode, Outcome, Output, Session, ToolError, Undo, Windlass,
 };
 
 use crate::support::{Place, text};
@@ -137,7 +141,7 @@ fn un_7_a_proposal_is_applied_or_dropped_once() {
         let (mine, theirs) = (open(&place.windlass), open(&other));
         assert_eq!((mine.list().len(), theirs.list().len()), (1, 1));
         let is_drop = round % 2 == 0;
-        let apply = async |engine: &Windlass, proposals: &Arc<windlass::Proposals>| {
+        let apply = async |engine: &Windlass, proposals: &Arc<windlass::changes::Proposals>| {
             let done = engine.apply(&engine.new_session(), proposals, None).await;
             (done.outcome == Outcome::Ok, text(&done))
         };

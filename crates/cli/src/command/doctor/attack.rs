@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use windlass::{ProcessSettings, Windlass};
-use windlass_core::{Backend, Confinement, Mode, Session, ToolCall};
+use windlass::Windlass;
+use windlass::process::ProcessSettings;
+use windlass::process::{Backend, Confinement};
+use windlass::{Mode, Session, ToolCall};
 
 use super::Scratch;
 use crate::command::block_on;
@@ -56,7 +58,9 @@ impl Attack {
     fn is_held_by(&self, backend: Backend) -> bool {
         match self.held {
             Held::Always => true,
-            Held::ByLandlock(from) => backend.is_whole() || windlass::landlock_version() >= from,
+            Held::ByLandlock(from) => {
+                backend.is_whole() || windlass::process::landlock_version() >= from
+            }
             Held::ByNamespaces => backend.is_whole(),
         }
     }
@@ -186,7 +190,7 @@ pub(super) fn told(scratch: &Scratch, processes: ProcessSettings, command: &str)
         .state(scratch.0.join("state"))
         .processes(processes)
         .build()?;
-    let session = Arc::new(Session::new(windlass.new_session_id()));
+    let session = Arc::new(Session::new(windlass.engine().new_session_id()));
     let input = json!({"command": command, "timeout": 20});
     let result = block_on(windlass.call(&session, ToolCall::new("bash", input)))?;
     Ok(result.output.to_text())

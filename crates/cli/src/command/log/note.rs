@@ -1,10 +1,11 @@
 //! The lines of records that are neither the beginning nor the end of a call: people, messages, requests, state and tasks.
 
-use windlass_core::{
-    ApprovalAnswered, ApprovalAsked, MessageNote, QuestionAnswered, QuestionAsked, RequestNote,
-    StateNote, TaskNote, quote,
+use windlass::journal::{
+    ApprovalAsked, MessageNote, QuestionAsked, RequestNote, StateNote, TaskNote,
 };
-use windlass_store::{JournalRow, Kind};
+use windlass::journal::{JournalRow, Kind};
+use windlass::people::{ApprovalAnswered, QuestionAnswered};
+use windlass::quote;
 
 use super::short;
 use crate::terminal::Paint;
@@ -73,7 +74,7 @@ fn answered(body: &ApprovalAnswered, paint: Paint) -> String {
     )
 }
 
-fn about(who: &windlass_core::Principal, id: &str, paint: Paint) -> String {
+fn about(who: &windlass::session::Principal, id: &str, paint: Paint) -> String {
     let who = who.to_string();
     format!(" {}", paint.dim(&format!("{}  {}", quote::visible(&who), quote::visible(id))))
 }

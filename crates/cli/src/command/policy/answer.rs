@@ -7,10 +7,12 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
-use windlass::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState};
-use windlass_core::{Answer, ApprovalId, Outcome, Scope, quote};
+use windlass::journal::utc;
+use windlass::people::{Answer, Scope};
+use windlass::people::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState};
+use windlass::session::ApprovalId;
+use windlass::{Outcome, quote};
 use windlass_hub::{Hub, Recording, SessionOptions};
-use windlass_store::utc;
 
 use super::approvals;
 use crate::command::{block_on, call, until_interrupted};
@@ -34,6 +36,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         })?;
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
         windlass
+            .engine()
             .answer(&question.id, answer.clone())
             .await
             .map_err(|error| anyhow!("`{id}`: {error}"))?;
@@ -45,7 +48,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             return Ok(ExitCode::SUCCESS);
         }
         let resumed =
-            until_interrupted(&session, windlass.resume(&session, &question.id)).await??;
+            until_interrupted(&session, windlass.engine().resume(&session, &question.id)).await??;
         let Some(result) = resumed else {
             terminal::note(
                 global,

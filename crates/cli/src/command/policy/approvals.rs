@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
-use windlass::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Settled};
-use windlass_core::quote;
-use windlass_store::utc;
+use windlass::journal::utc;
+use windlass::people::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Settled};
+use windlass::quote;
 
 use crate::options::Global;
 use crate::setup;
@@ -97,10 +97,12 @@ fn row(approval: &Approval) -> [String; 7] {
     // An open question is about one call; who asks is where its answer goes.
     let (scope, whose) = match (&approval.settled, approval.scope) {
         (Settled::Pending, _) => ("-".to_owned(), format!("session {}", approval.session)),
-        (_, scope @ windlass::Scope::Project) => {
+        (_, scope @ windlass::people::Scope::Project) => {
             (scope.to_string(), format!("in {}", quote::path(&approval.workspace)))
         }
-        (_, scope @ windlass::Scope::Always) => (scope.to_string(), "everywhere".to_owned()),
+        (_, scope @ windlass::people::Scope::Always) => {
+            (scope.to_string(), "everywhere".to_owned())
+        }
         (_, scope) => (scope.to_string(), format!("session {}", approval.session)),
     };
     let why = match &approval.settled {

@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
+use windlass::ToolCall;
 use windlass::Windlass;
-use windlass_core::{Decision, Effect, ToolCall, Verdict};
+use windlass::effect::Effect;
+use windlass::policy::{Decision, Verdict};
 use windlass_hub::Recording;
 
 use crate::command::block_on;
@@ -17,7 +19,7 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
     let input = serde_json::from_str(input).context("the arguments are not JSON")?;
     let answer = block_on(async {
         let Setup { windlass, session } = Setup::open(global, Recording::Off)?;
-        match windlass.explain(&session, ToolCall::new(tool, input)).await {
+        match windlass.engine().explain(&session, ToolCall::new(tool, input)).await {
             Ok(verdict) => Ok(explained(&windlass, &verdict)),
             // What an `.aiexclude` hides is denied before the policy is asked.
             Err(error) if error.code() == "denied" => {
@@ -40,7 +42,7 @@ fn explained(windlass: &Windlass, verdict: &Verdict) -> Value {
     let mut answer = json!({
         "decision": verdict.decision(), "rule": verdict.rule(),
         "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "risk": windlass.risk(verdict.effects()), "remedy": remedy.flatten(),
+        "risk": windlass.engine().risk(verdict.effects()), "remedy": remedy.flatten(),
     });
     if let Some(because) = verdict.because() {
         answer["because"] = because.into();

@@ -4,7 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use windlass_core::{Decision, SessionId, ToolCall, quote};
+use windlass::policy::Decision;
+use windlass::session::SessionId;
+use windlass::{ToolCall, quote};
 
 use super::decide;
 use crate::command::recorded::{self, Recorded, Was};

@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
-use windlass::Book as _;
-use windlass_core::{ApprovalId, quote};
+use windlass::people::Book as _;
+use windlass::quote;
+use windlass::session::ApprovalId;
 
 use super::approvals;
 use crate::options::Global;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
-use windlass_core::quote;
-use windlass_store::utc;
+use windlass::journal::utc;
+use windlass::quote;
 
 use crate::options::Global;
 use crate::setup;

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::{Decision, ToolCall, quote};
+use windlass::policy::Decision;
+use windlass::{ToolCall, quote};
 use windlass_hub::Config;
 
 use super::decide;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use windlass::{Checkpoint, FileState, History};
-use windlass_core::{CallResult, Outcome};
+use windlass::changes::{Checkpoint, FileState, History};
+use windlass::{CallResult, Outcome};
 
 use super::names::{Names, without_durations};
 use crate::command::recorded::Recorded;

@@ -7,10 +7,10 @@ use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use windlass::{
-    Checkpoint, ContentHash, FileState, History, IdSource as _, Isolated, Isolation, RandomIds,
-};
-use windlass_core::quote;
+use windlass::changes::{Checkpoint, ContentHash, FileState, History};
+use windlass::host::{Isolated, Isolation};
+use windlass::quote;
+use windlass::session::{IdSource as _, RandomIds};
 
 use crate::places;
 

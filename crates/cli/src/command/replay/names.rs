@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use windlass_core::{CallResult, JobId};
+use windlass::CallResult;
+use windlass::session::JobId;
 
 use crate::command::recorded::Recorded;
 

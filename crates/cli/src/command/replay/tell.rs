@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use windlass::FileState;
-use windlass::diff::{Diff, Look, Version, render, render_file};
-use windlass_core::quote;
+use windlass::changes::FileState;
+use windlass::quote;
+use windlass::tool::diff::{Diff, Look, Version, render, render_file};
 
 use super::compare::{Difference, FileDifference, Replayed};
 use crate::command::log;

@@ -1,7 +1,10 @@
 //! `AgentCTL`: the function that confirms a call, and its policy of prefixes and patterns.
 
 use serde_json::json;
-use windlass::{Answer, ApprovalRequest, Mode, Outcome, Overrides, Predicate, SessionId};
+use windlass::people::{Answer, ApprovalRequest};
+use windlass::session::SessionId;
+use windlass::tool::{Overrides, Predicate};
+use windlass::{Mode, Outcome};
 
 use super::{Ground, Says, call, session};
 use crate::support::text;
@@ -51,7 +54,7 @@ async fn agentctl_a_confirm_function_that_fails_confirms_nothing() {
     let broken = call(&windlass, &session("s"), "write", write("a")).await;
     assert_ne!(broken.outcome, Outcome::Ok);
     assert!(!ground.path("work/a").exists());
-    assert!(windlass.approvals().await.unwrap().is_empty(), "no question stays open");
+    assert!(windlass.engine().approvals().await.unwrap().is_empty(), "no question stays open");
     assert_eq!(call(&windlass, &session("s"), "write", write("b")).await.outcome, Outcome::Ok);
 }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use windlass::{Mode, Outcome, Overrides, Predicate, Role, Session, SessionId, Windlass};
+use windlass::session::SessionId;
+use windlass::tool::{Overrides, Predicate, Role};
+use windlass::{Mode, Outcome, Session, Windlass};
 
 use super::{Ground, call, session};
 use crate::support::text;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass::{
-    Answer, Approval, ApprovalId, EventKind, Outcome, Overrides, Predicate, Session, SessionId,
-    Settled, ToolCall, Windlass,
-};
+use windlass::event::EventKind;
+use windlass::people::{Answer, Approval, Settled};
+use windlass::session::{ApprovalId, SessionId};
+use windlass::tool::{Overrides, Predicate};
+use windlass::{Outcome, Session, ToolCall, Windlass};
 
 use super::{Ground, Says, call, leave_open, session};
 use crate::support::text;
@@ -16,7 +17,7 @@ fn write(path: &str) -> ToolCall {
 }
 
 async fn open(windlass: &Windlass) -> Vec<Approval> {
-    let mut all = windlass.approvals().await.unwrap();
+    let mut all = windlass.engine().approvals().await.unwrap();
     all.retain(|one| one.settled == Settled::Pending);
     all
 }
@@ -26,7 +27,7 @@ async fn resume(
     session: &Arc<Session>,
     id: &ApprovalId,
 ) -> windlass::CallResult {
-    windlass.resume(session, id).await.unwrap().expect("nobody else makes the call")
+    windlass.engine().resume(session, id).await.unwrap().expect("nobody else makes the call")
 }
 
 #[tokio::test]
@@ -37,8 +38,11 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
     let [question] = &open(&windlass).await[..] else { panic!("one question is open") };
     assert_eq!((question.tool.as_str(), question.session.as_str()), ("write", "s"));
     assert!(!ground.path("work/a").exists());
-    windlass.answer(&question.id, Answer::allow()).await.unwrap();
-    assert!(windlass.answer(&question.id, Answer::allow()).await.is_err(), "there is one answer");
+    windlass.engine().answer(&question.id, Answer::allow()).await.unwrap();
+    assert!(
+        windlass.engine().answer(&question.id, Answer::allow()).await.is_err(),
+        "there is one answer"
+    );
     drop(windlass);
     // Another restart between the answer and the call changes nothing.
     let windlass = ground.unattended();
@@ -46,8 +50,8 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
     let result = resume(&windlass, &session, &question.id).await;
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
     assert!(ground.path("work/a").exists());
-    assert!(windlass.approvals().await.unwrap().is_empty(), "the decision is used up");
-    assert!(windlass.resume(&session, &question.id).await.is_err());
+    assert!(windlass.engine().approvals().await.unwrap().is_empty(), "the decision is used up");
+    assert!(windlass.engine().resume(&session, &question.id).await.is_err());
     std::fs::remove_file(ground.path("work/a")).unwrap();
     let again = windlass.call(&session, write("a")).await;
     assert_eq!(again.outcome, Outcome::Denied, "the same call asks again");
@@ -59,12 +63,12 @@ async fn hector_hitl_a_denial_is_no_error_and_runs_nothing() {
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
     let id = open(&windlass).await[0].id.clone();
-    windlass.answer(&id, Answer::deny("not this one")).await.unwrap();
+    windlass.engine().answer(&id, Answer::deny("not this one")).await.unwrap();
     let result = resume(&windlass, &session("s"), &id).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("not this one"), "{}", text(&result));
     assert!(!ground.path("work/a").exists());
-    assert!(windlass.approvals().await.unwrap().is_empty());
+    assert!(windlass.engine().approvals().await.unwrap().is_empty());
     let failed = call(&windlass, &session("s"), "read", json!({"path": "a"})).await;
     assert_eq!(failed.outcome, Outcome::Error, "which is something else");
 }
@@ -76,7 +80,7 @@ async fn hector_hitl_the_answer_is_there_when_the_model_comes_back() {
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
     let id = open(&windlass).await[0].id.clone();
-    windlass.answer(&id, Answer::allow()).await.unwrap();
+    windlass.engine().answer(&id, Answer::allow()).await.unwrap();
     assert_eq!(
         windlass.call(&session("t"), write("a")).await.outcome,
         Outcome::Denied,
@@ -102,7 +106,7 @@ async fn hector_3b_6_an_approval_is_for_one_call() {
     assert_eq!(questions.len(), 3);
     let is_b = |one: &&Approval| one.input.as_ref().is_some_and(|input| input["path"] == "b");
     let chosen = questions.iter().find(is_b).unwrap();
-    windlass.answer(&chosen.id, Answer::allow()).await.unwrap();
+    windlass.engine().answer(&chosen.id, Answer::allow()).await.unwrap();
     resume(&windlass, &session("s"), &chosen.id).await;
     let there = ["a", "b", "c"].map(|name| ground.path("work").join(name).exists());
     assert_eq!(there, [false, true, false]);
@@ -119,7 +123,7 @@ async fn hector_3b_6_an_approval_is_for_the_place_that_was_shown() {
     leave_open(&ground, "s", vec![write("link/a")]).await;
     let windlass = ground.unattended();
     let id = open(&windlass).await[0].id.clone();
-    windlass.answer(&id, Answer::allow()).await.unwrap();
+    windlass.engine().answer(&id, Answer::allow()).await.unwrap();
     std::fs::remove_file(ground.path("work/link")).unwrap();
     std::os::unix::fs::symlink("e", ground.path("work/link")).unwrap();
     assert_eq!(resume(&windlass, &session("s"), &id).await.outcome, Outcome::Denied);
@@ -133,7 +137,10 @@ async fn hector_3b_7_an_answer_names_its_question() {
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
     for id in ["approve", "write", "", "s"] {
-        assert!(windlass.answer(&ApprovalId::new(id), Answer::allow()).await.is_err(), "{id}");
+        assert!(
+            windlass.engine().answer(&ApprovalId::new(id), Answer::allow()).await.is_err(),
+            "{id}"
+        );
     }
     assert_eq!(open(&windlass).await.len(), 1);
 }
@@ -169,7 +176,7 @@ async fn hector_3b_27_a_childs_question_reaches_the_listener() {
     let ground = Ground::new();
     let windlass = ground.unattended();
     let (mut events, parent) = (windlass.subscribe(), session("s"));
-    let _there = windlass.attend(parent.id(), windlass::Listening::default());
+    let _there = windlass.engine().attend(parent.id(), windlass::people::Listening::default());
     let child = parent.child(SessionId::new("c"), Predicate::All, &Overrides::default());
     let (_, running) = windlass.start(&Arc::new(child), write("a"));
     let running = tokio::spawn(running);
@@ -179,7 +186,7 @@ async fn hector_3b_27_a_childs_question_reaches_the_listener() {
         }
     };
     assert_eq!(request.asker.parent, Some(SessionId::new("s")));
-    windlass.answer(&request.id, Answer::allow()).await.unwrap();
+    windlass.engine().answer(&request.id, Answer::allow()).await.unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
 }
 
@@ -194,8 +201,8 @@ async fn hector_hitl_a_secret_is_not_kept_with_a_question() {
     std::fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
     let windlass = ground.unattended();
     let id = open(&windlass).await[0].id.clone();
-    windlass.answer(&id, Answer::allow()).await.unwrap();
-    let error = windlass.resume(&session("s"), &id).await.unwrap_err();
+    windlass.engine().answer(&id, Answer::allow()).await.unwrap();
+    let error = windlass.engine().resume(&session("s"), &id).await.unwrap_err();
     assert!(error.to_string().contains("the model has to make it again"), "{error}");
     assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Ok);
 }

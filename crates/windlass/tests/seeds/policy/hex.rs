@@ -1,7 +1,11 @@
 //! Hex: approval functions, and the permission checker with its modes and lists.
 
 use serde_json::{Value, json};
-use windlass::{Answer, Effect, Mode, Outcome, Overrides, Predicate, Role, Scope, SessionId};
+use windlass::effect::Effect;
+use windlass::people::{Answer, Scope};
+use windlass::session::SessionId;
+use windlass::tool::{Overrides, Predicate, Role};
+use windlass::{Mode, Outcome};
 
 use super::{Ground, Says, call, session};
 use crate::support::text;
@@ -71,7 +75,7 @@ async fn hex_h8_what_was_read_before_is_not_served_when_it_is_denied() {
             Outcome::Ok
         );
     }
-    windlass.set_policy(windlass::Policy::new(Mode::Deny));
+    windlass.engine().set_policy(windlass::policy::Policy::new(Mode::Deny));
     let denied = call(&windlass, &session, "read", json!({"path": "a"})).await;
     assert_eq!(denied.outcome, Outcome::Denied);
     assert!(!text(&denied).contains("secret plan"));

@@ -5,10 +5,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use windlass::{
-    Answer, CommandLine, Decision, Effect, Effects, Listening, Mode, Outcome, Overrides, Policy,
-    Predicate, Scope, SessionId,
-};
+use windlass::effect::{CommandLine, Effect};
+use windlass::people::{Answer, Listening, Scope};
+use windlass::policy::{Decision, Policy};
+use windlass::session::SessionId;
+use windlass::tool::{Overrides, Predicate};
+use windlass::{Effects, Mode, Outcome};
 
 use super::{Ground, Says, call, session};
 use crate::support::text;
@@ -186,7 +188,7 @@ async fn hygge_g4_a_broken_entry_is_passed_over() {
     fs::remove_file(ground.path("work/a")).unwrap();
     let result = call(&ground.unattended(), &session("t"), "write", write("a")).await;
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
-    let book = windlass::ApprovalFile::in_state(&ground.path("state"));
+    let book = windlass::people::ApprovalFile::in_state(&ground.path("state"));
     assert!(book.skipped().unwrap()[0].contains("entry 1"));
     // A file that is no list at all allows nothing, and stops nothing.
     fs::write(&file, "{").unwrap();
@@ -246,5 +248,5 @@ async fn hygge_g10_a_question_always_comes_to_an_end() {
     let result = call(&slow, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no answer within"), "{}", text(&result));
     assert_eq!(result.outcome, Outcome::Denied);
-    assert!(slow.approvals().await.unwrap().is_empty(), "no question stays open");
+    assert!(slow.engine().approvals().await.unwrap().is_empty(), "no question stays open");
 }

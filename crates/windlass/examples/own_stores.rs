@@ -1,0 +1,59 @@
+//! A tool that remembers, and a store of your own for what it remembers.
+#![expect(clippy::print_stdout, reason = "an example shows what it does")]
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use windlass::state::{MemoryState, StateEntry, StatePlace, StateScope, StateStore};
+use windlass::{Context, Effects, FunctionTool, Kinds, Output, ToolCall, ToolError, Windlass};
+
+/// Add something to do.
+#[derive(Deserialize, JsonSchema)]
+struct Todo {
+    /// The thing to do.
+    text: String,
+}
+
+/// One list for all sessions and workspaces: a real store would be a database of your own.
+#[derive(Default)]
+struct TeamStore(MemoryState);
+
+impl StateStore for TeamStore {
+    fn get(&self, _: &StatePlace, key: &str) -> Result<Option<StateEntry>, ToolError> {
+        self.0.get(&StatePlace::Person, key)
+    }
+
+    fn replace(
+        &self,
+        _: &StatePlace,
+        key: &str,
+        version: u64,
+        value: Option<&Value>,
+    ) -> Result<bool, ToolError> {
+        self.0.replace(&StatePlace::Person, key, version, value)
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let call = |cx: Context, args: Todo| async move {
+        let list = cx.state().update(StateScope::Session, "todo", |old| {
+            let old = old.as_ref().and_then(Value::as_array).into_iter().flatten().cloned();
+            Ok(Some(old.chain([json!(args.text)]).collect()))
+        })?;
+        Ok(Output::text(list.unwrap_or_default().to_string()))
+    };
+    let todo = FunctionTool::new("todo", Kinds::STATE, |_| Effects::state("todo"), call);
+    let folder = tempfile::tempdir()?;
+    let builder = Windlass::builder(folder.path()).tool(todo);
+    let windlass = builder.state_store(Arc::new(TeamStore::default())).build()?;
+    for (text, list) in [("test", r#"["test"]"#), ("release", r#"["test","release"]"#)] {
+        let call = ToolCall::new("todo", json!({"text": text}));
+        let answer = windlass.call(&windlass.new_session(), call).await;
+        println!("{}", answer.output.to_text());
+        assert_eq!(answer.output.to_text(), list);
+    }
+    Ok(())
+}

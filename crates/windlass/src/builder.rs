@@ -1,0 +1,386 @@
+//! The one builder of the library: this machine, the built-in tools, the policy, and the journal if there is a state directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_hooks::{CommandHook, HookRunner};
+
+use crate::changes::HistorySettings;
+use crate::command_tools::{CommandTools, Source as CommandSource};
+use crate::engine::{Engine, EngineBuilder};
+use crate::files::Durability;
+use crate::hooks::{Hook, HookDefinition};
+use crate::host::{Host, LocalHost};
+use crate::journal::{DrainAtClose, Settings, Store};
+use crate::people::{ApprovalFile, Attendant, QuestionFile};
+use crate::policy::{
+    Decision, FileRights, HardDenies, Mode, PathGlob, Policy, Rule, Ruling, Secrets,
+};
+use crate::process::{NetworkAccess, ProcessSettings};
+use crate::reversible::Reversible;
+use crate::session::RandomIds;
+use crate::state::{StateStore, TextIndex};
+use crate::tool::{BUILTIN, CommandFile, Handle, Toolbox, Toolset};
+use crate::{Error, Windlass};
+
+type Configure = Box<dyn FnOnce(EngineBuilder) -> EngineBuilder>;
+
+/// Builds a [`Windlass`]. Everything but the workspace has a default.
+///
+/// ```
+/// use std::time::Duration;
+/// use windlass::{Windlass, testing::MockTool};
+/// # let folder = tempfile::tempdir().unwrap();
+/// let windlass = Windlass::builder(folder.path())
+///     .state(folder.path().join("state"))
+///     .allow("write docs/**".parse()?)
+///     .tool(MockTool::named("deploy"))
+///     .timeout(Duration::from_secs(60))
+///     .build()?;
+/// assert!(windlass.store().is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use]
+pub struct Builder {
+    workspace: PathBuf,
+    state: Option<PathBuf>,
+    drain_at_close: DrainAtClose,
+    outside_anchor: Option<PathBuf>,
+    durability: Durability,
+    processes: ProcessSettings,
+    history: HistorySettings,
+    policy: Policy,
+    protected: Vec<PathBuf>,
+    readable: Vec<PathGlob>,
+    home: Option<PathBuf>,
+    tools: Vec<Handle>,
+    command_tools: Vec<CommandSource>,
+    hooks: Vec<HookDefinition>,
+    configure: Vec<Configure>,
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder")
+            .field("workspace", &self.workspace)
+            .field("policy", &self.policy)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Builder {
+    pub(crate) fn new(workspace: PathBuf) -> Self {
+        Self {
+            workspace,
+            state: None,
+            drain_at_close: DrainAtClose::Always,
+            outside_anchor: None,
+            durability: Durability::Disk,
+            processes: ProcessSettings::default(),
+            history: HistorySettings::default(),
+            policy: Policy::default(),
+            protected: Vec::new(),
+            readable: Vec::new(),
+            home: None,
+            tools: Vec::new(),
+            command_tools: Vec::new(),
+            hooks: Vec::new(),
+            configure: Vec::new(),
+        }
+    }
+
+    /// Keeps the journal and whole outputs in this directory. Default: nothing is kept.
+    pub fn state(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.state = Some(directory.into());
+        self
+    }
+
+    /// When closing brings the records of [`Builder::state`] into the database. Default: always.
+    pub fn drain_at_close(mut self, when: DrainAtClose) -> Self {
+        self.drain_at_close = when;
+        self
+    }
+
+    /// A file outside of the state directory that says how far the journal came: with it, a state that is put back from an older copy
+    /// is noticed. Default: none.
+    pub fn outside_anchor(mut self, file: Option<PathBuf>) -> Self {
+        self.outside_anchor = file;
+        self
+    }
+
+    /// Whether changes of files, and what it takes to undo them, are safe from a loss of power before they count as made. Default:
+    /// they are. Without, they are still safe from a kill.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self.history.sync = durability == Durability::Disk;
+        self
+    }
+
+    /// How programs are confined, and what they get. Default: they may change the workspace and reach nobody.
+    ///
+    /// ```
+    /// use windlass::Windlass;
+    /// use windlass::process::{Confinement, Level, ProcessSettings};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let confinement = Confinement { level: Level::ReadOnly, ..Confinement::default() };
+    /// let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
+    /// let windlass = Windlass::builder(folder.path()).processes(settings).build()?;
+    /// # drop(windlass);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn processes(mut self, settings: ProcessSettings) -> Self {
+        self.processes = settings;
+        self
+    }
+
+    /// How much of what was there before is kept, and for how long.
+    pub fn undo_limits(mut self, quota: u64, age: Duration) -> Self {
+        self.history.quota = quota;
+        self.history.age = age;
+        self
+    }
+
+    /// What happens where no rule decides. Default: ask.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.policy = self.policy.with_mode(mode);
+        self
+    }
+
+    /// Adds a rule that allows.
+    pub fn allow(self, rule: Rule) -> Self {
+        self.rule(Decision::Allow, rule)
+    }
+
+    /// Adds a rule that denies.
+    pub fn deny(self, rule: Rule) -> Self {
+        self.rule(Decision::Deny, rule)
+    }
+
+    /// Adds a rule.
+    pub fn rule(mut self, decision: Decision, rule: Rule) -> Self {
+        self.policy = self.policy.with(decision, rule);
+        self
+    }
+
+    /// Adds a rule with all that is known of it: who laid it down, why, and until when.
+    pub fn ruling(mut self, ruling: Ruling) -> Self {
+        self.policy = self.policy.with_ruling(ruling);
+        self
+    }
+
+    /// Whether what somebody else may have written makes a session ask more; see [`Policy::with_provenance`]. Default: it does.
+    pub fn provenance(mut self, provenance: bool) -> Self {
+        self.policy = self.policy.with_provenance(provenance);
+        self
+    }
+
+    /// Keeps every tool out of these places, whatever the rules say: the embedder's own configuration, say.
+    pub fn protect(mut self, places: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.protected.extend(places);
+        self
+    }
+
+    /// Lets these files be read although their names look secret: globs relative to the workspace or absolute, or exact paths.
+    pub fn not_secret<G: Into<PathGlob>>(mut self, files: impl IntoIterator<Item = G>) -> Self {
+        self.readable.extend(files.into_iter().map(Into::into));
+        self
+    }
+
+    /// The person's home directory, which no tool removes or replaces as a whole.
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// Adds a tool of your own.
+    pub fn tool(mut self, tool: impl Into<Handle>) -> Self {
+        self.tools.push(tool.into());
+        self
+    }
+
+    /// Adds the command files of a directory: each is a tool that runs a command. They are read when they are first needed; what is
+    /// wrong with one is an [`EventKind::Warning`](crate::event::EventKind::Warning). The directory is the person's own, whose word counts: a file that says that it
+    /// only looks at files needs no permission to run a program, as long as the sandbox keeps it to that.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use serde_json::json;
+    /// use windlass::{Mode, ToolCall, Windlass};
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (workspace, tools) = (folder.path().join("work"), folder.path().join("tools"));
+    /// # std::fs::create_dir(&workspace)?;
+    /// # std::fs::create_dir(&tools)?;
+    /// let file = "---\nname: greet\ncommand: echo hello\n---\nSay hello.\n";
+    /// std::fs::write(tools.join("greet.md"), file)?;
+    /// let windlass = Windlass::builder(workspace).mode(Mode::Auto).command_tools(tools).build()?;
+    /// let result = windlass.call(&windlass.new_session(), ToolCall::new("greet", json!({}))).await;
+    /// assert_eq!(result.output.to_text(), "hello\n");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn command_tools(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.command_tools.push(CommandSource::Directory(directory.into()));
+        self
+    }
+
+    /// Adds command files that came with the workspace, once a person has looked at just these and trusts them. A call of theirs
+    /// always needs the permission to run its command.
+    pub fn trusted_command_files(mut self, files: Vec<CommandFile>) -> Self {
+        self.command_tools.push(CommandSource::Trusted(files));
+        self
+    }
+
+    /// Adds programs that are told what happens and may have a say in it. They run in this order, each confined as it says itself.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// # use windlass::{Mode, Outcome, ToolCall, Windlass};
+    /// # use windlass::hooks::{HookFile, HookShape};
+    /// # use windlass::tool::Author;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let text = "[[hooks]]\nevent = \"pre_tool\"\nmatch = { effect = \"write\" }\ncommand = \"echo not today >&2; exit 2\"\n";
+    /// let file = HookFile { path: "hooks.toml".into(), text: text.into(), author: Author::Person, shape: HookShape::Windlass };
+    /// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).hooks(file.read().0).build()?;
+    /// let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a"}));
+    /// let result = windlass.call(&windlass.new_session(), write).await;
+    /// assert_eq!(result.outcome, Outcome::Denied);
+    /// assert!(result.output.to_text().ends_with("says no: not today"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hooks(mut self, hooks: Vec<HookDefinition>) -> Self {
+        self.hooks.extend(hooks);
+        self
+    }
+
+    /// Adds a source of tools that is loaded when one of its tools is first needed.
+    pub fn toolset(self, toolset: impl Toolset) -> Self {
+        self.configure(|engine| engine.toolset(Arc::new(toolset)))
+    }
+
+    /// Adds a hook in code, which is told of calls and may change or refuse them.
+    pub fn hook(self, hook: impl Hook + 'static) -> Self {
+        self.configure(|engine| engine.hook(Arc::new(hook)))
+    }
+
+    /// Values that must reach neither a model nor the record.
+    pub fn secrets(self, secrets: Secrets) -> Self {
+        self.configure(|engine| engine.secrets(secrets))
+    }
+
+    /// The time after which a call is stopped, unless its tool or its arguments say otherwise.
+    pub fn timeout(self, timeout: Duration) -> Self {
+        self.configure(move |engine| engine.timeout(timeout))
+    }
+
+    /// The most answers that are cached, and for how long; 0 switches the cache off.
+    pub fn cache(self, entries: usize, ttl: Duration) -> Self {
+        self.configure(move |engine| engine.cache(entries, ttl))
+    }
+
+    /// Is called with each warning: a toolset that does not load, a tool that is left out.
+    pub fn on_warning(self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.configure(|engine| engine.on_warning(told))
+    }
+
+    /// The store of values that last from call to call. Default: the state directory if there is one, else memory.
+    pub fn state_store(self, store: Arc<dyn StateStore>) -> Self {
+        self.configure(|engine| engine.state_store(store))
+    }
+
+    /// The index for full-text search. Default: the state directory if there is one.
+    pub fn text_index(self, index: Arc<dyn TextIndex>) -> Self {
+        self.configure(|engine| engine.text_index(index))
+    }
+
+    /// A front door where a person can be asked, for all sessions: a closure will do. Default: none, so that "ask" is a denial.
+    pub fn attendant(self, attendant: impl Attendant) -> Self {
+        self.configure(|engine| engine.attendant(attendant))
+    }
+
+    /// Sets what has no method here; see [`EngineBuilder`].
+    pub fn configure(
+        mut self,
+        configure: impl FnOnce(EngineBuilder) -> EngineBuilder + 'static,
+    ) -> Self {
+        self.configure.push(Box::new(configure));
+        self
+    }
+
+    /// Puts it together. Nothing is read or written before the first call but the workspace's own directory entry and, with
+    /// [`Builder::state`], the journal and what a program that was killed left half-done.
+    pub fn build(self) -> Result<Windlass, Error> {
+        let mut processes = self.processes.settled(&self.workspace);
+        processes.state = processes.state.or_else(|| self.state.as_deref().map(absolute));
+        let confinement = processes.confinement.clone();
+        let policy = self
+            .policy
+            .with_confined_programs(confinement.is_whole())
+            .with_connected_programs(confinement.network != NetworkAccess::None);
+        let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
+        let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
+        if let Some(home) = &self.home {
+            hard_denies = hard_denies.home(absolute(home));
+        }
+        let policy = policy.with_hard_denies(hard_denies);
+        let host = LocalHost::open_with(&self.workspace, self.durability)?;
+        let workspace = host.files().workspace().to_owned();
+        let now = host.clock().now();
+        let rights = FileRights::new(Arc::new(policy.clone()), workspace, now);
+        processes.rights = Some(Arc::new(rights));
+        let host: Arc<dyn Host> = Arc::new(host.with_processes(processes.clone()));
+        let settings = Settings {
+            drain_at_close: self.drain_at_close,
+            outside_anchor: self.outside_anchor,
+            ..Settings::default()
+        };
+        let open = |state| Store::open_with(state, settings);
+        let store = self.state.as_deref().map(open).transpose()?.map(Arc::new);
+        let mut tools = Toolbox::of(BUILTIN)?;
+        for tool in self.tools {
+            tools.add(tool)?;
+        }
+        let reversible = Reversible::open(host.clone(), self.state.as_deref(), self.history)?;
+        if let Some(store) = &store {
+            reversible.record(&**store);
+        }
+        let mut builder = Engine::builder(host.clone())
+            .ids(Arc::new(RandomIds::default()))
+            .toolbox(tools)
+            .history(reversible.history.clone())
+            .policy(policy);
+        if !self.command_tools.is_empty() {
+            let tools = CommandTools { sources: self.command_tools, confinement };
+            builder = builder.toolset(Arc::new(tools));
+        }
+        let runner = Arc::new(HookRunner::new(host, processes));
+        for hook in self.hooks {
+            builder = builder.hook(Arc::new(CommandHook::new(hook, runner.clone())));
+        }
+        if let Some(store) = &store {
+            let book = Arc::new(ApprovalFile::in_state(store.state_dir()));
+            let questions = Arc::new(QuestionFile::in_state(store.state_dir()));
+            builder = builder
+                .journal(store.clone())
+                .outputs(store.clone())
+                .state_store(store.clone())
+                .text_index(store.clone());
+            builder = builder.approval_book(book).question_book(questions);
+        }
+        let engine = self
+            .configure
+            .into_iter()
+            .fold(builder, |builder, configure| configure(builder))
+            .build();
+        Ok(Windlass { engine, store, reversible: Arc::new(reversible) })
+    }
+}
+
+/// The real place of a directory: rules are about real paths.
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
+}

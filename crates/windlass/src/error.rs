@@ -1,0 +1,40 @@
+//! The errors of the library, beside the results of calls.
+
+use crate::changes::HistoryError;
+use crate::files::FileError;
+use crate::journal::StoreError;
+use crate::tool::{ToolError, ToolboxError};
+
+/// The reason why an engine could not be put together, or something beside a call failed.
+///
+/// ```
+/// use windlass::{Error, Windlass};
+/// # let folder = tempfile::tempdir().unwrap();
+/// let error = Windlass::builder(folder.path().join("missing")).build().unwrap_err();
+/// assert!(matches!(&error, Error::Workspace(_)));
+/// assert!(error.to_string().starts_with("the workspace cannot be used: "));
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The workspace cannot be used.
+    #[error("the workspace cannot be used: {0}")]
+    Workspace(#[from] FileError),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A tool cannot be added.
+    #[error(transparent)]
+    Toolbox(#[from] ToolboxError),
+    /// Something outside of a call did not work.
+    #[error("{0}")]
+    Tool(#[from] ToolError),
+    /// Something needs a place to be kept in.
+    #[error("{0} need a state directory; give one to the builder with `state`")]
+    NoState(&'static str),
+}
+
+impl From<HistoryError> for Error {
+    fn from(error: HistoryError) -> Self {
+        Self::Tool(error.into())
+    }
+}

@@ -1,0 +1,18 @@
+//! Hooks: code or programs that are told of calls and may change or refuse them.
+//!
+//! ```
+//! use windlass::hooks::{HookFile, HookShape};
+//! use windlass::tool::Author;
+//! let text = "[[hooks]]\nevent = \"pre_tool\"\nmatch = { effect = \"write\" }\ncommand = \"./gate.sh\"\n";
+//! let file = HookFile { path: "hooks.toml".into(), text: text.into(), author: Author::Person, shape: HookShape::Windlass };
+//! let (definitions, problems) = file.read();
+//! assert_eq!((definitions.len(), problems.len()), (1, 0));
+//! ```
+
+pub use windlass_core::{
+    Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment,
+};
+pub use windlass_hooks::{
+    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, PINNABLE, Pin, named_files,
+    reached_files,
+};

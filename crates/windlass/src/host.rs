@@ -1,0 +1,20 @@
+//! Machines: the doors that a [`Host`] offers to tools, and this machine's own.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use windlass::engine::Engine;
+//! use windlass::host::LocalHost;
+//! # let folder = tempfile::tempdir().unwrap();
+//! let host = LocalHost::open(folder.path())?;
+//! let engine = Engine::builder(Arc::new(host)).build();
+//! # drop(engine);
+//! # Ok::<(), windlass::files::FileError>(())
+//! ```
+
+pub use windlass_core::{
+    Clock, Host, HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network,
+    NetworkTerms,
+};
+pub use windlass_host::{
+    Isolated, IsolatedChange, IsolatedChangeKind, Isolation, LocalHost, SystemClock,
+};

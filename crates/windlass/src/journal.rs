@@ -1,0 +1,27 @@
+//! The journal: what is on record, where it is kept, and how to look back.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! use windlass::{ToolCall, Windlass};
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let state = tempfile::tempdir().unwrap();
+//! let windlass = Windlass::builder(folder.path()).state(state.path()).build()?;
+//! let session = windlass.new_session();
+//! windlass.call(&session, ToolCall::new("list", serde_json::json!({}))).await;
+//! let store = windlass.store().expect("it has a state directory");
+//! assert_eq!(store.records(Some(session.id()), 0, 100)?.len(), 2);
+//! # Ok(())
+//! # }
+//! ```
+
+pub use windlass_core::{
+    ApprovalAsked, BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded,
+    Journal, JournalError, MemoryOutputs, MessageNote, Outputs, ProvenanceFacts, QuestionAsked,
+    Receipt, Record, RecordKind, RecordsMissing, Recovery, RequestNote, SessionBegun, SessionNews,
+    SessionNote, Speaker, StateNote, TaskNote, TaskState, utc,
+};
+pub use windlass_store::{
+    DrainAtClose, JournalRow, Kind, SessionFilter, SessionRow, Settings, Store, StoreError,
+    VerifyError,
+};

@@ -1,0 +1,27 @@
+//! People: approvals of calls, questions of tools, and the front doors where they are answered.
+//!
+//! An [`Attendant`] is a front door: a terminal, a chat window, a callback. Without one, a call that needs a person is denied at once.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! use windlass::people::ApprovalRequest;
+//! use windlass::{Outcome, ToolCall, Windlass};
+//! # let folder = tempfile::tempdir().unwrap();
+//! let only_notes = |request: &ApprovalRequest| request.input["path"] == "notes.md";
+//! let windlass = Windlass::builder(folder.path()).attendant(only_notes).build()?;
+//! let session = windlass.new_session();
+//! for (path, outcome) in [("notes.md", Outcome::Ok), ("other.md", Outcome::Denied)] {
+//!     let write = ToolCall::new("write", serde_json::json!({"path": path, "content": "x"}));
+//!     assert_eq!(windlass.call(&session, write).await.outcome, outcome);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub use windlass_core::{
+    Answer, AnswerError, Approval, ApprovalAnswered, ApprovalRequest, Asker, Attendance, Attendant,
+    Book, FileChange, Held, Inquiry, InquiryState, Listening, MemoryBook, Question, QuestionAnswer,
+    QuestionAnswered, QuestionOption, QuestionRequest, Reply, Scope, Selection, Settled,
+};
+pub use windlass_store::{ApprovalFile, QuestionFile};

@@ -1,0 +1,25 @@
+//! Policy: modes, rules and decisions, secrets and protected places.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use windlass::policy::{Decision, Mode};
+//! use windlass::{ToolCall, Windlass};
+//! # let folder = tempfile::tempdir()?;
+//! let builder = Windlass::builder(folder.path()).mode(Mode::Auto).deny("write infra/**".parse()?);
+//! let windlass = builder.build()?;
+//! let write = ToolCall::new("write", serde_json::json!({"path": "infra/main.tf", "content": ""}));
+//! let verdict = windlass.engine().explain(&windlass.new_session(), write).await?;
+//! assert_eq!(verdict.decision(), Decision::Deny);
+//! # Ok(())
+//! # }
+//! ```
+
+pub use windlass_core::{
+    Decided, DecidedBy, Decision, DirectWrites, FileRights, GitPart, GitPlace, Grant, HardDenies,
+    Layer, Mode, OutsidePaths, PASS_THROUGH, PROTECTED_PLACES, PathGlob, Policy, ProtectedPlace,
+    ProtectedScope, Resource, RiskLevel, Rule, RuleError, Ruling, SecretName, SecretValue, Secrets,
+    Situation, Verdict, begins_protected_place, git_place, holds_credential,
+    is_protected_when_absent, protected_beginning_with, protected_entries, protected_reason,
+    system_directory,
+};

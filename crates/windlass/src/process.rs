@@ -1,0 +1,33 @@
+//! Programs: how they are confined, how a tool starts one, and what became of it.
+//!
+//! ```
+//! use windlass::Windlass;
+//! use windlass::process::{Confinement, Level, ProcessSettings};
+//! # let folder = tempfile::tempdir().unwrap();
+//! let confinement = Confinement { level: Level::Staged, ..Confinement::default() };
+//! let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
+//! let windlass = Windlass::builder(folder.path()).processes(settings).build()?;
+//! # drop(windlass);
+//! # Ok::<(), windlass::Error>(())
+//! ```
+
+pub use windlass_core::{
+    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, Job, JobEnd,
+    Level, Meter, NetworkAccess, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd,
+    ProcessRequest, Processes, Program, Signal, Stage, Stdin, TerminalSize, Tracking,
+};
+pub use windlass_host::{
+    LocalProcesses, ProcessSettings, ProxyError, Shell, control_group, hide_memory,
+    landlock_version,
+};
+
+/// Checks that these are hosts that a program can be allowed to reach; see [`NetworkAccess::Hosts`].
+///
+/// ```
+/// use windlass::process::check_hosts;
+/// assert!(check_hosts(&["docs.rs".into(), "*.example.org".into()]).is_ok());
+/// assert!(check_hosts(&["https://docs.rs/".into()]).is_err());
+/// ```
+pub fn check_hosts(hosts: &[String]) -> Result<(), ProxyError> {
+    windlass_host::Proxy::check(hosts)
+}

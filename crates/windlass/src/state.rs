@@ -1,0 +1,18 @@
+//! Values that last from call to call, and the full-text index: how tools use them, and how to bring stores of your own.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use windlass::Windlass;
+//! use windlass::state::{MemoryState, StatePlace, StateStore};
+//! # let folder = tempfile::tempdir().unwrap();
+//! let store = Arc::new(MemoryState::default());
+//! store.replace(&StatePlace::Person, "motto", 0, Some(&"slowly, but well".into()))?;
+//! let windlass = Windlass::builder(folder.path()).state_store(store).build()?;
+//! # drop(windlass);
+//! # Ok::<(), windlass::Error>(())
+//! ```
+
+pub use windlass_core::{
+    Document, IndexDoor, Indexed, MemoryState, Passage, StateDoor, StateEntry, StatePlace,
+    StateScope, StateStore, TextIndex,
+};

@@ -1,0 +1,50 @@
+//! Tools: how to write one, what a call is and what it answers.
+//!
+//! A tool is its arguments, its effects and a function. Everything else is derived from those: the schema that the model sees, the
+//! permission, the schedule, the record.
+//!
+//! ```
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use windlass::{FunctionTool, Output, ToolCall, Windlass};
+//!
+//! /// Add two numbers.
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Add {
+//!     /// The first number.
+//!     a: i64,
+//!     /// The second number.
+//!     b: i64,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! let add = FunctionTool::pure("add", |_, args: Add| async move {
+//!     Ok(Output::text((args.a + args.b).to_string()))
+//! });
+//! let windlass = Windlass::builder(folder.path()).tool(add).build()?;
+//! let call = ToolCall::new("add", serde_json::json!({"a": 2, "b": 40}));
+//! assert_eq!(windlass.call(&windlass.new_session(), call).await.output.to_text(), "42");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to write | use |
+//! |---|---|
+//! | a closure | [`FunctionTool`] |
+//! | a type with typed arguments | [`Tool`] |
+//! | a tool whose effects need a look at the workspace | [`PlannedTool`] |
+//! | a tool whose schema is known only at run time | [`DynamicTool`] |
+//! | a source of tools that loads when it is needed | [`Toolset`] |
+
+pub use crate::command_tools::{CommandFile, command_files};
+pub use windlass_core::{
+    About, AnyTool, Author, BoxFuture, CallResult, Content, Context, DynamicTool, EmbeddedResource,
+    Example, FailureReason, FilesDoor, FunctionTool, Handle, Loaded, Merge, Message, Metadata,
+    ModelCall, NetDoor, Outcome, Output, Overrides, PeopleDoor, Piece, Plain, Planned, PlannedCall,
+    PlannedTool, Predicate, Printed, PrintedPiece, ProcessDoor, ResourceBody, Role, Scene, Spec,
+    Tool, ToolCall, ToolError, ToolSelection, Toolbox, ToolboxError, ToolsChanged, Toolset,
+    Transcript, UndoDoor, WalkSettings, likeness, nearest, plain,
+};
+pub use windlass_tools::{BUILTIN, CommandDefinition, CommandTool, DefinitionError, diff};
