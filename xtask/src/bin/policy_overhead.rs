@@ -57,6 +57,6 @@ fn long(turn: usize) -> String {
 async fn seconds(windlass: &Windlass, session: &Arc<Session>, command: &str) -> Result<f64> {
     let call = ToolCall::new("bash", json!({"command": command}));
     let start = Instant::now();
-    windlass.explain(session, call).await?;
+    windlass.engine().explain(session, call).await?;
     Ok(start.elapsed().as_secs_f64())
 }
