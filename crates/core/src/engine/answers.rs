@@ -84,6 +84,6 @@ impl Engine {
     }
 }
 
-fn unreadable(why: &str) -> ToolError {
+pub(super) fn unreadable(why: &str) -> ToolError {
     ToolError::host_failed(format!("the record of approvals cannot be used: {why}"))
 }
