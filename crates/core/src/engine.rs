@@ -4,6 +4,7 @@
 //! the cache, so that nothing is served that would not be allowed; a call is scheduled before the cache is asked, so that a read
 //! behind a write of the same turn sees what was written; redaction comes before bounds and record, so that no secret is kept.
 
+mod answers;
 mod approve;
 mod bound;
 mod budget;
@@ -28,6 +29,7 @@ mod schedule;
 mod search;
 mod toolsets;
 mod trial;
+mod watching;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -51,12 +53,10 @@ use crate::registry::Registry;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    Answer, AnswerError, Approval, ApprovalId, Attendance, Attendant, CallId, CallResult, Context,
-    Decided, Effects, EventKind, Filter, Handle, History, Hook, Host, IdSource, Job, JournalError,
-    Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall, Policy, PrintedPiece,
-    QuestionAnswer, QuestionId, QuestionRequest, Resolved, RiskLevel, Secrets, Session, SessionId,
-    SessionNote, Spec, StateStore, Subscription, TextIndex, ToolCall, ToolError, Toolbox, TurnId,
-    Verdict, id,
+    Approval, CallId, CallResult, Context, Decided, Effects, EventKind, History, Hook, Host,
+    IdSource, Job, Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall, Policy,
+    PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId, StateStore, TextIndex,
+    ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -289,160 +289,6 @@ impl Engine {
         cancels.get(call).inspect(|token| token.cancel()).is_some()
     }
 
-    /// Registers a front door where people can be asked about the calls of a session and of those below it, for as long as the
-    /// returned value lives.
-    pub fn attend(&self, session: &SessionId, attendant: impl Attendant) -> Attendance {
-        self.0.broker.attend(Some(session.clone()), Arc::new(attendant))
-    }
-
-    /// The same for the calls of all sessions.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use windlass_core::{Engine, Listening, testing::EmptyHost};
-    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// let there = engine.attend_all(Listening::default());
-    /// drop(there); // Nobody is there any more: what needs a person is denied at once.
-    /// ```
-    pub fn attend_all(&self, attendant: impl Attendant) -> Attendance {
-        self.0.broker.attend(None, Arc::new(attendant))
-    }
-
-    /// Answers an approval that came as [`EventKind::Approval`](crate::EventKind::Approval). The first answer counts, in whichever process
-    /// it is given, and wakes the call that waits for it.
-    ///
-    /// An approval may outlive the call that asked. Then the answer stays on record, and counts once, when the call is made again by
-    /// [`Engine::resume`] or by the model.
-    pub async fn answer(&self, id: &ApprovalId, answer: Answer) -> Result<(), AnswerError> {
-        self.0.broker.answer(id, answer).await
-    }
-
-    /// Answers questions that came as [`EventKind::Question`](crate::EventKind::Question), in the same way.
-    pub async fn answer_questions(
-        &self,
-        id: &QuestionId,
-        answer: QuestionAnswer,
-    ) -> Result<(), AnswerError> {
-        self.0.broker.answer_questions(id, answer).await
-    }
-
-    /// The questions of tools that are on record, the oldest first.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use windlass_core::{Engine, testing::EmptyHost};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass_core::ToolError> {
-    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// assert!(engine.questions().await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn questions(&self) -> Result<Vec<QuestionRequest>, ToolError> {
-        self.0.broker.questions().await.map_err(|why| unreadable(&why))
-    }
-
-    /// The questions that are on record, and the answers that are remembered, the oldest first.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use windlass_core::{Engine, testing::EmptyHost};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass_core::ToolError> {
-    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// assert!(engine.approvals().await?.is_empty());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn approvals(&self) -> Result<Vec<Approval>, ToolError> {
-        self.0.broker.approvals().await.map_err(|why| unreadable(&why))
-    }
-
-    /// Forgets a question or a remembered answer; `false` if there is none of that name.
-    pub async fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
-        self.0.broker.revoke(id).await.map_err(|why| unreadable(&why))
-    }
-
-    /// Listens to everything that happens.
-    pub fn subscribe(&self) -> Subscription {
-        self.subscribe_to(Filter::all())
-    }
-
-    /// Listens to the events of a session or of a call.
-    pub fn subscribe_to(&self, filter: Filter) -> Subscription {
-        self.0.recorder.bus().subscribe(filter)
-    }
-
-    /// Puts something on record that the engine does not itself produce: a message, a request to a model, state, a task. Secrets are
-    /// taken out. It is safe when the future ends, and is told as an event then.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use windlass_core::{Engine, EventKind, MessageNote, RecordKind, Speaker};
-    /// # use windlass_core::testing::{EmptyHost, MemoryJournal};
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), windlass_core::JournalError> {
-    /// # let journal = Arc::new(MemoryJournal::default());
-    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).journal(journal.clone()).build();
-    /// let (session, mut events) = (engine.new_session(), engine.subscribe());
-    /// engine.record(&session, MessageNote::new(Speaker::Person, "make it green")).await?;
-    /// assert_eq!(journal.records()[0].kind, RecordKind::Message);
-    /// let event = events.next().await;
-    /// assert_eq!((event.seq, event.kind.name()), (Some(1), "message"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn record(
-        &self,
-        session: &Session,
-        note: impl Into<SessionNote>,
-    ) -> Result<(), JournalError> {
-        self.0.recorder.note(session, note.into()).await
-    }
-
-    /// Returns the definitions that a model is offered in this session. Loads the toolsets that have no pinned manifest.
-    pub async fn tools(&self, session: &Arc<Session>) -> Vec<Spec> {
-        toolsets::load_unpinned(&self.0, session).await;
-        self.0.toolbox(session).specs(session).into_iter().cloned().collect()
-    }
-
-    /// Replaces all tools of an owner for all sessions, and returns the generation of the tools after it. Calls that run keep the tool
-    /// that they began with. A name that another owner has is left out with a warning, unless
-    /// [`EngineBuilder::merge`] lets this owner replace it.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// use windlass_core::{Engine, EventKind, testing::{EmptyHost, MockTool}};
-    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// let mut events = engine.subscribe();
-    /// engine.replace_tools("skills", vec![MockTool::named("review").into()]);
-    /// engine.replace_tools("skills", vec![MockTool::named("deploy").into()]);
-    /// assert_eq!(engine.tools_generation(), 2);
-    /// let Some(EventKind::Tools(first)) = events.try_next().map(|event| event.kind) else { panic!("it tells") };
-    /// assert_eq!((&*first.owner, &*first.added), ("skills", &["review".to_owned()][..]));
-    /// ```
-    pub fn replace_tools(&self, owner: &str, tools: Vec<Handle>) -> u64 {
-        let rank = self.0.registry.rank_of(owner);
-        toolsets::replace(&self.0, rank, None, tools);
-        self.tools_generation()
-    }
-
-    /// Returns the number of changes of the tools on offer so far.
-    pub fn tools_generation(&self) -> u64 {
-        self.0.registry.generation()
-    }
-
-    /// Returns the owner of the tool that a session gets under this name.
-    pub fn tool_owner(&self, session: &Session, tool: &str) -> Option<Arc<str>> {
-        self.0.registry.owner_of(session, tool)
-    }
-
-    /// Loads a toolset, also if it was loaded before or has failed. The error says why it has no tools.
-    pub async fn load_toolset(&self, session: &Arc<Session>, name: &str) -> Result<(), ToolError> {
-        toolsets::load_again(&self.0, session, name).await
-    }
-
     /// What would be decided about a call, without running it.
     pub async fn explain(
         &self,
@@ -473,29 +319,6 @@ impl Engine {
     /// Returns the policy in force.
     pub fn policy(&self) -> Arc<Policy> {
         self.0.policy()
-    }
-
-    /// Returns the statistics of the cache.
-    pub fn cache_stats(&self) -> CacheStats {
-        self.0.cache.stats()
-    }
-
-    /// Drops all cached answers, also those of calls that run now.
-    pub fn clear_cache(&self) {
-        self.0.cache.begin_epoch();
-    }
-
-    /// Switches the cache off, which drops all answers, or on again.
-    ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use windlass_core::{Engine, testing::EmptyHost};
-    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// engine.set_cache_enabled(false);
-    /// assert_eq!((engine.cache_stats().entries, engine.cache_stats().capacity), (0, 100));
-    /// ```
-    pub fn set_cache_enabled(&self, is_enabled: bool) {
-        self.0.cache.set_enabled(is_enabled);
     }
 
     /// A text without the secrets that are in it: for what is shown to people on other ways than as the result of a call.
@@ -671,10 +494,6 @@ async fn unless_stopped<T>(
         done = stage => done,
         () = cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
     }
-}
-
-fn unreadable(why: &str) -> ToolError {
-    ToolError::host_failed(format!("the record of approvals cannot be used: {why}"))
 }
 
 /// Parse, validate, plan, hard denies: again from the beginning if a hook changed the arguments.

@@ -93,7 +93,8 @@ mod tests {
             &["windlass-tools must not depend on windlass-host"],
         );
         check("windlass-core", &json!([host]), &["windlass-core must not depend on windlass-host"]);
-        check("windlass-cli", &json!([core, host]), &[]);
+        check("windlass", &json!([core, host]), &[]);
+        check("windlass-cli", &json!([core]), &["windlass-cli must not depend on windlass-core"]);
         check(
             "windlass-web",
             &json!([]),

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use super::{Call, Shared};
+use super::{Call, Engine, Shared};
 use crate::changes::commit;
 use crate::sync::Lock;
 use crate::{Effects, Files, Fingerprint, Output, Overrides};
@@ -46,6 +46,31 @@ impl CacheStats {
     pub fn hit_rate(&self) -> f64 {
         let lookups = self.hits + self.misses;
         if lookups == 0 { 0.0 } else { self.hits as f64 / lookups as f64 }
+    }
+}
+
+impl Engine {
+    /// Returns the statistics of the cache.
+    pub fn cache_stats(&self) -> CacheStats {
+        self.0.cache.stats()
+    }
+
+    /// Drops all cached answers, also those of calls that run now.
+    pub fn clear_cache(&self) {
+        self.0.cache.begin_epoch();
+    }
+
+    /// Switches the cache off, which drops all answers, or on again.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use windlass_core::{Engine, testing::EmptyHost};
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// engine.set_cache_enabled(false);
+    /// assert_eq!((engine.cache_stats().entries, engine.cache_stats().capacity), (0, 100));
+    /// ```
+    pub fn set_cache_enabled(&self, is_enabled: bool) {
+        self.0.cache.set_enabled(is_enabled);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Engine, unreadable};
+use super::Engine;
+use super::answers::unreadable;
 use crate::{
     Approval, ApprovalId, CallResult, Inquiry as _, InquiryState, Overrides, Scope, Session,
     Settled, ToolCall, ToolError, quote,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use futures_util::FutureExt;
 use futures_util::future::{Shared as SharedFuture, join_all};
 
-use super::Shared;
+use super::{Engine, Shared};
 use crate::recorder::EventSource;
 use crate::registry::{Rank, Registry};
 use crate::sync::Lock;
@@ -20,6 +20,50 @@ pub(super) struct Lazy {
     rank: Rank,
     /// One load for all sessions, or one for each session that needed the tools.
     loads: Lock<Vec<(Weak<Session>, Loading)>>,
+}
+
+impl Engine {
+    /// Returns the definitions that a model is offered in this session. Loads the toolsets that have no pinned manifest.
+    pub async fn tools(&self, session: &Arc<Session>) -> Vec<Spec> {
+        load_unpinned(&self.0, session).await;
+        self.0.toolbox(session).specs(session).into_iter().cloned().collect()
+    }
+
+    /// Replaces all tools of an owner for all sessions, and returns the generation of the tools after it. Calls that run keep the tool
+    /// that they began with. A name that another owner has is left out with a warning, unless
+    /// [`EngineBuilder::merge`] lets this owner replace it.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use windlass_core::{Engine, EventKind, testing::{EmptyHost, MockTool}};
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+    /// let mut events = engine.subscribe();
+    /// engine.replace_tools("skills", vec![MockTool::named("review").into()]);
+    /// engine.replace_tools("skills", vec![MockTool::named("deploy").into()]);
+    /// assert_eq!(engine.tools_generation(), 2);
+    /// let Some(EventKind::Tools(first)) = events.try_next().map(|event| event.kind) else { panic!("it tells") };
+    /// assert_eq!((&*first.owner, &*first.added), ("skills", &["review".to_owned()][..]));
+    /// ```
+    pub fn replace_tools(&self, owner: &str, tools: Vec<Handle>) -> u64 {
+        let rank = self.0.registry.rank_of(owner);
+        replace(&self.0, rank, None, tools);
+        self.tools_generation()
+    }
+
+    /// Returns the number of changes of the tools on offer so far.
+    pub fn tools_generation(&self) -> u64 {
+        self.0.registry.generation()
+    }
+
+    /// Returns the owner of the tool that a session gets under this name.
+    pub fn tool_owner(&self, session: &Session, tool: &str) -> Option<Arc<str>> {
+        self.0.registry.owner_of(session, tool)
+    }
+
+    /// Loads a toolset, also if it was loaded before or has failed. The error says why it has no tools.
+    pub async fn load_toolset(&self, session: &Arc<Session>, name: &str) -> Result<(), ToolError> {
+        load_again(&self.0, session, name).await
+    }
 }
 
 /// Registers toolsets as owners, in their order, and lists what they are pinned to.

@@ -104,8 +104,8 @@ impl Setup {
     /// The records of calls and jobs; not those of what people were asked.
     fn records_of_calls(&self) -> Vec<Record> {
         let is_of_call = |record: &Record| {
-            use RecordKind::{Finished, JobEnded, Recovered, Started};
-            matches!(record.kind, Started | Finished(_) | JobEnded | Recovered)
+            use RecordKind::{Extended, Finished, JobEnded, Recovered, Started};
+            matches!(record.kind, Started | Extended | Finished(_) | JobEnded | Recovered)
         };
         self.journal.records().into_iter().filter(is_of_call).collect()
     }

@@ -9,18 +9,23 @@ use windlass::hooks::{Hook, HookAnswer, HookEvent};
 use windlass::policy::Secrets;
 use windlass::session::SessionId;
 use windlass::tool::BoxFuture;
-use windlass::{Builder, Event, Mode, Outcome, Session, ToolCall, ToolError, Undo, Windlass};
+use windlass::{Builder, Mode, Outcome, Session, ToolCall, ToolError, Undo, Windlass};
 
 use crate::support::{Place, text};
 
-/// The calls that are told, as `started TOOL` and `OUTCOME TOOL`.
-fn told(events: &mut Subscription) -> Vec<String> {
-    let line = |event: Event| match event.kind {
-        EventKind::Started(started) => Some(format!("started {}", started.tool)),
-        EventKind::Finished(done) => Some(format!("{} {}", done.outcome.as_str(), done.tool)),
-        _ => None,
-    };
-    std::iter::from_fn(|| events.try_next()).filter_map(line).collect()
+/// The events of the next call, as `started TOOL` and `OUTCOME TOOL`. They come when their records are safe.
+async fn told(events: &mut Subscription) -> Vec<String> {
+    let mut told = Vec::new();
+    loop {
+        match events.next().await.kind {
+            EventKind::Started(started) => told.push(format!("started {}", started.tool)),
+            EventKind::Finished(done) => {
+                told.push(format!("{} {}", done.outcome.as_str(), done.tool));
+                return told;
+            }
+            _ => {}
+        }
+    }
 }
 
 /// A hook that says no to every call, once there is a file `closed`.
@@ -51,15 +56,15 @@ async fn undo_apply_and_restore_are_told_to_those_who_listen() {
     let mut events = windlass.subscribe();
     let preview = windlass.undo_preview(&person, Undo::Last).await;
     assert_eq!(preview.outcome, Outcome::Ok, "{}", text(&preview));
-    assert_eq!(told(&mut events), ["started undo", "ok undo"]);
+    assert_eq!(told(&mut events).await, ["started undo", "ok undo"]);
     assert_eq!(windlass.undo(&person, Undo::Last).await.outcome, Outcome::Ok);
-    assert_eq!(told(&mut events), ["started undo", "ok undo"]);
+    assert_eq!(told(&mut events).await, ["started undo", "ok undo"]);
     assert_eq!(windlass.apply(&person, &proposals, None).await.outcome, Outcome::Ok);
-    assert_eq!(told(&mut events), ["started apply", "ok apply"]);
+    assert_eq!(told(&mut events).await, ["started apply", "ok apply"]);
     place.put("a.txt", "two\n");
     let restored = windlass.restore(&person, &snapshot).await.expect("a snapshot");
     assert_eq!(restored.outcome, Outcome::Ok, "{}", text(&restored));
-    assert_eq!(told(&mut events), ["started restore", "ok restore"]);
+    assert_eq!(told(&mut events).await, ["started restore", "ok restore"]);
     assert_eq!((place.text("a.txt"), place.text("held.txt")), ("one\n".into(), "held\n".into()));
     let changes = windlass.history().checkpoints(&Query::Session(person.id().clone()));
     assert_eq!(changes.expect("a history").len(), 3, "each of them can be undone");

@@ -1,0 +1,44 @@
+//! Listeners of an engine, and records that front doors add to those of calls.
+
+use super::Engine;
+use crate::{Filter, JournalError, Session, SessionNote, Subscription};
+
+impl Engine {
+    /// Listens to everything that happens.
+    pub fn subscribe(&self) -> Subscription {
+        self.subscribe_to(Filter::all())
+    }
+
+    /// Listens to the events of a session or of a call.
+    pub fn subscribe_to(&self, filter: Filter) -> Subscription {
+        self.0.recorder.bus().subscribe(filter)
+    }
+
+    /// Puts something on record that the engine does not itself produce: a message, a request to a model, state, a task. Secrets are
+    /// taken out. It is safe when the future ends, and is told as an event then.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// use windlass_core::{Engine, EventKind, MessageNote, RecordKind, Speaker};
+    /// # use windlass_core::testing::{EmptyHost, MemoryJournal};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::JournalError> {
+    /// # let journal = Arc::new(MemoryJournal::default());
+    /// let engine = Engine::builder(Arc::new(EmptyHost::default())).journal(journal.clone()).build();
+    /// let (session, mut events) = (engine.new_session(), engine.subscribe());
+    /// engine.record(&session, MessageNote::new(Speaker::Person, "make it green")).await?;
+    /// assert_eq!(journal.records()[0].kind, RecordKind::Message);
+    /// let event = events.next().await;
+    /// assert_eq!((event.seq, event.kind.name()), (Some(1), "message"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn record(
+        &self,
+        session: &Session,
+        note: impl Into<SessionNote>,
+    ) -> Result<(), JournalError> {
+        self.0.recorder.note(session, note.into()).await
+    }
+}
