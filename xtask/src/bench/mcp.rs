@@ -19,6 +19,7 @@ pub(super) const ROWS: &[&str] = &[
     "mcp/read-beside-null-server",
     "mcp/read-beside-server-filesystem",
     "mcp/32-in-flight",
+    "mcp/32-in-flight-beside-null-server",
     "mcp/idle-memory",
 ];
 
@@ -35,7 +36,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     let setting = Setting { bench, directory };
     let mut rows = vec![setting.first_answer()?];
     rows.extend(setting.round_trips()?);
-    rows.push(setting.in_flight()?);
+    rows.extend(setting.in_flight()?);
     rows.push(setting.idle_memory()?);
     Ok(rows)
 }
@@ -124,24 +125,32 @@ impl Setting<'_> {
         ])
     }
 
-    fn in_flight(&self) -> Result<Row> {
+    /// Several reads at a time. The server that answers at once shows what the client can take.
+    fn in_flight(&self) -> Result<[Row; 2]> {
         const WIDTH: usize = 32;
         let calls = self.bench.runs(5_000);
         let mut ours = Server::start(&mut self.ours())?;
+        let mut null = Server::start(&mut self.null_server())?;
         let mut filesystem = Server::start(&mut self.server_filesystem())?;
-        let [ours, filesystem] = alternate(
+        let [ours, null, filesystem] = alternate(
             self.bench.runs(10),
-            [&mut || ours.throughput(calls, WIDTH, &Self::our_read), &mut || {
-                filesystem.throughput(calls, WIDTH, &|index| self.their_read(index))
-            }],
+            [
+                &mut || ours.throughput(calls, WIDTH, &Self::our_read),
+                &mut || null.throughput(calls, WIDTH, &Self::our_read),
+                &mut || filesystem.throughput(calls, WIDTH, &|index| self.their_read(index)),
+            ],
         )?;
-        Ok(Row {
-            name: "mcp/32-in-flight",
+        let row = |name, peer, target| Row {
+            name,
             unit: Unit::PerSecond,
-            ours,
-            peer: Some(("server-filesystem", filesystem)),
-            target: Target::AtLeastTimes(10.0),
-        })
+            ours: ours.clone(),
+            peer: Some(peer),
+            target: Target::AtLeastTimes(target),
+        };
+        Ok([
+            row("mcp/32-in-flight", ("server-filesystem", filesystem), 5.0),
+            row("mcp/32-in-flight-beside-null-server", ("null server", null), 0.25),
+        ])
     }
 
     /// What stays in memory once a client has listed the tools and used one.
