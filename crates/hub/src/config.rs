@@ -14,8 +14,7 @@ use toml::Value;
 use windlass::Mode;
 use windlass::hooks::{HookFile, HookShape};
 use windlass::policy::{Decision, Layer, Ruling};
-use windlass::process::Shell;
-use windlass::process::{Backend, Confinement, Level, NetworkAccess};
+use windlass::process::{Backend, Confinement, Level, NetworkAccess, Shell};
 use windlass::tool::{Author, CommandFile};
 
 pub use self::keys::{InWorkspace, KEYS, Key, Takes, UnknownKey, key};

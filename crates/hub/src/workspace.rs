@@ -5,17 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass::Session;
 use windlass::engine::EngineBuilder;
 use windlass::files::Durability;
-use windlass::journal::Kind;
-use windlass::journal::SessionNews;
-use windlass::journal::{DrainAtClose, Store, StoreError};
+use windlass::journal::{DrainAtClose, Kind, SessionNews, Store, StoreError};
 use windlass::policy::PathGlob;
 use windlass::process::ProcessSettings;
 use windlass::session::{Budget, Principal};
 use windlass::tool::Overrides;
-use windlass::{Builder, Windlass};
+use windlass::{Builder, Session, Windlass};
 
 use crate::config::Config;
 use crate::hub::outside_anchor;

@@ -4,8 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use windlass::wire;
-use windlass::{CallResult, Session, ToolCall};
+use windlass::{CallResult, Session, ToolCall, wire};
 use windlass_hub::Recording;
 
 use super::{block_on, read_all, until_interrupted};

@@ -8,12 +8,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
-use windlass::Windlass;
-use windlass::process::ProcessSettings;
-use windlass::process::{Backend, Confinement, Level, NetworkAccess};
-use windlass::session::IdSource as _;
-use windlass::session::RandomIds;
-use windlass::{Mode, Outcome, ToolCall};
+use windlass::process::{Backend, Confinement, Level, NetworkAccess, ProcessSettings};
+use windlass::session::{IdSource as _, RandomIds};
+use windlass::{Mode, Outcome, ToolCall, Windlass};
 
 use windlass_hub::Recording;
 

@@ -12,8 +12,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use windlass::Outcome;
-use windlass::journal::{CallFinished, CallStarted};
-use windlass::journal::{JournalRow, Kind, Store};
+use windlass::journal::{CallFinished, CallStarted, JournalRow, Kind, Store};
 use windlass::policy::Secrets;
 use windlass::session::{CallId, SessionId, TurnId};
 

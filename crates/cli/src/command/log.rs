@@ -9,8 +9,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass::journal::{CallExtended, CallFinished, CallStarted, JobEnded, Recovery};
-use windlass::journal::{JournalRow, Kind, Store, VerifyError, utc};
+use windlass::journal::{
+    CallExtended, CallFinished, CallStarted, JobEnded, JournalRow, Kind, Recovery, Store,
+    VerifyError, utc,
+};
 use windlass::session::SessionId;
 use windlass::{Outcome, quote};
 

@@ -13,11 +13,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use windlass::Windlass;
 use windlass::people::{Answer, Scope};
 use windlass::policy::Decision;
 use windlass::session::SessionId;
-use windlass::{Session, ToolCall, ToolError};
+use windlass::{Session, ToolCall, ToolError, Windlass};
 
 use super::call;
 use crate::options::{Global, session_id};

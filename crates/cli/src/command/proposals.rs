@@ -8,12 +8,11 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use windlass::Windlass;
 use windlass::changes::{FileState, Proposal, Proposals};
 use windlass::files::FileKind;
-use windlass::quote;
 use windlass::session::SessionId;
 use windlass::tool::diff::{Look, Version, render_file};
+use windlass::{Windlass, quote};
 use windlass_hub::Recording;
 
 use super::{block_on, call, until_interrupted};

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
-use windlass::journal::{CallFinished, CallStarted};
-use windlass::journal::{JournalRow, Kind, Store};
+use windlass::journal::{CallFinished, CallStarted, JournalRow, Kind, Store};
 use windlass::policy::{Decided, DecidedBy, Decision};
 use windlass::session::{CallId, SessionId};
 use windlass::tool::Metadata;

@@ -15,14 +15,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use windlass::Windlass;
 use windlass::changes::{History as _, Query, UndoHistory};
 use windlass::effect::Effect;
 use windlass::host::Isolation;
 use windlass::people::ApprovalRequest;
 use windlass::process::Level;
 use windlass::session::SessionId;
-use windlass::{Effects, Outcome, Session, ToolCall};
+use windlass::{Effects, Outcome, Session, ToolCall, Windlass};
 use windlass_hub::{Hub, People, Recording, SessionOptions, Settings, Workspace};
 
 use super::recorded::{self, Recorded, Was};

@@ -12,8 +12,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass::event::{EventKind, Filter};
 use windlass::session::CallId;
-use windlass::wire;
-use windlass::{CallResult, Event, ToolCall};
+use windlass::{CallResult, Event, ToolCall, wire};
 use windlass_hub::Recording;
 
 use super::{block_on, until_interrupted};

@@ -8,11 +8,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass::Undo;
 use windlass::changes::{Checkpoint, FileState, Query, RecordedChange};
 use windlass::journal::utc;
 use windlass::session::{CallId, TurnId};
-use windlass::{Outcome, quote};
+use windlass::{Outcome, Undo, quote};
 use windlass_hub::Recording;
 
 use super::{block_on, call, until_interrupted};

@@ -7,10 +7,8 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use windlass::Windlass;
-use windlass::process::ProcessSettings;
-use windlass::process::{Backend, Confinement};
-use windlass::{Mode, Session, ToolCall};
+use windlass::process::{Backend, Confinement, ProcessSettings};
+use windlass::{Mode, Session, ToolCall, Windlass};
 
 use super::Scratch;
 use crate::command::block_on;

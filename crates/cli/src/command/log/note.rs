@@ -1,9 +1,8 @@
 //! The lines of records that are neither the beginning nor the end of a call: people, messages, requests, state and tasks.
 
 use windlass::journal::{
-    ApprovalAsked, MessageNote, QuestionAsked, RequestNote, StateNote, TaskNote,
+    ApprovalAsked, JournalRow, Kind, MessageNote, QuestionAsked, RequestNote, StateNote, TaskNote,
 };
-use windlass::journal::{JournalRow, Kind};
 use windlass::people::{ApprovalAnswered, QuestionAnswered};
 use windlass::quote;
 

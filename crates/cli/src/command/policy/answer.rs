@@ -8,8 +8,9 @@ use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
 use windlass::journal::utc;
-use windlass::people::{Answer, Scope};
-use windlass::people::{Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState};
+use windlass::people::{
+    Answer, Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Scope,
+};
 use windlass::session::ApprovalId;
 use windlass::{Outcome, quote};
 use windlass_hub::{Hub, Recording, SessionOptions};

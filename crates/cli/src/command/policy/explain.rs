@@ -4,10 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
-use windlass::ToolCall;
-use windlass::Windlass;
 use windlass::effect::Effect;
 use windlass::policy::{Decision, Verdict};
+use windlass::{ToolCall, Windlass};
 use windlass_hub::Recording;
 
 use crate::command::block_on;
