@@ -115,10 +115,15 @@ impl Ledger {
     /// Adds what a call took, but not where the call that makes it counts it: in `counted` and above.
     pub(crate) fn end_call(&self, time: Duration, output_bytes: u64, counted: Option<&Self>) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        let counts = |ledger: &&Self| counted.is_none_or(|counted| !std::ptr::eq(*ledger, counted));
-        for ledger in self.chain().take_while(counts) {
+        let is_counted = |ledger: &Self| counted.is_some_and(|other| std::ptr::eq(ledger, other));
+        for ledger in self.chain().take_while(|ledger| !is_counted(ledger)) {
             ledger.micros.fetch_add(micros, Ordering::Relaxed);
-            ledger.output_bytes.fetch_add(output_bytes, Ordering::Relaxed);
+        }
+        // The text of an inner call goes to the outer call. In a session of its own, it goes to the model of that session.
+        if !is_counted(self) {
+            for ledger in self.chain() {
+                ledger.output_bytes.fetch_add(output_bytes, Ordering::Relaxed);
+            }
         }
     }
 

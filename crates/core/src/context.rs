@@ -299,6 +299,9 @@ impl Context {
 
     /// Tells whoever watches what is new in the output.
     pub fn output(&self, delta: &str) {
+        if self.0.lineage.check_open().is_err() {
+            return;
+        }
         let mut said = self.0.said.lock();
         let clean = said.stream.push(&self.0.secrets, delta);
         self.say(said, &clean);
@@ -338,7 +341,7 @@ impl Context {
 
     /// Tells whoever watches how far the call is.
     pub fn progress(&self, done: u64, total: Option<u64>, message: &str) {
-        if self.is_heard() {
+        if self.is_heard() && self.0.lineage.check_open().is_ok() {
             let message = self.0.secrets.redact(message).into();
             self.0.recorder.tell_live(&self.source(), EventKind::Progress { done, total, message });
         }

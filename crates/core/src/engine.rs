@@ -452,7 +452,7 @@ async fn pass(
     ticket: &schedule::Ticket,
 ) -> Result<Output, ToolError> {
     let cancel = call.cancel.clone();
-    nested::check_depth(&call.lineage)?;
+    nested::check(call)?;
     parse::weigh(call)?;
     budget::begin(call)?;
     let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;

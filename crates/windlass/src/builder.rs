@@ -169,7 +169,9 @@ impl Builder {
         self
     }
 
-    /// Whether what somebody else may have written makes a session ask more; see [`Policy::with_provenance`]. Default: it does.
+    /// Makes a session ask more once it has read from the network, an MCP server or outside the workspace: from then on, effects that could
+    /// carry data out ask even where a rule allows them. Without an attendant that is a denial. Default: true; see
+    /// [`Policy::with_provenance`].
     pub fn provenance(mut self, provenance: bool) -> Self {
         self.policy = self.policy.with_provenance(provenance);
         self
@@ -272,7 +274,8 @@ impl Builder {
         self.configure(|engine| engine.secrets(secrets))
     }
 
-    /// The time after which a call is stopped, unless its tool or its arguments say otherwise.
+    /// The time after which a call is stopped, unless its tool or its arguments say otherwise. A tool that blocks its thread outside of
+    /// [`Context::blocking`](crate::Context::blocking) cannot be stopped.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.configure(move |engine| engine.timeout(timeout))
     }

@@ -1,5 +1,9 @@
 //! Events: what happens, as it happens, by session, by call or for the whole engine.
 //!
+//! An event about something that goes on record carries the number of its record (`seq`), and is published once that record is safe and
+//! numbered: with a state directory this can be shortly after the call was answered. The events of a call come in order. A slow
+//! listener holds up no call; it may lose output and progress beyond 1,024 events, which [`Subscription::lost`] counts, and nothing else.
+//!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), windlass::Error> {

@@ -38,13 +38,13 @@ use crate::{Error, Windlass};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
-    /// The last change of the workspace that is not undone.
+    /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] takes one back.
     Last,
-    /// Those of one call.
+    /// The changes of one call, without those of calls that it made.
     Call(CallId),
-    /// Those of one turn.
+    /// The changes of one turn.
     Turn(TurnId),
-    /// All of one session.
+    /// All changes of one session, without those of sessions below it.
     Session(SessionId),
 }
 

@@ -242,7 +242,7 @@ impl FilesDoor<'_> {
         if self.cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled("the call was stopped before anything was changed"));
         }
-        Ok(())
+        self.cx.lineage.check_open()
     }
 
     pub(super) fn origin(self, undoes: Vec<CallId>) -> Origin {
@@ -294,6 +294,7 @@ impl FilesDoor<'_> {
     }
 
     fn readable(self, path: &Path) -> Result<Resolved, ToolError> {
+        self.cx.lineage.check_open()?;
         let resolved = self.resolve(path)?;
         if self.cx.grant.may_read(&resolved.path) {
             Ok(resolved)

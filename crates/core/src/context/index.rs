@@ -74,6 +74,7 @@ impl IndexDoor<'_> {
     }
 
     fn check_changes(&self) -> Result<(), ToolError> {
+        self.cx.0.lineage.check_open()?;
         if self.cx.0.grant.is_trial() {
             return Err(ToolError::denied("not allowed: the call is only tried out"));
         }

@@ -47,6 +47,7 @@ impl NetDoor<'_> {
     /// connection count for the session's budget.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, ToolError> {
         let inner = &self.cx.0;
+        inner.lineage.check_open()?;
         request.check()?;
         let effect = request.effect();
         let Some(by_person) = inner.grant.deciding(&effect, |decided| {

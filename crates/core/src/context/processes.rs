@@ -128,6 +128,7 @@ impl ProcessDoor<'_> {
         limit: Option<Duration>,
         is_waited_for: bool,
     ) -> Result<Arc<Job>, ToolError> {
+        self.cx.lineage().check_open()?;
         self.check(&request)?;
         self.check_proposals(&request)?;
         request.is_job = !is_waited_for;
@@ -166,7 +167,8 @@ impl ProcessDoor<'_> {
             return Ok(());
         }
         Err(ToolError::failed(format!(
-            "the command was not run: {held} changes of this session are only proposed, and a command would not see them"
+            "the command was not run: {held} {} of this session only proposed, and a command would not see that",
+            if held == 1 { "change is" } else { "changes are" }
         ))
         .hint("a person can apply or drop them: windlass proposals apply|drop"))
     }

@@ -144,6 +144,7 @@ impl StateDoor<'_> {
     }
 
     fn check(self, key: &str) -> Result<(), ToolError> {
+        (self.0).0.lineage.check_open()?;
         if key.len() > Self::MAX_KEY {
             return Err(ToolError::invalid_args("the key of a state is too long"));
         }

@@ -79,7 +79,7 @@ impl ForPerson {
         }
         let name = quote::visible(&call.name);
         Err(ToolError::unknown_tool(format!("there is no tool `{name}`"))
-            .hint("no tools are offered here"))
+            .hint("the rights of this session leave it out"))
     }
 }
 

@@ -6,6 +6,7 @@
 //! permits to spare. So nested calls end however few permits there are. In the queue an inner call does not wait for the calls
 //! around it, nor for calls that have not begun, since those may wait for the calls around it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
@@ -14,7 +15,9 @@ use super::clock::CallClock;
 use super::{Call, Engine, Shared};
 use crate::budget::Ledger;
 use crate::sync::Lock;
-use crate::{CallId, CallResult, Context, Effect, Effects, Session, ToolCall, ToolError};
+use crate::{
+    CallId, CallResult, Context, Effect, Effects, Session, SessionId, ToolCall, ToolError,
+};
 
 /// Calls nested deeper than this are refused: a tool that calls itself has no end otherwise.
 const MAX_DEPTH: usize = 16;
@@ -30,8 +33,12 @@ pub(crate) struct Lineage {
     /// Its permit, for its inner calls. There is none before the first of them.
     lent: OnceLock<Arc<Semaphore>>,
     pub(crate) clock: Arc<CallClock>,
+    /// The session that it belongs to.
+    session: SessionId,
     /// The budget that its time counts for.
     pub(super) ledger: Arc<Ledger>,
+    /// Set when its tool has answered: whatever the tool left running can do nothing more in the name of the call.
+    has_ended: AtomicBool,
     /// The effects that it was given while it ran, and what was said about them.
     pub(crate) more: Lock<More>,
 }
@@ -62,7 +69,9 @@ impl Lineage {
             place,
             lent: OnceLock::new(),
             clock: Arc::new(CallClock::new(outer.map(|outer| outer.clock.clone()))),
+            session: session.id().clone(),
             ledger: session.ledger().clone(),
+            has_ended: AtomicBool::new(false),
             more: Lock::default(),
         }
     }
@@ -71,6 +80,21 @@ impl Lineage {
     pub(super) fn places(&self) -> Vec<u64> {
         let around = std::iter::successors(Some(self), |call| call.outer.as_deref());
         around.map(|call| call.place).collect()
+    }
+
+    /// Closes the doors of the call.
+    pub(super) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+    }
+
+    /// Refuses what a task that outlived its call wants to do.
+    pub(crate) fn check_open(&self) -> Result<(), ToolError> {
+        if self.has_ended.load(Ordering::Acquire) {
+            return Err(ToolError::cancelled(
+                "the call has ended, and what its tool left running can do nothing more",
+            ));
+        }
+        Ok(())
     }
 
     /// Tells whether it has made calls.
@@ -163,7 +187,8 @@ impl Context {
         self.call_in(self.session(), call).await
     }
 
-    /// The same in another session: that of a sub-agent, which should be a [`Session::child`] of this one.
+    /// The same in another session: that of a sub-agent. The call is denied if that session is not below this one
+    /// ([`Session::child`]), since its rights could be wider.
     pub async fn call_in(&self, session: &Arc<Session>, call: ToolCall) -> CallResult {
         let mut results = self.turn_in(session, vec![call]).await;
         // There is one result for each call.
@@ -175,7 +200,7 @@ impl Context {
         self.turn_in(self.session(), calls).await
     }
 
-    /// The same in another session.
+    /// The same in another session, which has to be below this one.
     pub async fn turn_in(&self, session: &Arc<Session>, calls: Vec<ToolCall>) -> Vec<CallResult> {
         // What the inner calls look at is not known here, so the answer of this call is good for this once.
         self.forget_observed();
@@ -184,9 +209,18 @@ impl Context {
     }
 }
 
-/// Refuses calls that are nested too deep.
-pub(super) fn check_depth(call: &Lineage) -> Result<(), ToolError> {
-    if call.outer.is_none() || call.places().len() <= MAX_DEPTH {
+/// Refuses calls that are nested too deep, that a call makes after its end, or in a session that is not below its own.
+pub(super) fn check(call: &Call) -> Result<(), ToolError> {
+    let Some(outer) = &call.lineage.outer else { return Ok(()) };
+    outer.check_open()?;
+    let session = &call.session;
+    if *session.id() != outer.session && !session.ancestors().contains(&outer.session) {
+        return Err(ToolError::denied(
+            "not allowed: a call can make calls in its own session and in those below it",
+        )
+        .hint("make the session with `Session::child` of the session of the call"));
+    }
+    if call.lineage.places().len() <= MAX_DEPTH {
         return Ok(());
     }
     Err(ToolError::busy(format!("not run: calls that make calls are nested {MAX_DEPTH} deep"))

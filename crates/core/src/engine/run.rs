@@ -42,6 +42,7 @@ pub(super) async fn run(
         }
     };
     cx.end_output();
+    call.lineage.end();
     // A call whose inner calls were stopped with it was stopped, whatever it made of their answers.
     let was_stopped = call.cancel.is_cancelled() && call.lineage.has_inner();
     let ending = match ending {
@@ -137,12 +138,16 @@ fn with_partial(error: ToolError, cx: &Context) -> ToolError {
     }
 }
 
-/// What a panic becomes: a fault of this call alone.
+/// Turns a panic of a tool into a fault of its call alone.
 pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
-    let said = panic
+    ToolError::panicked(format!("the tool panicked: {}", panic_message(panic)))
+}
+
+/// The message of a panic.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    panic
         .downcast_ref::<&str>()
         .map(ToString::to_string)
         .or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "without a word".to_owned());
-    ToolError::panicked(format!("the tool panicked: {said}"))
+        .unwrap_or_else(|| "without a word".to_owned())
 }

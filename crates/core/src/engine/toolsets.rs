@@ -1,10 +1,12 @@
 //! Loading of toolsets: in parallel, each once, within its time limit.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 
 use futures_util::FutureExt;
 use futures_util::future::{Shared as SharedFuture, join_all};
 
+use super::run::panic_message;
 use super::{Engine, Shared};
 use crate::recorder::EventSource;
 use crate::registry::{Rank, Registry};
@@ -29,7 +31,8 @@ impl Engine {
         self.0.toolbox(session).specs(session).into_iter().cloned().collect()
     }
 
-    /// Replaces all tools of an owner for all sessions, and returns the generation of the tools after it. Calls that run keep the tool
+    /// Replaces all tools of an owner for all sessions, and returns the generation of the tools after it. The tools that the engine was
+    /// built with, your own among them, belong to the owner `built-in`. Calls that run keep the tool
     /// that they began with. A name that another owner has is left out with a warning, unless
     /// [`EngineBuilder::merge`] lets this owner replace it.
     ///
@@ -187,8 +190,11 @@ impl Lazy {
 
     async fn load_now(&self, engine: &Shared, session: &Arc<Session>) -> Result<(), Arc<str>> {
         let limit = self.toolset.timeout();
-        let loaded = match tokio::time::timeout(limit, self.toolset.load(session)).await {
-            Ok(loaded) => loaded.map_err(|error| error.to_string()),
+        let loading = async { self.toolset.load(session).await };
+        let loading = AssertUnwindSafe(loading).catch_unwind();
+        let loaded = match tokio::time::timeout(limit, loading).await {
+            Ok(Ok(loaded)) => loaded.map_err(|error| error.to_string()),
+            Ok(Err(panic)) => Err(format!("loading panicked: {}", panic_message(&*panic))),
             Err(_) => Err(format!("they were not loaded within {} s", limit.as_secs_f64())),
         };
         let Loaded { tools, warnings } = loaded.map_err(|why| {

@@ -107,12 +107,14 @@ pub(crate) struct Bus {
     listeners: Lock<Vec<Weak<Inbox>>>,
     /// The number of listeners, so that the way without any, the usual one, takes no lock.
     count: AtomicU64,
+    /// The number of listeners that there ever were.
+    came: AtomicU64,
     pub(super) outbox: Outbox,
 }
 
 impl Bus {
     pub(crate) fn subscribe(self: &Arc<Self>, filter: Filter) -> Subscription {
-        let inbox = Arc::new(Inbox::new(filter));
+        let inbox = Arc::new(Inbox::new(filter, self.came.fetch_add(1, Ordering::AcqRel)));
         self.listeners.lock().push(Arc::downgrade(&inbox));
         self.count.fetch_add(1, Ordering::Release);
         Subscription { inbox, bus: self.clone() }
@@ -137,10 +139,21 @@ impl Bus {
         self.is_heard() && self.interested(place, is_live, |_| true)
     }
 
-    /// Hands the event to those of an audience who want it.
-    pub(super) fn publish(&self, event: &Event, above: &[SessionId], audience: Audience) {
+    /// The number of the next listener. An event that waits to be published is for those who were there when it happened.
+    pub(super) fn next_listener(&self) -> u64 {
+        self.came.load(Ordering::Acquire)
+    }
+
+    /// Hands the event to those of an audience who want it, and who listened before the listener of this number.
+    pub(super) fn publish(
+        &self,
+        event: &Event,
+        above: &[SessionId],
+        audience: Audience,
+        before: u64,
+    ) {
         self.interested(&Place::of(event, above), event.kind.may_be_lost(), |inbox| {
-            if audience.has(inbox) {
+            if audience.has(inbox) && inbox.number < before {
                 inbox.put(event);
             }
             false
@@ -201,6 +214,8 @@ impl Audience {
 
 #[derive(Debug)]
 struct Inbox {
+    /// Its place in the order in which listeners came.
+    number: u64,
     only_live: bool,
     filter: Lock<Filter>,
     waiting: Lock<VecDeque<Event>>,
@@ -209,8 +224,9 @@ struct Inbox {
 }
 
 impl Inbox {
-    fn new(filter: Filter) -> Self {
+    fn new(filter: Filter, number: u64) -> Self {
         Self {
+            number,
             only_live: filter.only_live,
             filter: Lock::new(filter),
             waiting: Lock::default(),
@@ -328,9 +344,9 @@ mod tests {
         assert!(!bus.is_heard());
         let mut slow = bus.subscribe(Filter::all());
         for _ in 0..BACKLOG + 10 {
-            bus.publish(&output("s", "c1"), &[], Audience::Everyone);
+            bus.publish(&output("s", "c1"), &[], Audience::Everyone, u64::MAX);
         }
-        bus.publish(&warning(None, None), &[], Audience::Everyone);
+        bus.publish(&warning(None, None), &[], Audience::Everyone, u64::MAX);
         assert_eq!(slow.lost(), 10);
         let mut last = slow.next().await;
         while let Some(event) = slow.try_next() {
@@ -362,7 +378,7 @@ mod tests {
         ] {
             let bus = Arc::new(Bus::default());
             let mut all: Vec<_> = filters.iter().map(|one| bus.subscribe(one.clone())).collect();
-            bus.publish(&event, &above, Audience::Everyone);
+            bus.publish(&event, &above, Audience::Everyone, u64::MAX);
             let got: String = all
                 .iter_mut()
                 .map(|one| if one.try_next().is_some() { 'y' } else { 'n' })
@@ -375,10 +391,10 @@ mod tests {
     fn a_listener_can_narrow_to_a_call_and_keeps_what_came_of_it() {
         let bus = Arc::new(Bus::default());
         let mut one = bus.subscribe(Filter::session(&SessionId::new("s")));
-        bus.publish(&output("s", "c"), &[], Audience::Everyone);
-        bus.publish(&output("s", "d"), &[], Audience::Everyone);
+        bus.publish(&output("s", "c"), &[], Audience::Everyone, u64::MAX);
+        bus.publish(&output("s", "d"), &[], Audience::Everyone, u64::MAX);
         one.narrow_to(&CallId::new("c"));
-        bus.publish(&output("s", "d"), &[], Audience::Everyone);
+        bus.publish(&output("s", "d"), &[], Audience::Everyone, u64::MAX);
         assert!(one.try_next().is_some_and(|event| event.call == Some(CallId::new("c"))));
         assert!(one.try_next().is_none());
     }

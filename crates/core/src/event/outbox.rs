@@ -45,6 +45,8 @@ struct Waiting {
     event: Event,
     above: Arc<[SessionId]>,
     step: Step,
+    /// The number of the first listener that came after it happened.
+    before: u64,
 }
 
 enum Step {
@@ -92,8 +94,8 @@ impl Waiting {
 impl Bus {
     /// Puts an event in the line, to be published once its record is safe. It is not published if its record fails.
     pub(crate) fn publish_recorded(&self, event: Event, above: Arc<[SessionId]>, written: Written) {
-        let step = Step::Writing(written);
-        self.outbox.0.lock().waiting.push_back(Waiting { event, above, step });
+        let (step, before) = (Step::Writing(written), self.next_listener());
+        self.outbox.0.lock().waiting.push_back(Waiting { event, above, step, before });
     }
 
     /// Publishes an event without a record.
@@ -101,18 +103,18 @@ impl Bus {
         let mut line = self.outbox.0.lock();
         if !line.has_before(event) {
             drop(line);
-            return self.publish(event, above, Audience::Everyone);
+            return self.publish(event, above, Audience::Everyone, u64::MAX);
         }
         let is_full = event.kind.may_be_lost() && line.waiting.len() >= BACKLOG;
         if !is_full {
-            let (event, above) = (event.clone(), above.clone());
-            line.waiting.push_back(Waiting { event, above, step: Step::Ready });
+            let (event, above, before) = (event.clone(), above.clone(), self.next_listener());
+            line.waiting.push_back(Waiting { event, above, step: Step::Ready, before });
         }
         drop(line);
         if is_full {
             self.lose(event, above, Audience::Others);
         }
-        self.publish(event, above, Audience::OnlyLive);
+        self.publish(event, above, Audience::OnlyLive, u64::MAX);
         self.move_on();
     }
 
@@ -153,7 +155,7 @@ impl Bus {
             let polled = catch_unwind(AssertUnwindSafe(|| first.poll(context)));
             let polled = polled.unwrap_or(Poll::Ready(false));
             if polled == Poll::Ready(true) {
-                self.publish(&first.event, &first.above, Audience::Others);
+                self.publish(&first.event, &first.above, Audience::Others, first.before);
             }
             line = self.outbox.0.lock();
             (line.is_moving, line.moving) = (false, None);
@@ -184,12 +186,22 @@ struct Pump {
 impl Pump {
     fn start(self) {
         match tokio::runtime::Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(self)),
+            // A thread for blocking work, since a runtime that ends waits for those: its last events are told, too.
+            Ok(runtime) => {
+                let own = runtime.clone();
+                drop(runtime.spawn_blocking(move || own.block_on(self)));
+            }
             // An answer can be given outside of a runtime.
-            Err(_) => drop(std::thread::spawn(move || {
-                tokio::runtime::Builder::new_current_thread().build().map(|own| own.block_on(self))
-            })),
+            Err(_) => self.start_alone(),
         }
+    }
+
+    /// Runs on a thread and a runtime of its own.
+    fn start_alone(self) {
+        drop(std::thread::spawn(move || {
+            let own = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            own.map(|own| own.block_on(self))
+        }));
     }
 }
 
@@ -218,11 +230,17 @@ impl Future for Pump {
 }
 
 impl Drop for Pump {
-    /// A runtime that ends takes the pump with it. The next event starts another one.
+    /// A runtime that ends may take the pump with it. Then another one does the rest.
     fn drop(&mut self) {
-        if !self.is_done {
-            let mut line = self.bus.outbox.0.lock();
-            (line.has_pump, line.pump) = (false, None);
+        if self.is_done {
+            return;
+        }
+        let mut line = self.bus.outbox.0.lock();
+        line.pump = None;
+        line.has_pump = !line.waiting.is_empty();
+        if line.has_pump {
+            drop(line);
+            Self { bus: self.bus.clone(), is_done: false }.start_alone();
         }
     }
 }

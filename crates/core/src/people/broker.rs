@@ -1,9 +1,11 @@
 //! Routes approvals and questions to the attendants of a session, and turns their answers into grants.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use super::attendant::{Attendants, Registered};
@@ -341,7 +343,7 @@ impl Broker {
     }
 
     /// Asks each attendant of a session once, whenever it comes. What is asked is announced before.
-    fn begin<A>(
+    fn begin<A: Send + 'static>(
         &self,
         session: &Session,
         announce: impl FnOnce(),
@@ -356,7 +358,7 @@ impl Broker {
             let mut there = self.attendants.of(session);
             there.retain(|one| !asked.iter().any(|before| Arc::ptr_eq(before, one)));
             asked.extend(there.iter().cloned());
-            there.into_iter().map(&mut ask).collect()
+            there.into_iter().map(|one| contained(ask(one))).collect()
         }
     }
 
@@ -487,4 +489,11 @@ fn in_words(time: Duration) -> String {
         _ => (seconds / 86_400, "day"),
     };
     if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
+}
+
+/// Contains a panic of an attendant: it then cannot ask, and the others can.
+fn contained<A: Send + 'static>(asking: AskingOne<A>) -> AskingOne<A> {
+    Box::pin(AssertUnwindSafe(asking).catch_unwind().map(|reply| {
+        reply.unwrap_or_else(|_| Reply::Unavailable("the one who was to ask panicked".to_owned()))
+    }))
 }

@@ -216,7 +216,7 @@ async fn an_approver_that_never_answers_can_be_left() {
 }
 
 #[tokio::test]
-async fn an_approver_that_panics_is_a_fault_of_that_call_alone() {
+async fn an_attendant_that_panics_cannot_ask_and_stops_no_other_call() {
     let tools = [writes(says("deploy", "deployed")), MockTool::named("look")];
     let setup = Setup::with(tools, |builder| {
         builder
@@ -224,6 +224,8 @@ async fn an_approver_that_panics_is_a_fault_of_that_call_alone() {
             .attendant(|_: &ApprovalRequest| -> bool { panic!("no idea") })
     });
     let results = setup.engine.turn(&setup.session, vec![call("deploy"), call("look")]).await;
-    assert_eq!(results[0].code, Some("panicked"));
+    assert_eq!(results[0].outcome, Outcome::Denied);
+    let text = results[0].output.to_text();
+    assert!(text.contains("the one who was to ask panicked"), "{text}");
     assert_text(&results[1], Outcome::Ok, "ok");
 }

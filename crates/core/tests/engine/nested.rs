@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use windlass_core::testing::MockTool;
 use windlass_core::{
     Answer, ApprovalRequest, Attendant, BoxFuture, Budget, Effects, EventKind, Kinds, Mode,
-    Outcome, Output, Overrides, Policy, Predicate, Reply, Session, SessionId, ToolCall, ToolError,
+    Outcome, Output, Overrides, Policy, Predicate, Reply, Session, SessionId, StateScope, ToolCall,
+    ToolError,
 };
 
 use crate::support::{Setup, writes};
@@ -220,7 +221,7 @@ async fn the_time_of_inner_calls_counts_once_and_their_text_is_not_the_models() 
     let result = setup.engine.call(&parent, ToolCall::new("outer", json!({}))).await;
     assert_eq!(result.output.to_text(), "1 1000", "the child pays for its own call");
     let spent = parent.spent();
-    assert_eq!((spent.calls, spent.output_bytes), (3, 6));
+    assert_eq!((spent.calls, spent.output_bytes), (3, 1_006), "with the text of the child's model");
     assert!(spent.time <= result.duration, "{spent:?} {:?}", result.duration);
 }
 
@@ -420,4 +421,43 @@ proptest! {
             Ok(())
         })?;
     }
+}
+
+#[tokio::test]
+async fn a_call_makes_no_calls_in_a_session_that_is_not_below_its_own() {
+    let tool = MockTool::named("outer").answering(|cx, _| async move {
+        let other = Arc::new(Session::new(SessionId::new("other")));
+        let result = cx.call_in(&other, ToolCall::new("ping", json!({}))).await;
+        Ok(Output::text(result.outcome.as_str()))
+    });
+    let setup = Setup::of([tool, MockTool::named("ping")]);
+    assert_eq!(setup.call("outer", json!({})).await.output.to_text(), "denied");
+}
+
+#[tokio::test]
+async fn what_a_tool_left_running_can_do_nothing_after_its_call() {
+    let (send, late) = tokio::sync::oneshot::channel();
+    let send = Arc::new(std::sync::Mutex::new(Some(send)));
+    let (go, gone) = tokio::sync::watch::channel(false);
+    let tool = MockTool::named("outer")
+        .with_effects(Kinds::STATE, |_| Effects::state("notes"))
+        .answering(move |cx, _| {
+            let (send, mut gone) = (send.lock().unwrap().take(), gone.clone());
+            async move {
+                tokio::spawn(async move {
+                    gone.wait_for(|gone| *gone).await.unwrap();
+                    cx.output("late");
+                    let state = cx.state().get(StateScope::Session, "notes").is_err();
+                    let inner = cx.call(ToolCall::new("ping", json!({}))).await.outcome;
+                    send.unwrap().send((state, inner)).unwrap();
+                });
+                Ok(Output::text("done"))
+            }
+        });
+    let mut setup = Setup::of([tool, MockTool::named("ping")]);
+    setup.call("outer", json!({})).await;
+    go.send(true).unwrap();
+    assert_eq!(late.await.unwrap(), (true, Outcome::Cancelled));
+    let names: Vec<&str> = setup.told().iter().map(|event| event.kind.name()).collect();
+    assert!(!names.contains(&"output"), "{names:?}");
 }

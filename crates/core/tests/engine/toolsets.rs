@@ -247,8 +247,10 @@ async fn a_toolset_that_hangs_is_given_up_and_can_be_tried_again() {
 #[tokio::test]
 async fn a_toolset_that_panics_is_a_failure() {
     let broken = Source::new("broken", |_| async { panic!("a bug in the plugin") });
-    let setup = with_toolsets(vec![Arc::new(broken)]);
+    let mut setup = with_toolsets(vec![Arc::new(broken)]);
     assert_eq!(setup.call("late", json!({})).await.code, Some("unknown_tool"));
+    let told = warnings(&mut setup);
+    assert_eq!(told, ["the tools of broken are missing: loading panicked: a bug in the plugin"]);
     let error = setup.engine.load_toolset(&setup.session, "broken").await.unwrap_err();
     assert!(error.to_string().contains("a bug in the plugin"), "{error}");
 }

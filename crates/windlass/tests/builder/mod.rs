@@ -160,3 +160,24 @@ async fn rules_decide_before_the_mode() {
         assert_eq!(read(builder(), Path::new(path)).await.outcome, outcome, "{path}");
     }
 }
+
+/// A program may have a runtime for each call. What happened in one that has ended is told all the same, and only to those who were there.
+#[test]
+fn events_are_told_when_the_runtime_of_their_call_ends() {
+    let (folder, state) = (folder(&[]), folder(&[]));
+    let windlass = Windlass::builder(folder.path()).state(state.path()).build().expect("built");
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut events = windlass.subscribe();
+    for _ in 0..5 {
+        let call = ToolCall::new("list", json!({}));
+        runtime().block_on(windlass.call(&windlass.new_session(), call));
+    }
+    let mut late = windlass.subscribe();
+    runtime().block_on(async {
+        let mut ended = 0;
+        while ended < 5 {
+            ended += usize::from(events.next().await.kind.name() == "finished");
+        }
+    });
+    assert!(late.try_next().is_none(), "it came after all of them");
+}

@@ -341,7 +341,7 @@ async fn h28_limits_are_numbers_of_any_kind() {
 #[tokio::test]
 async fn hex_bash_output_tells_what_is_new_with_a_filter() {
     let place = Place::new();
-    let command = "printf 'a1\\nb1\\n'; until test -e go; do sleep 0.01; done; printf 'a2\\nb2\\n' >&2; exit 7";
+    let command = "printf 'a1\\nb1\\n'; until test -e go; do sleep 0.01; done; printf 'a2\\nb2\\n' | cat >&2; exit 7";
     let job = background(&place, command).await;
     let look = async |more: Value| {
         let mut input = json!({"job": job});
