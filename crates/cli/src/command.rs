@@ -149,6 +149,18 @@ async fn until_interrupted<T>(session: &Arc<Session>, work: impl Future<Output =
     }
 }
 
+/// Ends when the program is asked to end.
+async fn interrupted() -> Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
 /// The bytes of `FILE`, `-` being standard input, up to a limit that no honest input reaches.
 fn read_all(mut input: impl std::io::Read, what: &str) -> Result<String> {
     const MOST: u64 = 64 << 20;

@@ -107,3 +107,37 @@ fn a_rule_of_the_server_holds_for_who_answers_later() {
     assert_eq!(approved.code, 3, "{approved:?}");
     assert!(!home.workspace().join("sub").exists());
 }
+
+/// A client that keeps the connection open does not keep a server that was asked to end.
+#[test]
+fn a_signal_ends_the_server_in_the_middle_of_a_call() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::Stdio;
+    let home = Home::new();
+    for signal in ["TERM", "INT"] {
+        let mut command = home.command(&["--mode", "auto", "mcp"]);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = command.spawn().expect("a server");
+        let mut input = server.stdin.take().expect("a standard input");
+        let mut output = BufReader::new(server.stdout.take().expect("a standard output"));
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+            "name": "bash", "arguments": {"command": format!("touch {signal}; sleep 600")}}});
+        let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        writeln!(input, "{}\n{begun}\n{call}", initialize()).expect("it reads");
+        let mut line = String::new();
+        output.read_line(&mut line).expect("the answer to initialize");
+        // Requests are taken in order: the command has been taken when the ping is answered.
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        writeln!(input, "{ping}").expect("it reads");
+        output.read_line(&mut line).expect("the answer to the ping");
+        let killed = std::process::Command::new("kill")
+            .args([format!("-{signal}"), server.id().to_string()])
+            .status();
+        assert!(killed.expect("kill").success());
+        assert!(server.wait().expect("it ends").success(), "{signal}");
+        drop(input);
+    }
+    let log = home.run(&["log"]).stdout;
+    assert_eq!(log.matches("cancelled").count(), 2, "{log}");
+    assert_eq!(home.run(&["log", "verify"]).code, 0);
+}

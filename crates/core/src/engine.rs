@@ -283,6 +283,11 @@ impl Engine {
         futures_util::future::join_all(begun).await
     }
 
+    /// Returns the number of calls that have begun and not ended.
+    pub fn running_calls(&self) -> usize {
+        self.0.cancels.lock().len()
+    }
+
     /// Stops one call; its siblings go on. `false` if it is not running.
     pub fn cancel(&self, call: &CallId) -> bool {
         let cancels = self.0.cancels.lock();

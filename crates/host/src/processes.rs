@@ -54,8 +54,6 @@ use crate::proxy::{Proxy, ProxySettings};
 use crate::stage::{PASS_THROUGH, Scan, Stage};
 use crate::temporary::{self, TemporaryDirectories, private};
 
-pub use program::Shell;
-
 /// How programs are run.
 ///
 /// ```
@@ -69,8 +67,6 @@ pub struct ProcessSettings {
     pub confinement: Confinement,
     /// Where stages and temporary files are; a directory of the machine's own for temporary files if not given.
     pub state: Option<PathBuf>,
-    /// The shell that command lines are given to.
-    pub shell: Shell,
     /// Variables that every program gets: names to inherit, `NAME=value` to set.
     pub environment: Vec<String>,
     /// Names of build directories: their changes are kept without history if git ignores them.
@@ -98,7 +94,6 @@ impl Default for ProcessSettings {
         Self {
             confinement: Confinement::default(),
             state: None,
-            shell: Shell::default(),
             environment: Vec::new(),
             pass_through: PASS_THROUGH.iter().map(ToString::to_string).collect(),
             rights: None,
@@ -214,8 +209,7 @@ impl LocalProcesses {
             .then(|| Scan::of(&self.workspace, &confinement.trail.left_out()))
             .transpose()?;
         let mut channels = Channels::open(request)?;
-        let (program, arguments) =
-            program::find(&request.program, self.settings.shell, &self.workspace)?;
+        let (program, arguments) = program::find(&request.program, &self.workspace)?;
         let protected = confinement.view.as_ref().map(|view| &*view.protected);
         let stand_ins = self.stand_ins(self.missing(protected.unwrap_or_default()))?;
         let group = Group::make(self.settings.memory, self.settings.processes);

@@ -14,7 +14,7 @@ use toml::Value;
 use windlass::Mode;
 use windlass::hooks::{HookFile, HookShape};
 use windlass::policy::{Decision, Layer, Ruling};
-use windlass::process::{Backend, Confinement, Level, NetworkAccess, Shell};
+use windlass::process::{Backend, Confinement, Level, NetworkAccess};
 use windlass::tool::{Author, CommandFile};
 
 pub use self::keys::{InWorkspace, KEYS, Key, Takes, UnknownKey, key};
@@ -238,11 +238,6 @@ impl Config {
         })
     }
 
-    /// The shell that command lines are given to.
-    pub fn shell(&self) -> Result<Shell, ConfigError> {
-        self.parsed("shell", shell_of)
-    }
-
     /// The value in force of a key, or the default of its type.
     fn parsed<T: Default>(
         &self,
@@ -329,12 +324,9 @@ impl Config {
                     places.map(|(name, place)| (name, place.to_string().into())).collect();
                 Value::Table(table).to_string()
             }
-            Takes::Mode
-            | Takes::Level
-            | Takes::Backend
-            | Takes::Shell
-            | Takes::Hosts
-            | Takes::Number => said.last().map_or_else(String::new, |(value, _)| value.clone()),
+            Takes::Mode | Takes::Level | Takes::Backend | Takes::Hosts | Takes::Number => {
+                said.last().map_or_else(String::new, |(value, _)| value.clone())
+            }
         };
         (value, said)
     }
@@ -382,7 +374,6 @@ fn check(key: &Key, value: &Value) -> Result<(), String> {
         Takes::Mode => mode_of(value).map(drop),
         Takes::Level => level_of(value).map(drop),
         Takes::Backend => backend_of(value).map(drop),
-        Takes::Shell => shell_of(value).map(drop),
         Takes::Hosts => network_of(value).map(drop),
         Takes::Places => places_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
@@ -404,10 +395,6 @@ fn level_of(value: &Value) -> Result<Level, String> {
 fn backend_of(value: &Value) -> Result<Backend, String> {
     let text = value.as_str();
     text.ok_or("a back-end is a text: namespaces, bubblewrap, landlock or auto")?.parse()
-}
-
-fn shell_of(value: &Value) -> Result<Shell, String> {
-    value.as_str().ok_or("a shell is a text: bash or sh")?.parse()
 }
 
 fn network_of(value: &Value) -> Result<NetworkAccess, String> {

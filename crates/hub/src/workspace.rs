@@ -188,7 +188,6 @@ fn processes(config: &Config, state: &Path) -> Result<ProcessSettings, Error> {
     Ok(ProcessSettings {
         confinement: config.confinement()?,
         state: Some(state.to_owned()),
-        shell: config.shell()?,
         environment: config.names("env"),
         pass_through,
         sockets: config.names("sockets").into_iter().map(PathBuf::from).collect(),

@@ -17,8 +17,7 @@ pub use windlass_core::{
     ProcessRequest, Processes, Program, Signal, Stage, Stdin, TerminalSize, Tracking,
 };
 pub use windlass_host::{
-    LocalProcesses, ProcessSettings, ProxyError, Shell, control_group, hide_memory,
-    landlock_version,
+    LocalProcesses, ProcessSettings, ProxyError, control_group, hide_memory, landlock_version,
 };
 
 /// Checks that these are hosts that a program can be allowed to reach; see [`NetworkAccess::Hosts`].

@@ -1,12 +1,16 @@
 //! `windlass mcp`: the tools for any MCP host, over stdin and stdout.
 
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
+use windlass::Session;
+use windlass::engine::Engine;
 use windlass_hub::Recording;
 use windlass_mcp::Options;
 
-use super::{block_on, until_interrupted};
+use super::{block_on, interrupted};
 use crate::options::Global;
 use crate::setup::Setup;
 
@@ -21,10 +25,42 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
             session.clone(),
             Options::default(),
         );
-        let served = until_interrupted(session, served).await;
+        let served = until_stopped(setup.windlass.engine(), session, served).await?;
         session.end_jobs().await;
         setup.end(global).await;
-        served??;
+        served.transpose()?;
         Ok(ExitCode::SUCCESS)
     })?
+}
+
+/// The longest time from an interrupt to the end, for calls that are slow to stop.
+const LONGEST_END: Duration = Duration::from_secs(5);
+/// The time for the last answers to be written.
+const LAST_ANSWERS: Duration = Duration::from_millis(50);
+
+/// Serves until the client goes away, or until an interrupt. A client that keeps the connection open does not keep the server: its calls
+/// are stopped, answered and recorded, and then the server ends.
+async fn until_stopped<T>(
+    engine: &Engine,
+    session: &Arc<Session>,
+    served: impl Future<Output = T>,
+) -> Result<Option<T>> {
+    let mut served = std::pin::pin!(served);
+    tokio::select! {
+        biased;
+        done = &mut served => return Ok(Some(done)),
+        interrupt = interrupted() => interrupt?,
+    }
+    session.cancel();
+    let ended = async {
+        while engine.running_calls() > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        tokio::time::sleep(LAST_ANSWERS).await;
+    };
+    tokio::select! {
+        biased;
+        done = &mut served => Ok(Some(done)),
+        _ = tokio::time::timeout(LONGEST_END, ended) => Ok(None),
+    }
 }

@@ -244,15 +244,13 @@ pub fn program_name(word: &str) -> Cow<'_, str> {
     if !word.contains('/') {
         return Cow::Borrowed(word);
     }
-    let of_system = SYSTEM.iter().find_map(|place| word.strip_prefix(place));
-    if let Some(name) = of_system.filter(|name| !name.contains('/') && !matches!(*name, "" | ".."))
-    {
-        return Cow::Borrowed(name);
-    }
     let parts: Vec<&str> = word.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     // What is above a link is not above its target, so `..` behind a name stays as it is.
     let root = if word.starts_with('/') { "/" } else { "./" };
-    Cow::Owned(format!("{root}{}", parts.join("/")))
+    let path = format!("{root}{}", parts.join("/"));
+    let of_system = SYSTEM.iter().find_map(|place| path.strip_prefix(place));
+    let name = of_system.filter(|name| !name.contains('/') && !matches!(*name, "" | ".."));
+    Cow::Owned(name.map(str::to_owned).unwrap_or(path))
 }
 
 #[cfg(test)]
@@ -266,7 +264,9 @@ mod tests {
             ("/bin/rm", "rm"),
             ("/usr/bin/../../w/rm", "/usr/bin/../../w/rm"),
             ("/usr/bin/..", "/usr/bin/.."),
-            ("//bin/rm", "/bin/rm"),
+            ("//bin/rm", "rm"),
+            ("/bin//rm", "rm"),
+            ("/usr/./bin/rm", "rm"),
             ("./rm", "./rm"),
             ("a/./b", "./a/b"),
             ("./scripts/../evil.sh", "./scripts/../evil.sh"),

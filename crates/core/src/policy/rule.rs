@@ -262,7 +262,20 @@ impl Rule {
                 if simple.acts_as.iter().any(|other| other == program)),
             _ => false,
         };
-        acts_as || self.spells(simple)
+        acts_as || self.spells(simple) || self.spells_by_file_name(simple)
+    }
+
+    /// Whether it names a program by the last part of its path. A path can lead to the same program in many ways (`/usr/../bin/rm`,
+    /// `/proc/self/root/bin/rm`), so a rule that restricts binds all of them, and others of that name with them.
+    fn spells_by_file_name(&self, simple: &SimpleCommand) -> bool {
+        let Resource::Exec { words, exact } = &self.resource else { return false };
+        let (Some((program, rest)), Some((rule, rule_rest))) =
+            (simple.words.split_first(), words.split_first())
+        else {
+            return false;
+        };
+        let is_it = program.rsplit_once('/').is_some_and(|(_, name)| name == rule);
+        is_it && rest.starts_with(rule_rest) && (!exact || rest.len() == rule_rest.len())
     }
 
     fn spells(&self, simple: &SimpleCommand) -> bool {
@@ -459,5 +472,19 @@ mod tests {
             let error = text.parse::<Rule>().expect_err(text);
             assert!(error.to_string().contains(why), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rule_that_restricts_binds_a_program_by_every_path() {
+        let binds = |rule: &str, words: &[&str]| {
+            rule.parse::<Rule>().unwrap().binds(&SimpleCommand::new(words.iter().copied()))
+        };
+        for path in ["rm", "/usr/../bin/rm", "/proc/self/root/bin/rm", "./../../bin/rm", "./rm"] {
+            assert!(binds("exec rm", &[path, "a"]), "{path}");
+            assert!(binds("exec rm -r", &[path, "-r", "a"]), "{path}");
+            assert!(!binds("exec rm -r", &[path, "a"]), "{path}");
+            assert!(!binds("exec =rm", &[path, "a"]), "{path}");
+        }
+        assert!(!binds("exec rm", &["/bin/xrm", "a"]));
     }
 }

@@ -93,7 +93,11 @@ async fn hard_denies_and_the_rights_of_the_session_hold() {
     let session = Session::new(SessionId::new("s1")).narrow(Predicate::deny(["restore"]));
     let setup = Setup::of(no_tools()).in_session(session);
     let result = setup.engine.act_for_person(&setup.session, restore(), json!({})).await;
-    assert_text(&result, Outcome::Fault, "there is no tool `restore`\nno tools are offered here");
+    assert_text(
+        &result,
+        Outcome::Fault,
+        "there is no tool `restore`\nthe rights of this session leave it out",
+    );
 }
 
 #[tokio::test]

@@ -9,7 +9,8 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Value, json};
 use windlass_core::testing::{EmptyHost, MockTool};
 use windlass_core::{
-    ApprovalRequest, Effects, Engine, Kinds, Outcome, Output, Session, ToolCall, ToolError, Toolbox,
+    Answer, ApprovalRequest, Attendant, BoxFuture, Effects, Engine, Kinds, Outcome, Output, Reply,
+    Session, ToolCall, ToolError, Toolbox,
 };
 use windlass_wire::{Format, read_calls, to_api};
 
@@ -174,6 +175,16 @@ async fn hex_example_result_to_tool_result() {
     assert_eq!(without_flag["content"], "Error: permission denied");
 }
 
+/// Says no, and what it was asked about.
+struct Refusing;
+
+impl Attendant for Refusing {
+    fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+        let answer = Answer::deny(format!("asked about {}", request.effects));
+        Box::pin(std::future::ready(Reply::Answered(answer)))
+    }
+}
+
 #[tokio::test]
 async fn hex_readme_custom_tool_asks_by_path() {
     let tool = MockTool::named("my_tool")
@@ -181,13 +192,12 @@ async fn hex_readme_custom_tool_asks_by_path() {
         .answering(
             |_, input| async move { Ok(Output::text("done").with("path", path_of(&input))) },
         );
-    let setup = Setup::with([tool], |builder| {
-        builder.attendant(|request: &ApprovalRequest| panic!("asked about {}", request.effects))
-    });
+    let setup = Setup::with([tool], |builder| builder.attendant(Refusing));
     let result = setup.call("my_tool", json!({"path": "notes.md"})).await;
     assert_eq!(result.output.metadata["path"], "notes.md");
     let asked = setup.call("my_tool", json!({"path": "/etc/passwd"})).await;
-    assert_eq!(asked.output.to_text(), "the tool panicked: asked about read /etc/passwd");
+    let text = asked.output.to_text();
+    assert!(text.contains("asked about read /etc/passwd"), "{text}");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use windlass_core::Program;
 use windlass_sandbox::{Launch, Limits};
 
 use super::environment::USUAL_PATH;
-use super::program::{self, Shell};
+use super::program;
 use super::refusal::Refusal;
 
 /// How long bubblewrap may take.
@@ -37,11 +37,11 @@ pub(super) fn users(workspace: &Path) -> Result<BorrowedFd<'static>, String> {
 
 fn make(workspace: &Path) -> Result<File, String> {
     let words = HOLDER.map(Into::into).to_vec();
-    let (program, arguments) = program::find(&Program::Words(words), Shell::default(), workspace)
-        .map_err(|refusal| match refusal {
-        Refusal::Program(_) => "bubblewrap is not installed".to_owned(),
-        other => format!("{other:?}"),
-    })?;
+    let (program, arguments) =
+        program::find(&Program::Words(words), workspace).map_err(|refusal| match refusal {
+            Refusal::Program(_) => "bubblewrap is not installed".to_owned(),
+            other => format!("{other:?}"),
+        })?;
     let machine = |error: io::Error| format!("bubblewrap could not be run: {error}");
     let (stdin, end) = io::pipe().map_err(machine)?;
     let (said, output) = io::pipe().map_err(machine)?;

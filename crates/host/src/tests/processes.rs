@@ -87,15 +87,6 @@ fn a_program_prints_and_ends() {
 }
 
 #[test]
-fn commands_run_in_the_shell_that_was_chosen() {
-    for (shell, name) in [(crate::Shell::Bash, "bash"), (crate::Shell::Posix, "sh")] {
-        let ground = Ground::with(ProcessSettings { shell, ..ProcessSettings::default() });
-        let (end, printed, _) = ground.shell("echo $0; exit 3");
-        assert_eq!((end, printed), (ProcessEnd::Exited(3), format!("{name}\n")));
-    }
-}
-
-#[test]
 fn what_is_changed_on_a_stage_is_told_and_not_made() {
     let ground = Ground::new(Level::Workspace);
     let (end, printed, changes) = ground.shell("echo b > b.txt; rm a.txt; mkdir -p c/d; ls");

@@ -26,8 +26,6 @@ pub enum Takes {
     Level,
     /// A back-end of the sandbox, such as `namespaces`.
     Backend,
-    /// A shell: `bash` or `sh`.
-    Shell,
     /// Hosts that programs can talk to, or `none`, or `full`.
     Hosts,
     /// A whole number, 0 or more.
@@ -165,13 +163,6 @@ pub const KEYS: &[Key] = &[
         takes: Takes::Hosts,
         default: "\"none\"",
         about: "Whom programs can talk to: none, full, or hosts separated by commas.",
-        in_workspace: InWorkspace::Never,
-    },
-    Key {
-        name: "shell",
-        takes: Takes::Shell,
-        default: "\"bash\"",
-        about: "The shell that command lines are given to: bash or sh.",
         in_workspace: InWorkspace::Never,
     },
     Key {
