@@ -266,7 +266,8 @@ impl Rule {
     }
 
     /// Whether it names a program by the last part of its path. A path can lead to the same program in many ways (`/usr/../bin/rm`,
-    /// `/proc/self/root/bin/rm`), so a rule that restricts binds all of them, and others of that name with them.
+    /// `/proc/self/root/bin/rm`), so a rule that restricts binds all of them, and others of that name with them. A program of the
+    /// workspace has a path of its own (`./rm`) and is another one.
     fn spells_by_file_name(&self, simple: &SimpleCommand) -> bool {
         let Resource::Exec { words, exact } = &self.resource else { return false };
         let (Some((program, rest)), Some((rule, rule_rest))) =
@@ -274,7 +275,9 @@ impl Rule {
         else {
             return false;
         };
+        let is_in_workspace = program.starts_with("./") && !program.contains("/../");
         let is_it = program.rsplit_once('/').is_some_and(|(_, name)| name == rule);
+        let is_it = is_it && !is_in_workspace;
         is_it && rest.starts_with(rule_rest) && (!exact || rest.len() == rule_rest.len())
     }
 
@@ -479,12 +482,13 @@ mod tests {
         let binds = |rule: &str, words: &[&str]| {
             rule.parse::<Rule>().unwrap().binds(&SimpleCommand::new(words.iter().copied()))
         };
-        for path in ["rm", "/usr/../bin/rm", "/proc/self/root/bin/rm", "./../../bin/rm", "./rm"] {
+        for path in ["rm", "/usr/../bin/rm", "/proc/self/root/bin/rm", "./../../bin/rm"] {
             assert!(binds("exec rm", &[path, "a"]), "{path}");
             assert!(binds("exec rm -r", &[path, "-r", "a"]), "{path}");
             assert!(!binds("exec rm -r", &[path, "a"]), "{path}");
             assert!(!binds("exec =rm", &[path, "a"]), "{path}");
         }
         assert!(!binds("exec rm", &["/bin/xrm", "a"]));
+        assert!(!binds("exec rm", &["./rm", "a"]), "a program of the workspace");
     }
 }

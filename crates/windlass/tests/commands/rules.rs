@@ -20,6 +20,11 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
     for command in [
         "rm x",
         "/bin/rm x",
+        "/bin//rm x",
+        "/bin/./rm x",
+        "/usr/../bin/rm x",
+        "/proc/self/root/bin/rm x",
+        "../../../../../../bin/rm x",
         "\\rm x",
         "'r'm x",
         "command rm x",
