@@ -56,7 +56,7 @@ impl CommandFile {
 /// std::fs::write(tools.join("b.md"), "---\n")?;
 /// std::fs::write(tools.join("a.md"), "---\n")?;
 /// std::fs::write(tools.join("README.md"), "# Our tools\n")?;
-/// let (files, warnings) = windlass::command_files(tools);
+/// let (files, warnings) = windlass::tool::command_files(tools);
 /// assert_eq!(files.iter().map(|file| file.path.clone()).collect::<Vec<_>>(), [tools.join("a.md"), tools.join("b.md")]);
 /// assert!(warnings.is_empty());
 /// # Ok::<(), std::io::Error>(())

@@ -90,7 +90,8 @@ impl BadCall {
     /// The answer, for those who have no engine to ask.
     ///
     /// ```
-    /// use windlass_core::{CallId, Outcome, SessionId, TurnId, wire::BadCall};
+    /// use windlass_core::{CallId, Outcome, SessionId, TurnId};
+    /// use windlass_wire::BadCall;
     /// let bad = BadCall { id: None, name: "read".into(), arguments: "{".into(), why: "not JSON".into() };
     /// let result = bad.result(CallId::new("c1"), SessionId::new("s1"), TurnId::new("t1"));
     /// assert_eq!((result.outcome, result.code), (Outcome::Fault, Some("invalid_args")));
@@ -147,7 +148,8 @@ pub fn read_calls(value: Value) -> Result<Vec<Asked>, WireError> {
 ///
 /// ```
 /// use serde_json::json;
-/// use windlass_core::{ToolCall, wire::{Format, write_call}};
+/// use windlass_core::ToolCall;
+/// use windlass_wire::{Format, write_call};
 /// let call = ToolCall::new("read", json!({"path": "a"})).with_id("c1");
 /// assert_eq!(
 ///     write_call(Format::OpenAiResponses, &call),

@@ -8,7 +8,8 @@ use windlass_core::{Example, Spec};
 /// One tool as a provider wants it defined, with the part of its schema that the provider accepts.
 ///
 /// ```
-/// use windlass_core::{AnyTool, Handle, testing::MockTool, wire::{Format, definition}};
+/// use windlass_core::{AnyTool, Handle, testing::MockTool};
+/// use windlass_wire::{Format, definition};
 /// let spec = AnyTool::spec(&*Handle::from(MockTool::named("deploy")));
 /// assert_eq!(definition(Format::OpenAiChat, &spec)["function"]["name"], "deploy");
 /// assert_eq!(definition(Format::Gemini, &spec).get("parameters"), None);

@@ -34,7 +34,7 @@ impl Engine {
     /// Replaces all tools of an owner for all sessions, and returns the generation of the tools after it. The tools that the engine was
     /// built with, your own among them, belong to the owner `built-in`. Calls that run keep the tool
     /// that they began with. A name that another owner has is left out with a warning, unless
-    /// [`EngineBuilder::merge`] lets this owner replace it.
+    /// [`EngineBuilder::merge`](crate::EngineBuilder::merge) lets this owner replace it.
     ///
     /// ```
     /// # use std::sync::Arc;
