@@ -11,7 +11,7 @@ use crate::command_tools::{CommandTools, Source as CommandSource};
 use crate::engine::{Engine, EngineBuilder};
 use crate::files::Durability;
 use crate::hooks::{Hook, HookDefinition};
-use crate::host::{Host, LocalHost};
+use crate::host::{Host, HttpSettings, LocalHost};
 use crate::journal::{DrainAtClose, Settings, Store};
 use crate::people::{ApprovalFile, Attendant, QuestionFile};
 use crate::policy::{
@@ -49,6 +49,7 @@ pub struct Builder {
     outside_anchor: Option<PathBuf>,
     durability: Durability,
     processes: ProcessSettings,
+    network: HttpSettings,
     history: HistorySettings,
     policy: Policy,
     protected: Vec<PathBuf>,
@@ -78,6 +79,7 @@ impl Builder {
             outside_anchor: None,
             durability: Durability::Disk,
             processes: ProcessSettings::default(),
+            network: HttpSettings::default(),
             history: HistorySettings::default(),
             policy: Policy::default(),
             protected: Vec::new(),
@@ -90,7 +92,8 @@ impl Builder {
         }
     }
 
-    /// Keeps the journal and whole outputs in this directory. Default: nothing is kept.
+    /// Keeps the journal, whole outputs, the values of [`Context::state`](crate::Context::state) and the full-text index in this
+    /// directory. Default: nothing is kept, and there is no index.
     pub fn state(mut self, directory: impl Into<PathBuf>) -> Self {
         self.state = Some(directory.into());
         self
@@ -131,6 +134,21 @@ impl Builder {
     /// ```
     pub fn processes(mut self, settings: ProcessSettings) -> Self {
         self.processes = settings;
+        self
+    }
+
+    /// The way to other machines for tools that send requests. Default: names are looked up as the machine is configured to.
+    ///
+    /// ```
+    /// use windlass::Windlass;
+    /// use windlass::host::HttpSettings;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).network(HttpSettings::default()).build()?;
+    /// assert!(windlass.engine().host().network().is_some());
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn network(mut self, settings: HttpSettings) -> Self {
+        self.network = settings;
         self
     }
 
@@ -335,7 +353,8 @@ impl Builder {
         let now = host.clock().now();
         let rights = FileRights::new(Arc::new(policy.clone()), workspace, now);
         processes.rights = Some(Arc::new(rights));
-        let host: Arc<dyn Host> = Arc::new(host.with_processes(processes.clone()));
+        let host: Arc<dyn Host> =
+            Arc::new(host.with_processes(processes.clone()).with_network(self.network));
         let settings = Settings {
             drain_at_close: self.drain_at_close,
             outside_anchor: self.outside_anchor,

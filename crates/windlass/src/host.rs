@@ -16,5 +16,6 @@ pub use windlass_core::{
     NetworkTerms,
 };
 pub use windlass_host::{
-    Isolated, IsolatedChange, IsolatedChangeKind, Isolation, LocalHost, SystemClock,
+    HttpSettings, Isolated, IsolatedChange, IsolatedChangeKind, Isolation, LocalHost, LocalNetwork,
+    Resolver, SystemClock, SystemResolver,
 };

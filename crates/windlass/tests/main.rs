@@ -14,6 +14,7 @@ mod budgets;
 mod builder;
 mod command_tools;
 mod commands;
+mod doors;
 mod examples;
 mod hooks;
 mod incidents;
