@@ -135,30 +135,27 @@ fn check_that_files_can_be_opened() -> std::io::Result<()> {
 
 /// Does the work; an interrupt stops the session's calls, and the work comes to its end with what they answer then.
 async fn until_interrupted<T>(session: &Arc<Session>, work: impl Future<Output = T>) -> Result<T> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
+    let interrupt = interrupt()?;
     let mut work = std::pin::pin!(work);
-    loop {
-        tokio::select! {
-            biased;
-            done = &mut work => return Ok(done),
-            _ = interrupt.recv() => session.cancel(),
-            _ = terminate.recv() => session.cancel(),
-        }
+    tokio::select! {
+        biased;
+        done = &mut work => return Ok(done),
+        () = interrupt => session.cancel(),
     }
+    Ok(work.await)
 }
 
-/// Ends when the program is asked to end.
-async fn interrupted() -> Result<()> {
+/// Listens to SIGINT and SIGTERM from now on. The future ends with the first of them.
+fn interrupt() -> Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
 /// The bytes of `FILE`, `-` being standard input, up to a limit that no honest input reaches.

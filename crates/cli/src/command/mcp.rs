@@ -10,7 +10,7 @@ use windlass::engine::Engine;
 use windlass_hub::Recording;
 use windlass_mcp::Options;
 
-use super::{block_on, interrupted};
+use super::{block_on, interrupt};
 use crate::options::Global;
 use crate::setup::Setup;
 
@@ -45,13 +45,13 @@ async fn until_stopped<T>(
     session: &Arc<Session>,
     served: impl Future<Output = T>,
 ) -> Result<Option<T>> {
+    let interrupt = interrupt()?;
     let mut served = std::pin::pin!(served);
     tokio::select! {
         biased;
         done = &mut served => return Ok(Some(done)),
-        interrupt = interrupted() => interrupt?,
+        () = interrupt => session.cancel(),
     }
-    session.cancel();
     let ended = async {
         while engine.running_calls() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -202,7 +202,7 @@ impl Context {
     }
 }
 
-/// What a program would have changed, a line for each object, as far as anybody reads.
+/// Lists what a program would have changed, a line for each object, up to a hundred.
 fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
     const MOST: usize = 100;
     let name =

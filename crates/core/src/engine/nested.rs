@@ -47,7 +47,7 @@ pub(crate) struct Lineage {
 #[derive(Debug, Default)]
 pub(crate) struct More {
     pub(crate) effects: Vec<Effect>,
-    /// What hooks and people want the model to know.
+    /// Texts of hooks and people for the model.
     pub(crate) said: Vec<String>,
 }
 

@@ -276,9 +276,11 @@ impl Rule {
             return false;
         };
         let is_in_workspace = program.starts_with("./") && !program.contains("/../");
-        let is_it = program.rsplit_once('/').is_some_and(|(_, name)| name == rule);
-        let is_it = is_it && !is_in_workspace;
-        is_it && rest.starts_with(rule_rest) && (!exact || rest.len() == rule_rest.len())
+        let has_name = program.rsplit_once('/').is_some_and(|(_, name)| name == rule);
+        has_name
+            && !is_in_workspace
+            && rest.starts_with(rule_rest)
+            && (!exact || rest.len() == rule_rest.len())
     }
 
     fn spells(&self, simple: &SimpleCommand) -> bool {

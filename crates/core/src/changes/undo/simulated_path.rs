@@ -13,7 +13,7 @@ pub(super) struct SimulatedPath {
     pub(super) path: PathBuf,
     pub(super) now: Seen,
     pub(super) then: FileState,
-    /// Whether no change of it was simulated yet: `then` is its present state.
+    /// No change of it was simulated yet: `then` is its present state.
     pub(super) is_fresh: bool,
     /// A conflict was found.
     pub(super) is_stuck: bool,
