@@ -7,19 +7,18 @@ mod question;
 mod terminal;
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
 use tokio::sync::Mutex;
 use windlass::effect::Effect;
 use windlass::people::{
-    Answer, ApprovalRequest, Attendant, FileChange, QuestionAnswer, QuestionRequest, Reply, Scope,
+    Answer, ApprovalRequest, Attendant, Difference, QuestionAnswer, QuestionRequest, Reply, Scope,
 };
 use windlass::policy::RiskLevel;
 use windlass::quote;
 use windlass::tool::BoxFuture;
-use windlass::tool::diff::{Look, Version, render_file};
+use windlass::tool::diff::Look;
 
 use self::terminal::Terminal;
 use crate::terminal::{Paint, add};
@@ -66,9 +65,10 @@ impl Person {
 
 impl Attendant for Person {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        let told = told(request, self.paint);
-        let choices = choices(request);
-        Box::pin(self.at_turn(move |terminal| ask(terminal, &told, choices)))
+        let difference = difference(request, self.paint);
+        let told = told(request, &difference.shown(), self.paint);
+        let choices = choices(request, &difference);
+        Box::pin(self.at_turn(move |terminal| ask(terminal, &told, &choices)))
     }
 
     fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
@@ -86,8 +86,8 @@ pub(crate) fn yes_or_no(question: &str) -> Result<bool> {
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
-/// The whole truth about a call: who wants it, what it does to what, with which arguments, and what would become of each file.
-fn told(request: &ApprovalRequest, paint: Paint) -> String {
+/// The whole truth about a call: who wants it, what it does to what, with which arguments, and what becomes of each file.
+fn told(request: &ApprovalRequest, difference: &str, paint: Paint) -> String {
     let mut text = String::from("\n");
     let tool = paint.bold(&quote::visible(&request.tool));
     let risk = match request.risk {
@@ -95,24 +95,59 @@ fn told(request: &ApprovalRequest, paint: Paint) -> String {
         RiskLevel::Medium => paint.yellow("medium"),
         RiskLevel::High => paint.red("high"),
     };
-    add(&mut text, format_args!("{tool} wants to (risk: {risk}):\n"));
-    for effect in request.effects.iter() {
-        add(&mut text, format_args!("{}\n", indented(&described(effect))));
+    if request.has_run {
+        add(
+            &mut text,
+            format_args!("{tool} has run, and nothing it changed is kept yet (risk: {risk}):\n"),
+        );
+    } else {
+        add(&mut text, format_args!("{tool} wants to (risk: {risk}):\n"));
+        for effect in request.effects.iter() {
+            add(&mut text, format_args!("{}\n", indented(&described(effect))));
+        }
     }
+    text.push_str(&arguments(request));
     add(&mut text, format_args!("asked by {}, session {}\n", request.asker, request.session));
     if let Some(source) = &request.untrusted {
         let warning = format!("this session has read {}", quote::visible(source));
         add(&mut text, format_args!("{}\n", paint.yellow(&warning)));
     }
-    for change in request.changes.iter() {
-        text.push_str(&difference(change, &request.workspace, paint));
+    if !difference.is_empty() {
+        let title = if request.has_run { "it changed:" } else { "it would change:" };
+        add(&mut text, format_args!("{title}\n{difference}"));
     }
-    // Of a command, the changes show what it did and not what it is.
-    if request.changes.is_empty() || request.input.get("command").is_some() {
-        add(&mut text, format_args!("with:\n{}\n", indented(&pretty(&request.input))));
-    }
-    add(&mut text, format_args!("({} asks)\n", quote::visible(&request.by.to_string())));
+    let asks = quote::visible(&request.by.to_string()).into_owned();
+    add(&mut text, format_args!("({asks} asks; {})\n", request.confinement));
     text
+}
+
+/// The arguments that are not shown otherwise: a command stands among the effects, and a file's content in the difference.
+fn arguments(request: &ApprovalRequest) -> String {
+    let mut shown = String::new();
+    let mut others = match &request.input {
+        serde_json::Value::Object(fields) => fields.clone(),
+        other => return format!("with:\n{}\n", indented(&pretty(other))),
+    };
+    let runs = |text: &str| {
+        request
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Exec(line) if line.text == text))
+    };
+    if let Some(command) = request.input.get("command").and_then(|text| text.as_str()) {
+        if request.has_run {
+            add(&mut shown, format_args!("{}\n", indented(&indented(&visible_lines(command)))));
+        }
+        if request.has_run || runs(command) {
+            others.remove("command");
+        }
+    } else if !request.changes.is_empty() {
+        return shown;
+    }
+    if !others.is_empty() {
+        add(&mut shown, format_args!("with:\n{}\n", indented(&pretty(&others.into()))));
+    }
+    shown
 }
 
 /// An effect, a command with all of its lines.
@@ -137,51 +172,80 @@ fn indented(text: &str) -> String {
     text.split('\n').map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Every line that would change: whoever says yes must have been able to see it.
-fn difference(change: &FileChange, workspace: &Path, paint: Paint) -> String {
+/// Every line that changes: whoever says yes must have been able to see it.
+fn difference(request: &ApprovalRequest, paint: Paint) -> Difference {
     let look = if paint.is_on() { Look::colour() } else { Look::plain() };
-    let look = look.words(paint.is_on()).whole();
-    let name = change.path.strip_prefix(workspace).unwrap_or(&change.path);
-    let name = PathBuf::from(quote::path(name).into_owned());
-    let version = |content| Version::of(&name, content);
-    let before = change.before.as_deref().map(version);
-    let after = change.after.as_deref().map(version);
-    if before.is_none() && after.is_none() {
-        return format!("{} {}\n", change.verb, name.display());
-    }
-    render_file(before.as_ref(), after.as_ref(), &look).to_string()
+    Difference::of(request, &look.words(paint.is_on()).whole())
 }
 
-/// What can be typed, and what it means.
-type Choices = &'static [(&'static str, &'static str, fn() -> Answer)];
+/// An answer that can be typed.
+struct Choice {
+    key: String,
+    meaning: String,
+    answer: Chosen,
+}
 
-const ONCE: Choices = &[("y", "yes", || Answer::allow()), ("n", "no", no)];
-const ALL: Choices = &[
-    ("y", "yes, once", || Answer::allow()),
-    ("s", "whenever this session makes this very call", || Answer::allow_for(Scope::Session)),
-    ("p", "in this workspace", || Answer::allow_for(Scope::Project)),
-    ("a", "always", || Answer::allow_for(Scope::Always)),
-    ("n", "no", no),
-    ("never", "no, and never again", || Answer::deny_for(Scope::Always, "the person said no")),
-];
+/// The effect of a choice.
+enum Chosen {
+    Answer(Answer),
+    /// Shows the whole difference, and asks again.
+    Show(String),
+}
 
 fn no() -> Answer {
     Answer::deny("the person said no")
 }
 
-fn choices(request: &ApprovalRequest) -> Choices {
-    if request.can_be_remembered { ALL } else { ONCE }
+fn choices(request: &ApprovalRequest, difference: &Difference) -> Vec<Choice> {
+    let choice = |key: &str, meaning: &str, answer: Answer| Choice {
+        key: key.to_owned(),
+        meaning: meaning.to_owned(),
+        answer: Chosen::Answer(answer),
+    };
+    let yes = if request.has_run { "yes, keep it" } else { "yes, once" };
+    let mut choices = vec![choice("y", yes, Answer::allow())];
+    for (number, rule) in request.offers.iter().enumerate() {
+        let meaning = format!("yes, and `{}` for this session", quote::visible(rule));
+        let answer = Answer::allow().with_rule(rule.as_str());
+        choices.push(choice(&(number + 1).to_string(), &meaning, answer));
+    }
+    if request.can_be_remembered {
+        let meaning = "whenever this session makes this very call";
+        choices.push(choice("s", meaning, Answer::allow_for(Scope::Session)));
+        choices.push(choice("p", "in this workspace", Answer::allow_for(Scope::Project)));
+        choices.push(choice("a", "always", Answer::allow_for(Scope::Always)));
+    }
+    choices.push(choice("n", if request.has_run { "no, drop it" } else { "no" }, no()));
+    if request.can_be_remembered {
+        let never = Answer::deny_for(Scope::Always, "the person said no");
+        choices.push(choice("never", "no, and never again", never));
+    }
+    if difference.is_long() {
+        choices.push(Choice {
+            key: "d".to_owned(),
+            meaning: "show every line".to_owned(),
+            answer: Chosen::Show(difference.whole.clone()),
+        });
+    }
+    choices
 }
 
 /// Shows what it is about, and reads one answer. Nothing that is not an answer is a yes.
-fn ask(terminal: &mut Terminal, told: &str, choices: Choices) -> Result<Answer> {
+fn ask(terminal: &mut Terminal, told: &str, choices: &[Choice]) -> Result<Answer> {
     terminal.show(told)?;
     let offered: Vec<String> =
-        choices.iter().map(|(key, meaning, _)| format!("[{key}] {meaning}")).collect();
-    let answer = terminal.line(&format!("{}\nAllow this? ", offered.join("  ")))?;
-    let chosen =
-        choices.iter().find(|(key, ..)| *key == answer || (*key == "y" && answer == "yes"));
-    Ok(chosen.map_or_else(no, |(.., answer)| answer()))
+        choices.iter().map(|choice| format!("[{}] {}", choice.key, choice.meaning)).collect();
+    let question = format!("{}\nAllow this? ", offered.join("\n"));
+    loop {
+        let answer = terminal.line(&question)?;
+        let chosen =
+            choices.iter().find(|one| one.key == answer || (one.key == "y" && answer == "yes"));
+        match chosen.map(|choice| &choice.answer) {
+            Some(Chosen::Answer(answer)) => return Ok(answer.clone()),
+            Some(Chosen::Show(whole)) => terminal.show(whole)?,
+            None => return Ok(no()),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -203,7 +267,8 @@ mod tests {
         let heard = Arc::new(StdMutex::new(String::new()));
         let hear = heard.clone();
         let approver = move |request: &ApprovalRequest| {
-            *hear.lock().expect("nobody panicked") = told(request, Paint::none());
+            let difference = difference(request, Paint::none()).shown();
+            *hear.lock().expect("nobody panicked") = told(request, &difference, Paint::none());
             false
         };
         let windlass =

@@ -15,6 +15,7 @@ mod deny;
 mod effects;
 mod finish;
 mod for_person;
+mod held;
 mod hooks;
 mod lookup;
 mod moments;

@@ -97,7 +97,13 @@ pub enum FailureReason {
 
 impl FailureReason {
     /// The field of a result's metadata that names what the call waits for, and its id.
-    pub(crate) fn metadata(&self) -> Option<(&'static str, &str)> {
+    ///
+    /// ```
+    /// use windlass_core::{ApprovalId, FailureReason};
+    /// let waits = FailureReason::WaitsForApproval(ApprovalId::new("a7"));
+    /// assert_eq!(waits.metadata(), Some(("approval", "a7")));
+    /// ```
+    pub fn metadata(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Stale => None,
             Self::WaitsForApproval(id) => Some(("approval", id.as_str())),

@@ -26,9 +26,9 @@ pub use network::{
     HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network, NetworkTerms,
 };
 pub use processes::{
-    Access, Backend, ChangedTo, Confinement, Errors, Level, Meter, NetworkAccess, Process,
-    ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage,
-    Stdin, TerminalSize, Tracking,
+    Access, Backend, ChangedTo, Confinement, Errors, HeldChanges, HeldFor, Level, Meter,
+    NetworkAccess, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes,
+    Program, Signal, Stage, Stdin, TerminalSize, Tracking,
 };
 
 /// A future behind a pointer, for traits that are used as objects.

@@ -129,6 +129,8 @@ pub struct Changed {
     pub built: Vec<PathBuf>,
     /// What else is worth knowing: hosts that were not reached, sockets that were left out.
     pub notes: Vec<String>,
+    /// None of it is kept: the command ran on a view that was thrown away.
+    pub is_dropped: bool,
 }
 
 /// What became of an object.

@@ -77,11 +77,11 @@ pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVer
 pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
     Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Found, FoundBody, Host, HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse,
-    HttpUrl, KeptContent, Level, Meter, Network, NetworkAccess, NetworkTerms, Note, OpenFile,
-    Opened, Opener, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest,
-    Processes, Program, Resolved, Signal, Source, Stage, Stat, Stdin, TerminalSize, To, Tracking,
-    Visitor, Walk, WalkOptions, WalkReport,
+    Fingerprint, Found, FoundBody, HeldChanges, HeldFor, Host, HostName, HttpBody, HttpLimits,
+    HttpRequest, HttpResponse, HttpUrl, KeptContent, Level, Meter, Network, NetworkAccess,
+    NetworkTerms, Note, OpenFile, Opened, Opener, PathUse, Process, ProcessChange, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes, Program, Resolved, Signal, Source, Stage, Stat, Stdin,
+    TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{
     ApprovalId, CallId, IdSource, JobId, QuestionId, SequentialIds, SessionId, TurnId, id_number,
@@ -97,16 +97,16 @@ pub use journal::{
 pub use nearest::{likeness, nearest};
 pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};
 pub use people::{
-    Answer, AnswerError, Approval, ApprovalRequest, Asker, Attendance, Attendant, Book, FileChange,
-    Held, Inquiry, InquiryState, Listening, MemoryBook, Question, QuestionAnswer, QuestionOption,
-    QuestionRequest, Reply, Scope, Selection, Settled,
+    Answer, AnswerError, Approval, ApprovalRequest, Asker, Attendance, Attendant, Book,
+    BuiltChange, FileChange, Held, Inquiry, InquiryState, Listening, MemoryBook, Question,
+    QuestionAnswer, QuestionOption, QuestionRequest, Reply, Scope, Selection, Settled,
 };
 pub use plain::{Plain, plain};
 pub use plan::{Planned, PlannedCall, PlannedTool};
 pub use policy::{
-    Decided, DecidedBy, Decision, DirectWrites, FileRights, Grant, HardDenies, Layer, Mode,
+    Decided, DecidedBy, Decision, DirectWrites, FileRights, Grant, HardDenies, Keep, Layer, Mode,
     OutsidePaths, PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling,
-    SecretName, Situation, Verdict, holds_credential, system_directory,
+    SecretName, Situation, Verdict, When, holds_credential, system_directory,
 };
 pub use predicate::{Predicate, Role, ToolSelection};
 pub use principal::Principal;

@@ -8,7 +8,9 @@ mod decided_by;
 mod grant;
 mod hard_denies;
 mod hidden;
+mod keep;
 mod mode;
+mod offers;
 mod remedy;
 mod rights;
 mod risk;
@@ -27,9 +29,12 @@ pub use decided_by::{Decided, DecidedBy};
 pub use grant::Grant;
 pub use hard_denies::{HardDenies, system_directory};
 pub(crate) use hidden::Withheld;
+pub use keep::{Keep, When};
 pub use mode::Mode;
+pub(crate) use offers::offers;
 pub use rights::{DirectWrites, FileRights, OutsidePaths};
 pub use risk::RiskLevel;
+pub(crate) use rule::authority_of;
 pub use rule::{PathGlob, Resource, Rule, RuleError};
 use ruling::InForce;
 pub use ruling::{Layer, Ruling};
@@ -40,7 +45,9 @@ pub use verdict::Verdict;
 
 use situation::{Programs, suspicious};
 
-use crate::{Effect, Effects, Files, NetworkAccess, Rights, SimpleCommand, protected};
+use crate::{
+    Confinement, Effect, Effects, Files, Level, NetworkAccess, Rights, SimpleCommand, protected,
+};
 
 /// Allow, ask or deny; the later, the stricter.
 ///
@@ -57,6 +64,17 @@ pub enum Decision {
     Ask,
     /// It may not run.
     Deny,
+}
+
+/// The decision about changes on a stage where no rule speaks of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StagedChanges {
+    /// The command was allowed to make them before it ran.
+    Decided,
+    /// A person is asked about those that no rule allows.
+    Ruled,
+    /// A person is asked about all of them.
+    Shown,
 }
 
 /// The rules in force, and what happens where none decides.
@@ -76,7 +94,10 @@ pub struct Policy {
     mode: Mode,
     rules: Vec<Ruling>,
     hard_denies: Arc<HardDenies>,
-    programs: Programs,
+    /// The confinement of programs.
+    confinement: Confinement,
+    /// A command asks before it runs, also where what it changes can be asked about afterwards.
+    asks_before: bool,
     /// Whether what somebody else wrote makes a session suspicious.
     provenance: bool,
     /// Rules and modes that bind besides these: the rights of a session. The strictest decides.
@@ -92,7 +113,8 @@ impl Policy {
             mode,
             rules: Vec::new(),
             hard_denies: Arc::new(HardDenies::default()),
-            programs: Programs { confined: true, connected: false },
+            confinement: Confinement::default(),
+            asks_before: false,
             provenance: true,
             layers: Vec::new(),
             net: None,
@@ -143,18 +165,25 @@ impl Policy {
         Self { hard_denies: self.hard_denies.clone(), ..Self::new(Mode::Yolo) }
     }
 
-    /// Whether programs run in a sandbox: without one, a command asks where it would be allowed.
+    /// Decides for programs that are confined like this. Without the whole sandbox, or with a network, a command asks more often.
     #[must_use]
-    pub fn with_confined_programs(mut self, confined: bool) -> Self {
-        self.programs.confined = confined;
+    pub fn with_confinement(mut self, confinement: Confinement) -> Self {
+        self.confinement = confinement;
         self
     }
 
-    /// Whether programs can talk to anybody: then one asks once the session has read what somebody else may have written.
+    /// Asks about a command before it runs (`true`), or with what it changed, where nothing is kept before the answer (`false`).
     #[must_use]
-    pub fn with_connected_programs(mut self, connected: bool) -> Self {
-        self.programs.connected = connected;
+    pub fn asking_before(mut self, asks_before: bool) -> Self {
+        self.asks_before = asks_before;
         self
+    }
+
+    fn programs(&self) -> Programs {
+        Programs {
+            confined: self.confinement.is_whole(),
+            connected: self.confinement.network != NetworkAccess::None,
+        }
     }
 
     /// The rules that deny something, with those of the sessions whose rights narrow this policy.
@@ -176,10 +205,12 @@ impl Policy {
     #[must_use]
     pub(crate) fn narrowed(&self, rights: &Rights) -> Self {
         // What is hidden and what asks each time is one for all layers.
+        let confinement = rights.confine(&self.confinement);
         let layer = |layer: &Arc<Self>| {
             Arc::new(Self {
                 hard_denies: self.hard_denies.clone(),
-                programs: self.programs,
+                confinement: confinement.clone(),
+                asks_before: self.asks_before,
                 provenance: self.provenance,
                 ..Self::clone(layer)
             })
@@ -187,6 +218,7 @@ impl Policy {
         Self {
             layers: self.layers.iter().cloned().chain(rights.layers().iter().map(layer)).collect(),
             net: rights.net().cloned(),
+            confinement: confinement.clone(),
             ..self.clone()
         }
     }
@@ -241,7 +273,7 @@ impl Policy {
         let is_inside =
             |path: &Path| path.starts_with(workspace) || situation.is_tmp(path, workspace);
         let is_protected = |effect: &Effect| self.protected(effect, workspace, situation).is_some();
-        risk::of(effects, self.programs, &is_inside, &is_protected)
+        risk::of(effects, self.programs(), &is_inside, &is_protected)
     }
 
     /// What is denied whatever the rules and the mode say.
@@ -271,9 +303,13 @@ impl Policy {
         let mut verdict = self.decide_alone(tool, &effects, workspace, situation);
         for layer in &self.layers {
             let narrower = layer.decide_alone(tool, &effects, workspace, situation);
-            if narrower.decision > verdict.decision {
+            let keeps = verdict.keeps.max(narrower.keeps);
+            let tells_more =
+                narrower.decision == verdict.decision && narrower.keeps > verdict.keeps;
+            if narrower.decision > verdict.decision || tells_more {
                 verdict = narrower;
             }
+            verdict.keeps = keeps;
         }
         if let Some(net) = &self.net {
             let is_out = |effect: &&Effect| {
@@ -299,41 +335,43 @@ impl Policy {
         situation: &Situation,
     ) -> Verdict {
         let mut verdict = self.decide_tool(tool, effects, situation);
-        let mut open = Vec::new();
+        let (mut open, mut all_keeps) = (Vec::new(), Keep::All);
         for effect in effects.iter() {
-            let (decision, by) = self.decide_effect(tool, effect, effects, workspace, situation);
-            let is_open = decision != Decision::Allow && by.is_mode();
+            let (decision, by, keeps) =
+                self.decide_effect(tool, effect, effects, workspace, situation);
+            let is_open = by.is_mode() && (decision != Decision::Allow || keeps != Keep::All);
             if is_open {
                 open.push((effect.clone(), self.open_parts(effect, situation)));
             }
-            // Of two that are equally strict, a rule tells more than the mode.
-            let tells_more = verdict.effect.is_none() || (verdict.by.is_mode() && !by.is_mode());
+            // Of two that are equally strict, a rule tells more than the mode, and what is not kept more than what is.
+            let tells_more = verdict.effect.is_none()
+                || (verdict.by.is_mode() && !by.is_mode())
+                || keeps > all_keeps;
             if decision > verdict.decision || (decision == verdict.decision && tells_more) {
                 verdict = Verdict::new(decision, by, Some(effect.clone()), effects);
             }
+            all_keeps = all_keeps.max(keeps);
         }
-        verdict.open = open;
+        (verdict.open, verdict.keeps) = (open, all_keeps);
         verdict
     }
 
-    /// Decides about what a program has changed on its stage. That it may change files was decided when it was started; rules that
-    /// deny bind what it did, and everything asks where a person wants to see it first. `protected` gives the reason to ask about
-    /// a path whatever the rules and the mode say.
+    /// Decides about what a program has changed on its stage. Rules that deny bind what it did. `usual` says what happens where no
+    /// rule speaks. `protected` gives the reason to ask about a path whatever the rules and the mode say.
     pub(crate) fn decide_changes(
         &self,
         effects: &Arc<Effects>,
         workspace: &Path,
-        is_staged: bool,
+        usual: StagedChanges,
         situation: &Situation,
         protected: &dyn Fn(&Path) -> Option<&'static str>,
     ) -> Verdict {
         let reason = |effect: &Effect| protected(&effect.changed_path()?.path);
-        let (usual, by) = if is_staged {
-            (Decision::Ask, DecidedBy::Staged)
-        } else {
-            (Decision::Allow, DecidedBy::Command)
+        let (decision, by) = match usual {
+            StagedChanges::Decided | StagedChanges::Ruled => (Decision::Allow, DecidedBy::Command),
+            StagedChanges::Shown => (Decision::Ask, DecidedBy::Staged),
         };
-        let mut verdict = Verdict::new(usual, by, None, effects);
+        let mut verdict = Verdict::new(decision, by, None, effects);
         for effect in effects.iter() {
             let ruled = self
                 .all_layers()
@@ -342,12 +380,19 @@ impl Policy {
             let (decision, by) = match (ruled, reason(effect)) {
                 (Some((Decision::Deny, rule)), _) => (Decision::Deny, rule),
                 (_, Some(reason)) => (Decision::Ask, always_ask(reason)),
+                (Some(ruled), None) if usual == StagedChanges::Ruled => ruled,
+                (None, None) if usual == StagedChanges::Ruled => {
+                    verdict.open.push((effect.clone(), Vec::new()));
+                    (Decision::Ask, self.as_cause())
+                }
                 _ => continue,
             };
             if decision > verdict.decision
                 || (decision == verdict.decision && verdict.effect.is_none())
             {
+                let open = std::mem::take(&mut verdict.open);
                 verdict = Verdict::new(decision, by, Some(effect.clone()), effects);
+                verdict.open = open;
             }
         }
         verdict
@@ -378,25 +423,67 @@ impl Policy {
         effects: &Effects,
         workspace: &Path,
         situation: &Situation,
-    ) -> (Decision, DecidedBy) {
+    ) -> (Decision, DecidedBy, Keep) {
         if let Some(reason) = self.hard_denies.denies_but(effect, workspace, &situation.harmless) {
-            return (Decision::Deny, DecidedBy::HardDeny { reason: reason.to_string() });
+            return (Decision::Deny, DecidedBy::HardDeny { reason: reason.to_string() }, Keep::All);
         }
-        let by_rules = self.by_rules(tool, effect, workspace, situation);
-        let decided = by_rules
+        let of_mode = || {
+            let decision = self.by_mode(effect, workspace, situation);
+            let staged = (decision != Decision::Allow)
+                .then(|| self.keeps_of_staged(effect, effects, workspace))
+                .flatten();
+            match staged {
+                Some(keeps) => (Decision::Allow, self.as_cause(), keeps),
+                None => (decision, self.as_cause(), Keep::All),
+            }
+        };
+        let (decision, by, keeps) = self
+            .by_rules(tool, effect, workspace, situation, &of_mode)
             .or_else(|| self.by_command(effect, effects, workspace, situation))
-            .unwrap_or_else(|| (self.by_mode(effect, workspace, situation), self.as_cause()));
-        if decided.0 == Decision::Deny {
-            return decided;
+            .unwrap_or_else(of_mode);
+        if decision == Decision::Deny {
+            return (decision, by, keeps);
         }
-        let always = self.protected(effect, workspace, situation).map(str::to_owned);
-        let always = always.or_else(|| match decided.0 {
+        // What a staged command changed in a protected place is judged by what it is.
+        let protected =
+            if keeps == Keep::All { self.protected(effect, workspace, situation) } else { None };
+        let always = protected.map(str::to_owned).or_else(|| match decision {
             Decision::Allow => self.doubted(effect, situation),
             _ => None,
         });
         match always {
-            Some(reason) => (Decision::Ask, always_ask(reason)),
-            None => decided,
+            Some(reason) => (Decision::Ask, always_ask(reason), keeps),
+            None => (decision, by, keeps),
+        }
+    }
+
+    /// The part of its changes that a command may keep where the mode would ask or deny, if it can run on a stage all the same: in
+    /// the whole sandbox nothing that it does in the workspace is real before it is kept.
+    fn keeps_of_staged(
+        &self,
+        effect: &Effect,
+        effects: &Effects,
+        workspace: &Path,
+    ) -> Option<Keep> {
+        let mut commands = effects.iter().filter_map(|effect| match effect {
+            Effect::Exec(command) => Some(command),
+            _ => None,
+        });
+        let command = commands.next().filter(|_| self.confinement.is_whole())?;
+        let is_of_command = match effect {
+            Effect::Exec(_) => true,
+            other => other.changed_path().is_some_and(|at| at.path.starts_with(workspace)),
+        };
+        let is_job = command.is_job || commands.any(|command| command.is_job);
+        let is_connected = self.programs().connected
+            || effects.iter().any(|effect| matches!(effect, Effect::Net { .. }));
+        match self.mode {
+            _ if !is_of_command => None,
+            Mode::Plan => Some(Keep::Nothing),
+            Mode::Ask if is_connected || self.asks_before => None,
+            Mode::Ask if self.confinement.level >= Level::Discard => Some(Keep::Nothing),
+            Mode::Ask if !is_job => Some(Keep::Asked),
+            Mode::Ask | Mode::Auto | Mode::Deny | Mode::Yolo => None,
         }
     }
 
@@ -424,7 +511,7 @@ impl Policy {
         if !self.provenance || self.mode == Mode::Yolo {
             return None;
         }
-        suspicious(effect, situation, self.programs)
+        suspicious(effect, situation, self.programs())
     }
 
     /// Returns whether a rule of the person allows this host by its own name. Rules of a session's rights only narrow, and a rule with
@@ -445,12 +532,14 @@ impl Policy {
         effect: &Effect,
         workspace: &Path,
         situation: &Situation,
-    ) -> Option<(Decision, DecidedBy)> {
+        of_mode: &dyn Fn() -> (Decision, DecidedBy, Keep),
+    ) -> Option<(Decision, DecidedBy, Keep)> {
+        let whole = |(decision, by)| (decision, by, Keep::All);
         let names_tool =
             |rule: &Rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool));
         let Effect::Exec(command) = effect else {
             let applies = |rule: &Rule| rule.matches(effect, workspace) || names_tool(rule);
-            return self.ruled(situation, applies);
+            return self.ruled(situation, applies).map(whole);
         };
         let of_command =
             command::strictest(self.in_force(situation), command, |part| self.lets_pass(part));
@@ -458,12 +547,13 @@ impl Policy {
         // A part that no rule speaks of may be denied by the mode where another only asks.
         let is_open =
             || command.unclear.is_some() || !self.open_parts(effect, situation).is_empty();
-        let of_mode = of_command
-            .as_ref()
-            .filter(|_| of_tool.is_none() && is_open())
-            .map(|_| (self.by_mode(effect, workspace, situation), self.as_cause()));
-        let all = of_mode.into_iter().chain(of_tool).chain(of_command);
-        all.max_by_key(|(decision, _)| *decision)
+        let of_mode =
+            of_command.as_ref().filter(|_| of_tool.is_none() && is_open()).map(|_| of_mode());
+        let keeps = of_mode.as_ref().map_or(Keep::All, |(.., keeps)| *keeps);
+        let ruled = of_tool.into_iter().chain(of_command).map(whole);
+        let (decision, by, _) =
+            of_mode.into_iter().chain(ruled).max_by_key(|(decision, ..)| *decision)?;
+        Some((decision, by, keeps))
     }
 
     /// A change that a command makes by its own words is allowed with the command, if it is made in the workspace.
@@ -473,15 +563,15 @@ impl Policy {
         effects: &Effects,
         workspace: &Path,
         situation: &Situation,
-    ) -> Option<(Decision, DecidedBy)> {
+    ) -> Option<(Decision, DecidedBy, Keep)> {
         let at = effect.changed_path()?;
         let rule = command::allows_change(self.in_force(situation), effects, at)?;
-        at.path.starts_with(workspace).then_some((Decision::Allow, rule))
+        at.path.starts_with(workspace).then_some((Decision::Allow, rule, Keep::All))
     }
 
     /// Whether a part of a command needs no rule in this mode.
     fn lets_pass(&self, part: &SimpleCommand) -> bool {
-        self.mode != Mode::Deny && command::reads(part, self.programs.confined)
+        self.mode != Mode::Deny && command::reads(part, self.programs().confined)
     }
 
     fn open_parts(&self, effect: &Effect, situation: &Situation) -> Vec<usize> {
@@ -539,11 +629,11 @@ impl Policy {
                     && command
                         .commands
                         .iter()
-                        .all(|part| command::reads(part, self.programs.confined)) =>
+                        .all(|part| command::reads(part, self.programs().confined)) =>
             {
                 [Allow, Allow, Allow]
             }
-            Effect::Exec(_) if !self.programs.confined => [Ask, Ask, Deny],
+            Effect::Exec(_) if !self.programs().confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
             Effect::Net { .. } => [Ask, Allow, Ask],
         };
@@ -578,7 +668,7 @@ fn decision_word(decision: Decision) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CommandLine, OnlyReads, PathPattern};
+    use crate::{Backend, CommandLine, OnlyReads, PathPattern};
 
     fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
         let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
@@ -594,7 +684,11 @@ mod tests {
             (Effect::State("todo".into()), [Allow, Allow, Allow, Deny, Allow]),
             (Effect::Write(at("/w/a")), [Ask, Allow, Deny, Deny, Allow]),
             (Effect::Delete(at("/w/a")), [Ask, Allow, Deny, Deny, Allow]),
-            (Effect::Exec(CommandLine::words(["make"])), [Ask, Allow, Deny, Deny, Allow]),
+            (Effect::Exec(CommandLine::words(["make"])), [Ask, Allow, Allow, Deny, Allow]),
+            (
+                Effect::Exec(CommandLine::words(["make"]).as_job(true)),
+                [Ask, Allow, Allow, Deny, Allow],
+            ),
             (
                 Effect::Net { origin: "https://docs.rs".into(), method: "GET".into() },
                 [Ask, Allow, Ask, Deny, Allow],
@@ -611,7 +705,8 @@ mod tests {
                 let verdict =
                     Policy::new(mode).decide("t", Effects::from(effect.clone()), Path::new("/w"));
                 assert_eq!(verdict.decision(), wanted, "{effect} in {mode}");
-                assert_eq!(verdict.grant().is_some(), wanted == Allow);
+                let runs = wanted == Allow || verdict.when() == When::After;
+                assert_eq!(verdict.grant().is_some(), runs, "{effect} in {mode}");
             }
         }
     }
@@ -666,15 +761,15 @@ mod tests {
         let risky = part("find . -delete").risk(2, "removes files");
         for (parts, rules, [ask, auto, plan]) in [
             (vec![reads.clone()], vec![], [Allow, Allow, Allow]),
-            (vec![reads.clone(), part("make")], vec![], [Ask, Allow, Deny]),
+            (vec![reads.clone(), part("make")], vec![], [Ask, Allow, Allow]),
             (vec![reads.clone(), part("make")], vec![(Allow, "exec make")], [Allow; 3]),
             (vec![part("a"), part("b")], vec![(Allow, "exec a"), (Allow, "exec b")], [Allow; 3]),
-            (vec![part("a"), part("b")], vec![(Allow, "exec a")], [Ask, Allow, Deny]),
-            (vec![part("a"), part("b")], vec![(Ask, "exec a")], [Ask, Ask, Deny]),
+            (vec![part("a"), part("b")], vec![(Allow, "exec a")], [Ask, Allow, Allow]),
+            (vec![part("a"), part("b")], vec![(Ask, "exec a")], [Ask; 3]),
             (vec![part("a"), part("b")], vec![(Ask, "exec a"), (Allow, "exec b")], [Ask; 3]),
             (vec![part("a"), part("b")], vec![(Allow, "exec a"), (Deny, "exec b")], [Deny; 3]),
             (vec![reads], vec![(Deny, "exec ls")], [Deny; 3]),
-            (vec![risky.clone()], vec![(Allow, "exec find")], [Ask, Allow, Deny]),
+            (vec![risky.clone()], vec![(Allow, "exec find")], [Ask, Allow, Allow]),
             (vec![risky.clone()], vec![(Allow, "exec find . -delete")], [Allow; 3]),
             (vec![risky], vec![(Deny, "exec find")], [Deny; 3]),
         ] {
@@ -686,6 +781,73 @@ mod tests {
                 let verdict = policy.decide("t", Effects::from(effect.clone()), Path::new("/w"));
                 assert_eq!(verdict.decision(), wanted, "{effect:?} {rules:?} in {mode}");
             }
+        }
+    }
+
+    #[test]
+    fn a_command_runs_before_it_is_asked_about_where_nothing_is_kept_unseen() {
+        use Keep::{All, Asked, Nothing};
+        use When::{After, Before};
+        let rule = |text: &str| text.parse::<Rule>().expect("a rule");
+        let make = || Effects::from(Effect::Exec(CommandLine::words(["make"])));
+        let job = || Effects::from(Effect::Exec(CommandLine::words(["make"]).as_job(true)));
+        let opaque = || Effects::from(Effect::Exec(CommandLine::opaque("$x", "?")));
+        let write = |path: &str| Effect::Write(PathPattern::file(path));
+        let net = || Effect::Net { origin: "https://docs.rs".into(), method: "CONNECT".into() };
+        let at = |level, network: &str, backend| {
+            let network = network.parse().unwrap_or_default();
+            Policy::new(Mode::Ask).with_confinement(Confinement { level, network, backend })
+        };
+        let whole = || Policy::new(Mode::Ask);
+        let (namespaces, landlock) = (Backend::Namespaces, Backend::Landlock);
+        for (policy, effects, when, keeps) in [
+            (whole(), make(), After, Asked),
+            (whole(), opaque(), After, Asked),
+            (whole(), make().and(write("/w/out")), After, Asked),
+            (whole(), make().and(write("/w/.git/hooks/pre-commit")), After, Asked),
+            (whole(), make().and(write("/srv/out")), Before, Asked),
+            (whole(), make().and(Effect::Read(PathPattern::file("/srv/in"))), Before, Asked),
+            (whole(), make().and(net()), Before, All),
+            (whole(), make().and(Effect::Secret("TOKEN".into())), Before, Asked),
+            (whole(), Effects::from(write("/w/out")), Before, All),
+            (whole(), job(), Before, All),
+            (whole().asking_before(true), make(), Before, All),
+            (whole().deny(rule("exec rm")), make(), After, Asked),
+            (whole().deny(rule("exec rm")), opaque(), Before, Asked),
+            (whole().with(Decision::Ask, rule("exec make")), make(), Before, All),
+            (whole().allow(rule("exec make")), make(), Before, All),
+            (at(Level::Workspace, "full", namespaces), make(), Before, All),
+            (at(Level::Workspace, "docs.rs", namespaces), make(), Before, All),
+            (at(Level::Workspace, "none", landlock), make(), Before, All),
+            (at(Level::Off, "none", namespaces), make(), Before, All),
+            (at(Level::Staged, "none", namespaces), make(), After, Asked),
+            (at(Level::Discard, "none", namespaces), make(), Before, Nothing),
+            (whole().with_mode(Mode::Plan), make().and(write("/w/out")), Before, Nothing),
+            (whole().with_mode(Mode::Plan), job(), Before, Nothing),
+        ] {
+            let verdict = policy.decide("bash", effects, Path::new("/w"));
+            let name = format!("{} {policy:?}", verdict.effects());
+            assert_eq!((verdict.when(), verdict.keeps()), (when, keeps), "{name}");
+            let is_first = policy.mode() == Mode::Ask && when == Before && keeps != Nothing;
+            let is_ruled = policy.rules().iter().any(|one| one.decision == Decision::Allow);
+            let asks = verdict.decision_to_run() == Decision::Ask;
+            assert_eq!(asks, is_first && !is_ruled, "{name}");
+            let yes = verdict.grant_by_person(DecidedBy::Beforehand);
+            assert_eq!(yes.keeps(), if keeps == Nothing { Nothing } else { All }, "{name}");
+        }
+        // Without a sandbox, a plan runs nothing.
+        let off = at(Level::Off, "none", namespaces).with_mode(Mode::Plan);
+        assert_eq!(off.decide("bash", make(), Path::new("/w")).decision(), Decision::Deny);
+    }
+
+    #[test]
+    fn a_command_that_waits_for_an_answer_changes_no_file_by_other_means() {
+        let effects = Effects::from(Effect::Exec(CommandLine::words(["make"])))
+            .and(Effect::Write(PathPattern::file("/w/out")));
+        for (mode, may) in [(Mode::Ask, false), (Mode::Plan, false), (Mode::Auto, true)] {
+            let verdict = Policy::new(mode).decide("t", effects.clone(), Path::new("/w"));
+            let grant = verdict.grant().expect("it may run");
+            assert_eq!(grant.may_write(Path::new("/w/out")), may, "{mode}");
         }
     }
 

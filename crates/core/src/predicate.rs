@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Kinds, Session};
+use crate::{Kinds, Level, Limits, Session};
 
 /// A condition in code: name and kinds of a tool, and the session that asks.
 type Condition = dyn Fn(&str, Kinds, &Session) -> bool + Send + Sync;
@@ -160,7 +160,7 @@ impl ToolSelection {
 pub enum Role {
     /// Looks, and changes nothing.
     Explorer,
-    /// Looks and runs programs.
+    /// Looks, and runs programs whose changes are thrown away.
     Planner,
     /// Everything.
     Coder,
@@ -168,27 +168,43 @@ pub enum Role {
 
 impl Role {
     /// Every role, by name.
-    pub const NAMES: [(&'static str, Self); 3] =
-        [("explorer", Self::Explorer), ("planner", Self::Planner), ("coder", Self::Coder)];
+    pub const NAMES: [(&'static str, Self); 4] = [
+        ("explorer", Self::Explorer),
+        ("planner", Self::Planner),
+        ("coder", Self::Coder),
+        ("full", Self::Coder),
+    ];
+
+    /// The tools that run programs of the model's choice, or look after them.
+    const RUN_PROGRAMS: [&'static str; 5] = ["bash", "test", "jobs", "output", "kill"];
 
     /// The tools of this role.
     pub fn predicate(self) -> Predicate {
         let looking = Kinds::READ | Kinds::STATE | Kinds::ASK | Kinds::NET;
         match self {
             Self::Explorer => Predicate::Within(looking),
-            Self::Planner => Predicate::Within(looking | Kinds::EXEC),
+            Self::Planner => Predicate::Within(looking).or(Predicate::allow(Self::RUN_PROGRAMS)),
             Self::Coder => Predicate::All,
         }
+    }
+
+    /// The rights of a session in this role.
+    ///
+    /// ```
+    /// use windlass_core::{Level, Role};
+    /// assert_eq!(Role::Planner.limits().sandbox, Some(Level::Discard), "plans run tests, and nothing stays");
+    /// ```
+    pub fn limits(self) -> Limits {
+        let sandbox = (self == Self::Planner).then_some(Level::Discard);
+        Limits { sandbox, ..Limits::from(self.predicate()) }
     }
 }
 
 impl FromStr for Role {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::NAMES
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, role)| *role)
-            .ok_or_else(|| format!("unknown role `{text}`: it is one of explorer, planner, coder"))
+        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, role)| *role).ok_or_else(|| {
+            format!("unknown role `{text}`: it is one of explorer, planner, coder, full")
+        })
     }
 }

@@ -181,6 +181,24 @@ pub(crate) mod serde_path {
     }
 }
 
+/// The same for a list of paths.
+pub(crate) mod serde_paths {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(paths.iter().map(|path| super::path(path)))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<PathBuf>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        Ok(texts.iter().map(|text| super::unpath(text)).collect())
+    }
+}
+
 /// The same for a path that may be missing.
 pub(crate) mod serde_optional_path {
     use std::path::PathBuf;

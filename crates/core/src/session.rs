@@ -15,8 +15,8 @@ use crate::budget::Ledger;
 use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
 use crate::{
-    Asker, Budget, ContentHash, Fingerprint, Limits, Overrides, Policy, Predicate, Principal,
-    Proposals, Rights, SessionId, Signal, Spent, quote,
+    Asker, Budget, ContentHash, Decision, Fingerprint, Layer, Limits, Overrides, Policy, Predicate,
+    Principal, Proposals, Rights, Ruling, SessionId, Signal, Spent, quote,
 };
 
 /// One conversation.
@@ -39,6 +39,8 @@ pub struct Session {
     rights: Rights,
     /// The policy of the engine narrowed by the rights, as it was last computed.
     policy: Lock<Option<NarrowedPolicy>>,
+    /// Rules that a person gave with an answer.
+    allowed: Lock<Vec<Ruling>>,
     overrides: Overrides,
     ledger: Arc<Ledger>,
     cancel: CancellationToken,
@@ -65,6 +67,7 @@ impl Session {
             model: None,
             rights: Rights::all(),
             policy: Lock::default(),
+            allowed: Lock::default(),
             overrides: Overrides::default(),
             ledger: Arc::default(),
             cancel: CancellationToken::new(),
@@ -236,16 +239,30 @@ impl Session {
         &self.rights
     }
 
+    /// Adds rules that a person gave with an answer. Limits of the session's own rights bind all the same.
+    pub(crate) fn allow(&self, rules: &[String]) {
+        let rulings = rules
+            .iter()
+            .filter_map(|rule| rule.parse().ok())
+            .map(|rule| Ruling::new(Decision::Allow, rule).in_layer(Layer::Session));
+        self.allowed.lock().extend(rulings);
+        *self.policy.lock() = None;
+    }
+
     /// A policy narrowed by the rights of this session. It is computed once for each policy.
     pub(crate) fn narrowed(&self, engine: &Arc<Policy>) -> Arc<Policy> {
-        if self.rights.layers().is_empty() && self.rights.net().is_none() {
+        let (rights, allowed) = (&self.rights, self.allowed.lock().clone());
+        let has_rights =
+            rights.has_layers() || rights.net().is_some() || rights.sandbox().is_some();
+        if !has_rights && allowed.is_empty() {
             return engine.clone();
         }
         let mut known = self.policy.lock();
         if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.engine, engine)) {
             return known.narrowed.clone();
         }
-        let narrowed = Arc::new(engine.narrowed(&self.rights));
+        let narrowed =
+            Arc::new(allowed.into_iter().fold(engine.narrowed(rights), Policy::with_ruling));
         *known = Some(NarrowedPolicy { engine: engine.clone(), narrowed: narrowed.clone() });
         narrowed
     }

@@ -114,7 +114,7 @@ impl HookRunner {
         let (place, level) = match level {
             Level::Off => (&self.off, Level::Off),
             Level::Workspace | Level::Staged => (&self.workspace, Level::Workspace),
-            Level::ReadOnly => (&self.read_only, Level::ReadOnly),
+            Level::ReadOnly | Level::Discard => (&self.read_only, Level::ReadOnly),
         };
         place.get_or_init(|| {
             let backend = self.settings.confinement.backend;

@@ -34,8 +34,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
 use windlass_core::{
-    Access, CallId, CommitState, Confinement, ContentHash, Errors, FileRights, Level,
-    NetworkAccess, Process, ProcessRequest, Processes, Stdin, ToolError, Tracking,
+    Access, ApprovalId, BuiltChange, CallId, CommitState, Confinement, ContentHash, Errors,
+    FileRights, HeldChanges, Level, NetworkAccess, Process, ProcessChanges, ProcessRequest,
+    Processes, Stdin, ToolError, Tracking,
 };
 use windlass_sandbox::{Fence, Launch, Limits, Network, Protected, View};
 
@@ -197,7 +198,7 @@ impl LocalProcesses {
             (Level::ReadOnly, _) | (_, Access::Read) => Access::Read,
             (Level::Off, _) | (_, Access::Direct) => Access::Direct,
             _ if self.is_on_lower_rung() => Access::Direct,
-            (Level::Workspace | Level::Staged, Access::Staged) => Access::Staged,
+            (Level::Workspace | Level::Staged | Level::Discard, Access::Staged) => Access::Staged,
         }
     }
 
@@ -428,6 +429,24 @@ impl Processes for LocalProcesses {
     /// Where nothing is confined, nothing is copied and little is looked at before.
     fn starts_at_once(&self, _: &ProcessRequest) -> bool {
         self.settings.confinement.level == Level::Off && windlass_sandbox::is_memory_hidden()
+    }
+
+    fn look_at_held(&self, id: &ApprovalId) -> io::Result<Option<(HeldChanges, Vec<BuiltChange>)>> {
+        for place in self.places_of_stages() {
+            if let Some(held) = Stage::look_at_held(&place, id)? {
+                return Ok(Some(held));
+            }
+        }
+        Ok(None)
+    }
+
+    fn held_changes(&self, id: &ApprovalId) -> io::Result<Option<ProcessChanges>> {
+        for place in self.places_of_stages() {
+            if let Some(held) = Stage::held(&place, self.settings.state.as_deref(), id)? {
+                return Ok(Some(held));
+            }
+        }
+        Ok(None)
     }
 
     fn recover_build_directories(&self, state_of: &dyn Fn(&CallId) -> CommitState) -> Vec<String> {

@@ -13,6 +13,7 @@ mod file;
 mod found;
 mod git_index;
 mod gone;
+mod held;
 mod ignoring;
 mod left_behind;
 pub(crate) mod lineage;
@@ -31,7 +32,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, IFlags, Mode, XattrFlags};
 use rustix::io::retry_on_intr;
-use windlass_core::{CallId, CommitState, Note};
+use windlass_core::{
+    ApprovalId, BuiltChange, CallId, CommitState, HeldChanges, HeldFor, Note, ProcessChanges,
+};
 
 use self::built::{Built, Tie};
 use crate::attributes::{self, Extended};
@@ -166,6 +169,45 @@ impl Stage {
         left_behind::sweep(in_dir)
     }
 
+    /// The record of the stage in a directory that waits for the answer to this question, and the size of its build directories.
+    pub fn look_at_held(
+        in_dir: &Path,
+        id: &ApprovalId,
+    ) -> io::Result<Option<(HeldChanges, Vec<BuiltChange>)>> {
+        let Some((stage, held)) = left_behind::find_held(in_dir, id)? else { return Ok(None) };
+        let built = held.built.iter().map(|path| {
+            let inside = path.strip_prefix(&held.workspace).unwrap_or(path);
+            let (files, bytes) = held::size_below(&stage.join("upper").join(inside));
+            BuiltChange { path: path.clone(), files, bytes }
+        });
+        let built = built.collect();
+        Ok(Some((held, built)))
+    }
+
+    /// The changes on a stage in a directory that waits for the answer to this question. Dropped, the stage is removed.
+    pub fn held(
+        in_dir: &Path,
+        state: Option<&Path>,
+        id: &ApprovalId,
+    ) -> io::Result<Option<ProcessChanges>> {
+        let Some((path, lock, held)) = left_behind::claim_held(in_dir, id)? else {
+            return Ok(None);
+        };
+        let mut stage = Self {
+            upper: path.join("upper"),
+            work: path.join("work"),
+            path,
+            created: 0,
+            directories: AtomicUsize::new(0),
+            built: None,
+            state: state.map(Path::to_owned),
+            is_left: AtomicBool::new(false),
+            lock,
+        };
+        stage.keep_built(&held.workspace, &held.built);
+        Ok(Some(held.into_changes(Box::new(stage))))
+    }
+
     /// Keeps or drops the changes of build directories that killed processes of the state directory `state` left on their stages:
     /// they are kept if the other changes of their call are made. Returns what a person should know.
     pub fn recover(
@@ -181,6 +223,19 @@ impl windlass_core::Stage for Stage {
     fn tie_to(&self, call: &CallId) -> io::Result<()> {
         let (Some(built), Some(state)) = (&self.built, &self.state) else { return Ok(()) };
         built.record_tie(&self.path, &Tie { call: call.clone(), state: state.clone() })
+    }
+
+    fn hold(&self, held: &HeldFor, changes: &ProcessChanges) -> io::Result<()> {
+        let workspace = self.built.as_ref().map(|built| built.workspace.as_path());
+        held::write(&self.path, workspace.unwrap_or(Path::new("")), held, changes)?;
+        self.is_left.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn release(&self) {
+        self.is_left.store(false, Ordering::Relaxed);
+        // A record that stays goes with the stage.
+        drop(held::forget(&self.path));
     }
 
     fn leave(&self) {
@@ -199,6 +254,12 @@ impl windlass_core::Stage for Stage {
         let Ok(merge) = built.merge(&self.path) else { return Vec::new() };
         let replaced = built.directories.iter().filter(|path| merge.is_replaced(path));
         replaced.map(|path| built.workspace.join(path)).collect()
+    }
+
+    fn size_below(&self, path: &Path) -> (u64, u64) {
+        let workspace = self.built.as_ref().map(|built| built.workspace.as_path());
+        let inside = workspace.and_then(|workspace| path.strip_prefix(workspace).ok());
+        inside.map_or((0, 0), |inside| held::size_below(&self.upper.join(inside)))
     }
 
     fn changed_in_build_directories(&self) -> io::Result<Vec<PathBuf>> {

@@ -285,6 +285,11 @@ impl Config {
         u64::try_from(self.number_of(key)).unwrap_or(0)
     }
 
+    /// A switch.
+    pub(crate) fn is_on(&self, key: &str) -> bool {
+        self.last(key).and_then(|setting| setting.value.as_bool()).unwrap_or(false)
+    }
+
     fn number_of(&self, name: &str) -> i64 {
         let default = || {
             KEYS.iter()
@@ -324,9 +329,12 @@ impl Config {
                     places.map(|(name, place)| (name, place.to_string().into())).collect();
                 Value::Table(table).to_string()
             }
-            Takes::Mode | Takes::Level | Takes::Backend | Takes::Hosts | Takes::Number => {
-                said.last().map_or_else(String::new, |(value, _)| value.clone())
-            }
+            Takes::Mode
+            | Takes::Level
+            | Takes::Backend
+            | Takes::Hosts
+            | Takes::Number
+            | Takes::Switch => said.last().map_or_else(String::new, |(value, _)| value.clone()),
         };
         (value, said)
     }
@@ -378,6 +386,8 @@ fn check(key: &Key, value: &Value) -> Result<(), String> {
         Takes::Places => places_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
         Takes::Number => Err("it must be a whole number, 0 or more".to_owned()),
+        Takes::Switch if value.is_bool() => Ok(()),
+        Takes::Switch => Err("it must be true or false".to_owned()),
         Takes::Rules => rules::check(value),
         Takes::Names if is_list() => Ok(()),
         Takes::Names => Err("it must be a list of texts, such as [\"…\"]".to_owned()),

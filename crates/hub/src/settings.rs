@@ -8,7 +8,7 @@ use std::sync::Arc;
 use windlass::Mode;
 use windlass::people::{Asker, Attendant};
 use windlass::process::Level;
-use windlass::session::SessionId;
+use windlass::session::{Limits, SessionId};
 use windlass::tool::{Predicate, Role};
 
 /// Everything that a front door chooses for the engines of a hub.
@@ -218,14 +218,14 @@ pub struct ToolChoice {
 }
 
 impl ToolChoice {
-    /// The tools of this choice that are not in a list of others.
-    pub(crate) fn predicate(self, also_without: &[String]) -> Predicate {
+    /// The rights of a session with this choice, without tools of a list of others.
+    pub(crate) fn limits(self, also_without: &[String]) -> Limits {
         let mut without = also_without.to_vec();
         without.extend(self.without);
         let only = self.only.map_or(Predicate::All, Predicate::allow);
-        let role = self.role.map_or(Predicate::All, Role::predicate);
+        let role = self.role.unwrap_or(Role::Coder).limits();
         let without = if without.is_empty() { Predicate::All } else { Predicate::deny(without) };
-        only.and(without).and(role)
+        Limits { tools: only.and(without).and(role.tools), ..role }
     }
 }
 

@@ -108,7 +108,7 @@ impl Workspace {
             store.session_started(&id, &self.path, None, &Principal::default());
         }
         let session = Session::new(id)
-            .narrow(tools.predicate(&self.without))
+            .narrow(tools.limits(&self.without))
             .with_overrides(self.overrides.clone())
             .on_behalf_of(&asker)
             .with_budget(self.budget);
@@ -140,6 +140,7 @@ fn with_policy(builder: Builder, config: &mut Config) -> Result<Builder, Error> 
     let not_secret = config.names("not_secret");
     Ok(builder
         .provenance(config.number("provenance") != 0)
+        .ask_before(config.is_on("ask_before"))
         .not_secret(not_secret.iter().flat_map(|text| not_secret_globs(text))))
 }
 

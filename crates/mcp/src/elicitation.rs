@@ -81,23 +81,33 @@ impl Drop for CancelIfDropped<'_> {
 }
 
 /// The person behind the client of a connection.
-pub(crate) struct Elicitation(pub(crate) Arc<Connection>);
+pub(crate) struct Elicitation {
+    connection: Arc<Connection>,
+    describe_changes: fn(&ApprovalRequest) -> String,
+}
 
 impl Elicitation {
+    pub(crate) fn new(
+        connection: Arc<Connection>,
+        describe_changes: fn(&ApprovalRequest) -> String,
+    ) -> Self {
+        Self { connection, describe_changes }
+    }
+
     /// Shows a form, and reads what the person filled in, or that they declined.
     async fn elicit<A>(
         &self,
         form: Form,
         read: impl FnOnce(Option<Map<String, Value>>) -> Reply<A>,
     ) -> Reply<A> {
-        let asked = &self.0.asked;
+        let asked = &self.connection.asked;
         if !asked.can_elicit.load(Ordering::Relaxed) {
             return Reply::Deferred;
         }
         let params = json!({"message": form.message, "requestedSchema": {
             "type": "object", "properties": form.properties, "required": form.required,
         }});
-        let answered = asked.ask(&self.0.outgoing, "elicitation/create", params).await;
+        let answered = asked.ask(&self.connection.outgoing, "elicitation/create", params).await;
         let answered = match answered.map(|text| serde_json::from_str::<Elicited>(&text)) {
             Ok(Ok(answered)) => answered,
             Ok(Err(error)) => {
@@ -183,8 +193,9 @@ impl<'de> Deserialize<'de> for Fields {
 
 impl Attendant for Elicitation {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        Box::pin(self.elicit(approval_form(request), |content| match content {
-            Some(content) => read_approval(&content),
+        let changes = (self.describe_changes)(request);
+        Box::pin(self.elicit(approval_form(request, &changes), |content| match content {
+            Some(content) => read_approval(request, &content),
             None => Reply::Answered(Answer::deny("")),
         }))
     }
@@ -217,36 +228,50 @@ const DECISIONS: [(&str, Scope); 4] = [
     ("always allow", Scope::Always),
 ];
 
-fn approval_form(request: &ApprovalRequest) -> Form {
+fn approval_form(request: &ApprovalRequest, changes: &str) -> Form {
     let offered = if request.can_be_remembered { &DECISIONS[..] } else { &DECISIONS[..1] };
-    let decisions: Vec<&str> = offered.iter().map(|(name, _)| *name).chain([DENY]).collect();
+    let mut decisions: Vec<String> = offered.iter().map(|(name, _)| (*name).to_owned()).collect();
+    decisions.extend(request.offers.iter().map(|rule| with_rule(rule)));
+    decisions.push(DENY.to_owned());
     let properties = json!({
         DECISION: {"type": "string", "title": "Decision", "enum": decisions},
         REASON: {"type": "string", "title": "Reason", "description": "The model reads it."},
     });
-    Form { message: told(request), properties: object(properties), required: vec![DECISION] }
+    Form {
+        message: told(request, changes),
+        properties: object(properties),
+        required: vec![DECISION],
+    }
 }
 
 /// Everything about a call that a person decides on. What comes from the model stands behind a bar on every line, so that it cannot pass
 /// for a part of the question, and nothing in it acts on a terminal.
-fn told(request: &ApprovalRequest) -> String {
+fn told(request: &ApprovalRequest, changes: &str) -> String {
     let mut text = format!(
-        "{} asks for a person's decision (risk: {}).\nAsked by {}, session {}; {} asks.\n",
+        "{} asks for a person's decision (risk: {}).\nAsked by {}, session {}; {} asks; {}.\n",
         quote::visible(&request.tool),
         request.risk,
         request.asker,
         request.session,
         quote::visible(&request.by.to_string()),
+        request.confinement,
     );
     if let Some(source) = &request.untrusted {
         add(&mut text, format_args!("This session has read {}.\n", quote::visible(source)));
     }
-    text.push_str("It wants to:\n");
-    for effect in request.effects.iter() {
-        text.push_str(&barred(&effect.to_string()));
+    if request.has_run {
+        text.push_str("It has run, and nothing that it changed is kept yet. It changed:\n");
+    } else {
+        text.push_str("It wants to:\n");
+        for effect in request.effects.iter() {
+            text.push_str(&barred(&effect.to_string()));
+        }
+        if !changes.is_empty() {
+            text.push_str("It would change:\n");
+        }
     }
-    for change in request.changes.iter() {
-        text.push_str(&barred(&format!("{} {}", change.verb, quote::path(&change.path))));
+    if !changes.is_empty() {
+        text.push_str(&barred(changes.trim_end()));
     }
     let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
     add(&mut text, format_args!("with the arguments:\n{}", barred(&input)));
@@ -264,7 +289,12 @@ fn barred(text: &str) -> String {
     format!("{count}{}", lines.concat())
 }
 
-fn read_approval(content: &Map<String, Value>) -> Reply<Answer> {
+/// The answer that allows a call and adds a rule.
+fn with_rule(rule: &str) -> String {
+    format!("allow, and add the rule `{}` for this session", quote::visible(rule))
+}
+
+fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Reply<Answer> {
     let decision = content.get(DECISION).and_then(Value::as_str).unwrap_or_default();
     let reason = match content.get(REASON) {
         None | Some(Value::Null) => None,
@@ -274,7 +304,10 @@ fn read_approval(content: &Map<String, Value>) -> Reply<Answer> {
     let answer = match DECISIONS.iter().find(|(name, _)| *name == decision) {
         Some((_, scope)) => Answer::allow_for(*scope),
         None if decision == DENY => Answer::deny(""),
-        None => return unavailable("the client's answer has no decision"),
+        None => match request.offers.iter().find(|rule| with_rule(rule) == decision) {
+            Some(rule) => Answer::allow().with_rule(rule.as_str()),
+            None => return unavailable("the client's answer has no decision"),
+        },
     };
     Reply::Answered(match reason {
         Some(reason) => answer.because(reason),

@@ -8,7 +8,7 @@ use rmcp::model::{Implementation, ServerCapabilities, ServerConfig};
 use rmcp::service::serve_directly;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
-use windlass_core::{Engine, Session};
+use windlass_core::{ApprovalRequest, Engine, FileChange, Session, quote};
 
 use crate::calls::Calls;
 use crate::connection::Connection;
@@ -41,6 +41,8 @@ pub struct Options {
     /// For how long calls may go on when the input has ended, before they are stopped: what was asked for through a pipe that
     /// closes at once is still answered.
     pub grace: Duration,
+    /// Renders the changes that an approval is about, for the person behind the client.
+    pub describe_changes: fn(&ApprovalRequest) -> String,
 }
 
 impl Default for Options {
@@ -53,8 +55,15 @@ impl Default for Options {
             most_in_flight: 1024,
             // Clients kill a server that is still there two seconds after they have closed its input.
             grace: Duration::from_secs(1),
+            describe_changes: name_changes,
         }
     }
+}
+
+/// Names the files that change.
+fn name_changes(request: &ApprovalRequest) -> String {
+    let name = |change: &FileChange| format!("{} {}\n", change.verb, quote::path(&change.path));
+    request.changes.iter().map(name).collect()
 }
 
 /// Why a connection ended other than by the client's will.
@@ -120,7 +129,8 @@ pub async fn serve(
         connection: connection.clone(),
         signature: signature.clone(),
     };
-    let _attending = engine.attend(session.id(), Elicitation(connection.clone()));
+    let _attending =
+        engine.attend(session.id(), Elicitation::new(connection.clone(), options.describe_changes));
     let lines = Lines::new(input, options.longest_message);
     let transport = LineTransport::new(lines, connection.clone(), Arc::new(calls));
     let server = Server { engine, session, config, signature };

@@ -355,6 +355,8 @@ mod tests {
             edited: None,
             rights: None,
             denies: Vec::new(),
+            offers: Vec::new(),
+            rules: Vec::new(),
             has_run: false,
             can_be_remembered: true,
         }

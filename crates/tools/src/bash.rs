@@ -54,6 +54,9 @@ pub(crate) struct Args {
     /// In a terminal, into which `stdin` is typed.
     #[serde(default)]
     pty: bool,
+    /// Hosts that it needs, as `HOST` or `HOST:PORT`.
+    #[serde(default)]
+    net: Vec<String>,
     /// What it is for, for people.
     #[serde(default)]
     #[expect(dead_code, reason = "whoever watches sees it among the arguments")]
@@ -62,8 +65,12 @@ pub(crate) struct Args {
 
 impl PlannedTool for Bash {
     const NAME: &'static str = "bash";
-    const KINDS: Kinds =
-        Kinds::EXEC.with(Kinds::READ).with(Kinds::WRITE).with(Kinds::DELETE).with(Kinds::SECRET);
+    const KINDS: Kinds = Kinds::EXEC
+        .with(Kinds::READ)
+        .with(Kinds::WRITE)
+        .with(Kinds::DELETE)
+        .with(Kinds::SECRET)
+        .with(Kinds::NET);
     type Args = Args;
     type Plan = Plan;
 
@@ -73,6 +80,7 @@ impl PlannedTool for Bash {
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
         check(&args.command)?;
+        args.net.iter().try_for_each(|host| check_host(host))?;
         let placed = Placed::of(&args.command)?;
         let directory = match &args.cwd {
             // Where it leads nowhere, the call says so: it may not be told to whom the place is closed.
@@ -115,6 +123,16 @@ fn check(command: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
+/// Refuses what is no name or address of a host.
+fn check_host(host: &str) -> Result<(), ToolError> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    if !host.is_empty() && host.chars().all(is_part) {
+        return Ok(());
+    }
+    Err(ToolError::invalid_args(format!("`net`: `{}` is not a host", quote::visible(host)))
+        .hint("name hosts without a scheme or a path, such as \"docs.rs\" or \"docs.rs:8080\""))
+}
+
 /// A command that is read and understood: what runs, where, and what it may change.
 pub(crate) struct Plan {
     placed: Placed,
@@ -128,6 +146,8 @@ pub(crate) struct Plan {
     access: Access,
     limit: Option<Duration>,
     is_job: bool,
+    /// Hosts that it needs.
+    net: Vec<String>,
 }
 
 impl Plan {
@@ -149,12 +169,19 @@ impl Plan {
             },
             limit,
             is_job: args.background,
+            net: args.net,
         }
     }
 
-    fn effects(&self, understood: Understood) -> Effects {
+    fn effects(&self, mut understood: Understood) -> Effects {
         let secrets = self.placed.effects();
+        understood.line.is_job = self.is_job;
         let effects = secrets.iter().cloned().fold(understood.into_effects(), Effects::and);
+        let hosts = self.net.iter().map(|host| Effect::Net {
+            origin: format!("https://{}", host.to_ascii_lowercase()),
+            method: "CONNECT".to_owned(),
+        });
+        let effects = hosts.fold(effects, Effects::and);
         match &self.cwd {
             Some(_) => effects.and(Effect::Read(PathPattern::file(&self.directory))),
             None => effects,

@@ -129,5 +129,8 @@ pub(crate) fn facts(output: Output, cx: &Context, end: Option<&JobEnd>) -> Outpu
         .with("timed_out", end.is_some_and(|end| end.timed_out));
     let Some(Ok(changed)) = end.map(|end| &end.changed) else { return output };
     let listed = changed::listed(changed, &Base::of(cx));
+    if changed.is_dropped {
+        return output.with("would_change", listed).with("changed_count", 0);
+    }
     output.with("changed", listed).with("changed_count", changed.paths.len())
 }

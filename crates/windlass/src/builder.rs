@@ -17,7 +17,7 @@ use crate::people::{ApprovalFile, Attendant, QuestionFile};
 use crate::policy::{
     Decision, FileRights, HardDenies, Mode, PathGlob, Policy, Rule, Ruling, Secrets,
 };
-use crate::process::{NetworkAccess, ProcessSettings};
+use crate::process::ProcessSettings;
 use crate::reversible::Reversible;
 use crate::session::RandomIds;
 use crate::state::{StateStore, TextIndex};
@@ -195,6 +195,13 @@ impl Builder {
         self
     }
 
+    /// Asks about a command before it runs. Default: false, so that in the mode `ask` a command runs first where the whole sandbox is
+    /// there and the network is off, and a person is asked whether what it changed is kept; see [`Policy::asking_before`].
+    pub fn ask_before(mut self, ask_before: bool) -> Self {
+        self.policy = self.policy.asking_before(ask_before);
+        self
+    }
+
     /// Keeps every tool out of these places, whatever the rules say: the embedder's own configuration, say.
     pub fn protect(mut self, places: impl IntoIterator<Item = PathBuf>) -> Self {
         self.protected.extend(places);
@@ -338,10 +345,7 @@ impl Builder {
         let mut processes = self.processes.settled(&self.workspace);
         processes.state = processes.state.or_else(|| self.state.as_deref().map(absolute));
         let confinement = processes.confinement.clone();
-        let policy = self
-            .policy
-            .with_confined_programs(confinement.is_whole())
-            .with_connected_programs(confinement.network != NetworkAccess::None);
+        let policy = self.policy.with_confinement(confinement.clone());
         let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
         let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
         if let Some(home) = &self.home {

@@ -44,6 +44,7 @@
 mod builder;
 pub mod changes;
 mod command_tools;
+mod difference;
 pub mod effect;
 pub mod engine;
 mod error;

@@ -17,9 +17,9 @@
 
 pub use windlass_core::{
     Decided, DecidedBy, Decision, DirectWrites, FileRights, GitPart, GitPlace, Grant, HardDenies,
-    Layer, Mode, OutsidePaths, PASS_THROUGH, PROTECTED_PLACES, PathGlob, Policy, ProtectedPlace,
-    ProtectedScope, Resource, RiskLevel, Rule, RuleError, Ruling, SecretName, SecretValue, Secrets,
-    Situation, Verdict, begins_protected_place, git_place, holds_credential,
-    is_protected_when_absent, protected_beginning_with, protected_entries, protected_reason,
-    system_directory,
+    Keep, Layer, Mode, OutsidePaths, PASS_THROUGH, PROTECTED_PLACES, PathGlob, Policy,
+    ProtectedPlace, ProtectedScope, Resource, RiskLevel, Rule, RuleError, Ruling, SecretName,
+    SecretValue, Secrets, Situation, Verdict, When, begins_protected_place, git_place,
+    holds_credential, is_protected_when_absent, protected_beginning_with, protected_entries,
+    protected_reason, system_directory,
 };

@@ -12,9 +12,10 @@
 //! ```
 
 pub use windlass_core::{
-    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, Job, JobEnd,
-    Level, Meter, NetworkAccess, PathUse, Process, ProcessChange, ProcessChanges, ProcessEnd,
-    ProcessRequest, Processes, Program, Signal, Stage, Stdin, TerminalSize, Tracking,
+    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, HeldChanges,
+    HeldFor, Job, JobEnd, Level, Meter, NetworkAccess, PathUse, Process, ProcessChange,
+    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage, Stdin,
+    TerminalSize, Tracking,
 };
 pub use windlass_host::{
     LocalProcesses, ProcessSettings, ProxyError, control_group, hide_memory, landlock_version,

@@ -7,6 +7,8 @@ use std::time::Duration;
 use anyhow::Result;
 use windlass::Session;
 use windlass::engine::Engine;
+use windlass::people::{ApprovalRequest, Difference};
+use windlass::tool::diff::Look;
 use windlass_hub::Recording;
 use windlass_mcp::Options;
 
@@ -23,7 +25,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         let served = windlass_mcp::serve_stdio(
             setup.windlass.engine().clone(),
             session.clone(),
-            Options::default(),
+            Options { describe_changes, ..Options::default() },
         );
         let served = until_stopped(setup.windlass.engine(), session, served).await?;
         session.end_jobs().await;
@@ -31,6 +33,11 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         served.transpose()?;
         Ok(ExitCode::SUCCESS)
     })?
+}
+
+/// Every line that changes, without colours.
+fn describe_changes(request: &ApprovalRequest) -> String {
+    Difference::of(request, &Look::plain().whole()).shown()
 }
 
 /// The longest time from an interrupt to the end, for calls that are slow to stop.

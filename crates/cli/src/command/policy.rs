@@ -2,6 +2,7 @@
 
 mod answer;
 mod approvals;
+mod diff;
 mod explain;
 mod replay;
 mod revoke;
@@ -43,6 +44,11 @@ pub(crate) enum PolicyWhat {
     Show,
     /// List the questions that are open and the answers that are remembered.
     Approvals,
+    /// Show every line that the command of an open question changed.
+    Diff {
+        /// The question's id.
+        id: String,
+    },
     /// Say yes to an open question, and make its call at once in its session.
     Approve {
         /// The question's id.
@@ -105,6 +111,7 @@ pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
         PolicyWhat::Explain { tool, input } => explain::run(global, tool, &input),
         PolicyWhat::Show => show::run(global),
         PolicyWhat::Approvals => approvals::run(global),
+        PolicyWhat::Diff { id } => diff::run(global, &id),
         PolicyWhat::Approve { id, scope, reason, input } => {
             let mut answer = Answer::allow_for(scope);
             answer.reason = reason;

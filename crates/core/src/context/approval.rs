@@ -34,6 +34,9 @@ impl Context {
             asker: asker(&inner.session, &inner.overrides),
             untrusted: inner.session.untrusted(),
             changes: [].into(),
+            built: Vec::new(),
+            confinement: surroundings(&*inner.host, &inner.session),
+            offers: Vec::new(),
             workspace: workspace.to_owned(),
             directory: inner.overrides.work_dir.clone(),
             at: inner.host.clock().now(),
@@ -42,6 +45,7 @@ impl Context {
             denies: inner.policy.deny_rules(),
             rights: inner.session.rights().digest(),
             has_run: false,
+            can_wait: true,
         }
     }
 

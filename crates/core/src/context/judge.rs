@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) use self::obeyed::paths as obeyed_paths;
 use self::obeyed::{OBEYED_REASON, leads_to_protected};
+use super::staged::is_trivial;
 use crate::changes::commit;
 use crate::git_config::{self, ConfigPlaces, is_inert_change};
 use crate::protected::{GIT_REASON, is_git_directory, table_reason};
@@ -28,14 +29,15 @@ use crate::{
 /// The most bytes of a file that are judged and shown; a larger one is not inert.
 const JUDGED_BYTES: u64 = 1 << 20;
 
-/// The most files whose difference is shown.
-const SHOWN_FILES: usize = 50;
+/// The most files whose difference is shown, and the most bytes of both versions; the others are named.
+const SHOWN_FILES: usize = 2_000;
+const SHOWN_BYTES: usize = 16 << 20;
 
 /// The changes that a person has to be asked about, with the reason of each.
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
     asks: BTreeMap<PathBuf, &'static str>,
-    /// Old and new content of those.
+    /// Old and new content of what a person is asked about.
     pub(super) shown: Vec<FileChange>,
 }
 
@@ -58,8 +60,13 @@ pub(super) struct Unseen<'a> {
 /// The reason to ask about a masked file. The program took it for absent, so it overwrote or removed what it could not see.
 const MASKED_REASON: &str = "a file that is masked from commands";
 
-/// Judges the changes of a stage. Blocking.
-pub(super) fn judge(changes: &[ProcessChange], files: &dyn Files, unseen: Unseen<'_>) -> Judgement {
+/// Judges the changes of a stage, and shows those that ask, or all but trivial ones. Blocking.
+pub(super) fn judge(
+    changes: &[ProcessChange],
+    files: &dyn Files,
+    unseen: Unseen<'_>,
+    shows_all: bool,
+) -> Judgement {
     let by_path = changes.iter().map(|change| (change.path.as_path(), change)).collect();
     let judge = Judge {
         changes: by_path,
@@ -68,18 +75,42 @@ pub(super) fn judge(changes: &[ProcessChange], files: &dyn Files, unseen: Unseen
         masked: unseen.masked.iter().map(PathBuf::as_path).collect(),
         obeyed: obeyed::paths(files),
     };
-    let mut judgement = Judgement::default();
+    let (mut judgement, mut bytes) = (Judgement::default(), 0);
     for change in changes {
         if judge.replaces_masked(change) {
             judgement.asks.insert(change.path.clone(), MASKED_REASON);
-        } else if let Some(reason) = judge.reason(change, unseen.homes) {
-            judgement.asks.insert(change.path.clone(), reason);
-            if judgement.shown.len() < SHOWN_FILES {
-                judgement.shown.push(judge.shown(change));
-            }
+            // Its old content is masked from people's screens, too.
+            judgement.shown.extend(shows_all.then(|| named(change)));
+            continue;
         }
+        let reason = judge.reason(change, unseen.homes);
+        judgement.asks.extend(reason.map(|reason| (change.path.clone(), reason)));
+        if reason.is_none() && (!shows_all || is_trivial(change)) {
+            continue;
+        }
+        let has_room = judgement.shown.len() < SHOWN_FILES && bytes < SHOWN_BYTES;
+        let shown = if has_room { judge.shown(change) } else { named(change) };
+        bytes += [&shown.before, &shown.after].into_iter().flatten().map(Vec::len).sum::<usize>();
+        judgement.shown.push(shown);
     }
     judgement
+}
+
+/// Old and new content of all changes but trivial ones. Blocking.
+pub(crate) fn show_changes(changes: &[ProcessChange], files: &dyn Files) -> Vec<FileChange> {
+    judge(changes, files, Unseen::default(), true).shown
+}
+
+/// A change without its content.
+fn named(change: &ProcessChange) -> FileChange {
+    let verb = match (&change.to, change.before) {
+        (ChangedTo::Nothing, _) => "delete",
+        (ChangedTo::Directory(_), None) => "make",
+        (ChangedTo::Attributes(_), _) => "set mode of",
+        (_, None) => "create",
+        _ => "change",
+    };
+    FileChange { verb, before: None, after: None, path: change.path.clone() }
 }
 
 /// The workspace before and after the changes.
@@ -332,16 +363,8 @@ impl Judge<'_> {
     }
 
     fn shown(&self, change: &ProcessChange) -> FileChange {
-        let verb = match (&change.to, change.before) {
-            (ChangedTo::Nothing, _) => "delete",
-            (ChangedTo::Directory(_), None) => "make",
-            (ChangedTo::Attributes(_), _) => "set mode of",
-            (_, None) => "create",
-            _ => "change",
-        };
-        let path = change.path.clone();
-        let before = self.before(&path).ok().flatten();
-        FileChange { verb, before, after: self.after(&path).ok().flatten(), path }
+        let before = self.before(&change.path).ok().flatten();
+        FileChange { before, after: self.after(&change.path).ok().flatten(), ..named(change) }
     }
 }
 

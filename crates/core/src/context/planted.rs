@@ -60,7 +60,7 @@ impl Context {
     fn remove_planted_now(&self, changes: &[ProcessChange]) -> Vec<String> {
         let files = self.0.session_files.get();
         let homes = self.0.policy.hard_denies().homes();
-        let judgement = judge(changes, files, Unseen { homes, masked: &[] });
+        let judgement = judge(changes, files, Unseen { homes, masked: &[] }, false);
         let planted = changes.iter().filter(|change| {
             let is_made = change.before.is_none() && !matches!(change.to, ChangedTo::Nothing);
             is_made && judgement.reason(&change.path).is_some()

@@ -14,8 +14,8 @@ use crate::jobs::{Job, JobEnd};
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
-    Access, Confinement, Effect, Errors, FileRights, JobId, Level, ProcessRequest, Processes,
-    Stdin, ToolError,
+    Access, Confinement, Effect, Errors, FileRights, JobId, Keep, Level, NetworkAccess,
+    ProcessRequest, Processes, Stdin, ToolError,
 };
 
 /// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
@@ -117,7 +117,8 @@ impl ProcessDoor<'_> {
     /// Tells whether changes of jobs are decided on at their end, so that they cannot work on the real directory.
     fn stages_jobs(self) -> bool {
         let inner = &self.cx.0;
-        self.confinement().level == Level::Staged
+        matches!(self.confinement().level, Level::Staged | Level::Discard)
+            || inner.grant.keeps() != Keep::All
             || inner.policy.is_plan()
             || inner.session.proposals().is_some()
     }
@@ -182,15 +183,38 @@ impl ProcessDoor<'_> {
                 narrowed.level
             )));
         }
+        let is_staged = matches!(narrowed.level, Level::Staged | Level::Discard)
+            || self.cx.0.grant.keeps() != Keep::All;
+        if is_staged && !narrowed.is_whole() {
+            return Err(ToolError::denied(format!(
+                "not allowed: the changes of this command are not kept unseen, and nothing can hold them back here ({narrowed})"
+            )));
+        }
         if narrowed.level == Level::ReadOnly {
             request.access = Access::Read;
-        } else if narrowed.level == Level::Staged && request.access == Access::Direct {
+        } else if is_staged && request.access == Access::Direct {
             request.access = Access::Staged;
         }
-        if narrowed.network != of_machine.network {
-            request.network = Some(narrowed.network);
+        let network = self.granted_network(&narrowed.network);
+        if network != of_machine.network {
+            request.network = Some(network);
         }
         Ok(())
+    }
+
+    /// The hosts that programs of this call may reach: those of their confinement, and those that this call was granted.
+    fn granted_network(self, confined: &NetworkAccess) -> NetworkAccess {
+        let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
+            Effect::Net { origin, .. } => Some(crate::policy::authority_of(origin).to_owned()),
+            _ => None,
+        });
+        let mut hosts: Vec<String> = granted.collect();
+        match confined {
+            NetworkAccess::Full => return NetworkAccess::Full,
+            NetworkAccess::Hosts(listed) => hosts.extend(listed.iter().cloned()),
+            NetworkAccess::None => {}
+        }
+        if hosts.is_empty() { NetworkAccess::None } else { NetworkAccess::Hosts(hosts) }
     }
 
     /// The rights of this call, from which the view of its programs is computed.

@@ -1,11 +1,14 @@
 //! The decision about what a program changed on its stage: rules, hooks and people see the real changes before they are kept.
 
 mod commit;
+mod trivial;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub(super) use self::trivial::is_trivial;
+use self::trivial::{are_all_trivial, is_in_cache};
 use super::Context;
 use super::approval::unanswered;
 use super::judge::{Judgement, Unseen, judge};
@@ -13,13 +16,15 @@ use super::planted::Removed;
 use crate::engine::{about_running, situation};
 use crate::jobs::{ChangeKind, Changed};
 use crate::people::Permission;
+use crate::policy::{StagedChanges, offers};
 use crate::{
-    ApprovalRequest, ChangedTo, Decision, Effect, Effects, FileChange, HookCall, Level,
-    PathPattern, ProcessChange, ProcessChanges, ToolError, Tracking, Verdict,
+    ApprovalRequest, BuiltChange, ChangedTo, Decision, Effect, Effects, FailureReason, FileChange,
+    HeldFor, HookCall, Keep, Level, Note, PathPattern, ProcessChange, ProcessChanges, ToolError,
+    Tracking, Verdict,
 };
 
 impl Context {
-    /// Makes what a program changed on its stage real, if the rules let it and, where a person is to be asked, they say yes.
+    /// Makes what a program changed on its stage real, as far as the rules let it and, where a person is to be asked, they say yes.
     pub(super) async fn take_over(
         &self,
         changes: ProcessChanges,
@@ -30,6 +35,7 @@ impl Context {
             paths: changes.changes.iter().map(kind_of).collect(),
             built: changes.built.clone(),
             notes: changes.notes.clone(),
+            is_dropped: false,
         };
         if changes.tracking != Tracking::Staged {
             for change in &changes.changes {
@@ -41,11 +47,44 @@ impl Context {
             }
             return Ok(changed);
         }
+        let keeps = self.keeps()?;
+        let is_change = |change: &ProcessChange| !is_trivial(change);
+        if keeps == Keep::Nothing || (keeps == Keep::Asked && are_all_trivial(&changes)) {
+            changed.paths =
+                changes.changes.iter().filter(|one| is_change(one)).map(kind_of).collect();
+            changed.built.retain(|path| !is_in_cache(path));
+            changed.is_dropped = true;
+            return Ok(changed);
+        }
         let changes = Arc::new(changes);
         if !changes.changes.is_empty() || !changes.built.is_empty() {
-            changed.notes.extend(self.settle(&changes).await?);
+            changed.notes.extend(self.decide(&changes).await?);
         }
-        let left = self.blocking(move |cx| {
+        let left = self.make_real(changes).await?;
+        changed.built.retain(|path| left.iter().all(|note| note.path != *path));
+        // Tools pass on the first notes only.
+        changed.notes.splice(0..0, left.iter().map(|note| format!("not kept: {}", note.why)));
+        Ok(changed)
+    }
+
+    /// The part of what programs of this call change that is kept.
+    fn keeps(&self) -> Result<Keep, ToolError> {
+        let discards = self.level()? == Level::Discard;
+        Ok(if discards { Keep::Nothing } else { self.0.grant.keeps() })
+    }
+
+    /// The sandbox level of this call's programs.
+    fn level(&self) -> Result<Level, ToolError> {
+        let of_machine = self.machine_processes()?.confinement();
+        Ok(self.0.session.rights().confine(of_machine).level)
+    }
+
+    /// Makes staged changes in the workspace. Returns the build directories that could not be kept, and why.
+    pub(crate) async fn make_real(
+        &self,
+        changes: Arc<ProcessChanges>,
+    ) -> Result<Vec<Note>, ToolError> {
+        let made = self.blocking(move |cx| {
             cx.check_build_directories(&changes)?;
             if !changes.changes.is_empty() {
                 cx.tie_build_directories(&changes)?;
@@ -53,40 +92,42 @@ impl Context {
             }
             Ok::<_, ToolError>(changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle()))
         });
-        let left = left.await??;
-        changed.built.retain(|path| left.iter().all(|note| note.path != *path));
-        // Tools pass on the first notes only.
-        changed.notes.splice(0..0, left.iter().map(|note| format!("not kept: {}", note.why)));
-        Ok(changed)
+        made.await?
     }
 
     /// Decides on a command once more, by what it did: rules about files bind it, and protected places ask unless the change is
     /// inert. Returns what hooks want the model to know.
-    async fn settle(&self, changes: &Arc<ProcessChanges>) -> Result<Vec<String>, ToolError> {
+    async fn decide(&self, changes: &Arc<ProcessChanges>) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
+        let usual = match inner.grant.keeps() {
+            _ if self.level()? == Level::Staged => StagedChanges::Shown,
+            Keep::Asked => StagedChanges::Ruled,
+            Keep::All | Keep::Nothing => StagedChanges::Decided,
+        };
         let judged = changes.clone();
         let judged = self.blocking(move |cx| {
             let homes = cx.0.policy.hard_denies().homes();
             let unseen = Unseen { homes, masked: &judged.masked };
-            let judgement = judge(&judged.changes, cx.0.session_files.get(), unseen);
+            let shows_all = usual != StagedChanges::Decided;
+            let judgement = judge(&judged.changes, cx.0.session_files.get(), unseen, shows_all);
             Ok::<_, ToolError>((judgement, cx.denied_in_build_directories(&judged)?))
         });
         let (judgement, denied) = judged.await??;
-        let effects = self.effects_of(&changes.changes, &judgement);
-        let built = changes.built.iter().chain(&denied);
+        let is_counted =
+            |change: &ProcessChange| usual == StagedChanges::Decided || !is_trivial(change);
+        let effects = self.effects_of(&changes.changes, &judgement, &is_counted);
+        let built = changes.built.iter().filter(|path| !is_in_cache(path)).chain(&denied);
         let built = built.map(|path| Effect::Write(PathPattern::entry(path)));
         let effects = Arc::new(built.fold(effects, Effects::and));
-        let level = inner.session.rights().confine(self.machine_processes()?.confinement()).level;
         let workspace = inner.session_files.get().workspace();
         let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
-        let is_staged = level == Level::Staged;
         let protected = |path: &Path| judgement.reason(path);
         let verdict =
-            inner.policy.decide_changes(&effects, workspace, is_staged, &situation, &protected);
+            inner.policy.decide_changes(&effects, workspace, usual, &situation, &protected);
         match verdict.decision() {
             Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
-            Decision::Ask => self.ask(&verdict, judgement.shown.into()).await.map_err(|error| {
+            Decision::Ask => self.ask(&verdict, changes, judgement.shown).await.map_err(|error| {
                 let listed = listed(changes, workspace);
                 let text = format!("{}\nit would have\n{listed}", error.message().text);
                 dropped(error.with_text(text))
@@ -99,7 +140,8 @@ impl Context {
     async fn ask(
         &self,
         verdict: &Verdict,
-        changes: Arc<[FileChange]>,
+        changes: &Arc<ProcessChanges>,
+        shown: Vec<FileChange>,
     ) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
         let call = HookCall {
@@ -117,32 +159,91 @@ impl Context {
         if granted.is_some() {
             return Ok(said);
         }
+        let built = self.built_changes(changes).await?;
         let request = ApprovalRequest {
-            changes,
+            changes: shown.into(),
+            offers: self.offers(verdict, &built),
+            built,
             // What a program did is not known before it has run, so no earlier answer is about it.
-            is_whole: false,
             can_be_remembered: false,
-            denies: Vec::new(),
             has_run: true,
             ..self.request(verdict)
         };
-        let answer = self.put_to_people(verdict, request, stopped).await?;
-        if let Permission::Granted(_, Some(reason)) = answer {
+        let request = ApprovalRequest { can_wait: self.hold(&request, changes).await, ..request };
+        let answer = self.put_to_people(verdict, request, stopped).await;
+        if !matches!(&answer, Err(error) if waits_for_answer(error))
+            && let Some(stage) = &changes.stage
+        {
+            stage.release();
+        }
+        if let Permission::Granted(_, Some(reason)) = answer? {
             said.push(reason);
         }
         Ok(said)
     }
 
-    /// The changes as effects, with every hidden or protected file, and each that a rule names.
-    fn effects_of(&self, changes: &[ProcessChange], judgement: &Judgement) -> Effects {
+    /// The build directories that changed, each with the number and size of the files.
+    async fn built_changes(
+        &self,
+        changes: &Arc<ProcessChanges>,
+    ) -> Result<Vec<BuiltChange>, ToolError> {
+        let changes = changes.clone();
+        let counting = self.blocking(move |_| {
+            let built = changes.built.iter().filter(|path| !is_in_cache(path));
+            let count = |path: &PathBuf| {
+                let stage = changes.stage.as_ref();
+                let (files, bytes) = stage.map_or((0, 0), |stage| stage.size_below(path));
+                BuiltChange { path: path.clone(), files, bytes }
+            };
+            built.map(count).collect()
+        });
+        counting.await
+    }
+
+    /// Rules that a person can give with a yes: none for what is asked each time.
+    fn offers(&self, verdict: &Verdict, built: &[BuiltChange]) -> Vec<String> {
+        if verdict.is_asked_always() || !verdict.decided_by().is_mode() {
+            return Vec::new();
+        }
+        let commands = self.0.grant.effects().iter();
+        let commands = commands.filter(|effect| matches!(effect, Effect::Exec(_))).cloned();
+        let effects = commands.fold((**verdict.effects()).clone(), Effects::and);
+        let built: Vec<PathBuf> = built.iter().map(|built| built.path.clone()).collect();
+        offers(&effects, &built, self.0.session_files.get().workspace())
+    }
+
+    /// Writes down what the stage holds, so that an answer can be used after this call, or this process, has ended. Returns whether
+    /// that is possible.
+    async fn hold(&self, request: &ApprovalRequest, changes: &Arc<ProcessChanges>) -> bool {
+        if changes.stage.is_none() || !self.0.broker.is_attended(&self.0.session) {
+            return false;
+        }
+        let until = self.0.broker.expiry(request.at);
+        let held = HeldFor { approval: request.id.clone(), until };
+        let changes = changes.clone();
+        let holding = self.blocking(move |_| {
+            changes.stage.as_ref().is_some_and(|stage| stage.hold(&held, &changes).is_ok())
+        });
+        holding.await.unwrap_or(false)
+    }
+
+    /// The changes that count as effects, with every hidden or protected file, and each that a rule names.
+    fn effects_of(
+        &self,
+        changes: &[ProcessChange],
+        judgement: &Judgement,
+        is_counted: &dyn Fn(&ProcessChange) -> bool,
+    ) -> Effects {
         let inner = &self.0;
         let (policy, now) = (&inner.policy, inner.host.clock().now());
         let workspace = inner.session_files.get().workspace();
-        effects_of(changes, &|path| {
+        let is_named = |path: &Path| {
             judgement.reason(path).is_some()
                 || policy.hard_denies().hidden(path, workspace).is_some()
                 || policy.denies_changing(path, workspace, now)
-        })
+        };
+        let counted = changes.iter().filter(|one| is_counted(one) || is_named(&one.path));
+        effects_of(counted, &is_named)
     }
 
     /// The paths that changed in build directories although a rule denies it. Blocking.
@@ -202,8 +303,15 @@ impl Context {
     }
 }
 
-/// Lists what a program would have changed, a line for each object, up to a hundred.
-fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
+/// The changes of a stage as effects.
+pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
+    let effects = effects_of(changes.changes.iter(), &|_| true);
+    let built = changes.built.iter().map(|path| Effect::Write(PathPattern::entry(path)));
+    built.fold(effects, Effects::and)
+}
+
+/// Lists what a program changed, a line for each object, up to a hundred.
+pub(crate) fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
     const MOST: usize = 100;
     let name =
         |path: &Path| crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned();
@@ -218,6 +326,11 @@ fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
     let built = |path: &PathBuf| format!("  changed the build directory {}/", name(path));
     lines.extend(changes.built.iter().map(built));
     lines.join("\n")
+}
+
+/// Returns whether a question stays open although its call ends.
+fn waits_for_answer(error: &ToolError) -> bool {
+    matches!(error.reason(), Some(FailureReason::WaitsForApproval(_)))
 }
 
 /// Says that what a program did has not happened.
@@ -236,9 +349,12 @@ fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
 }
 
 /// The changes as effects. Of a directory that is gone the directory is enough, but for files in it that `is_told` picks.
-fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Effects {
+fn effects_of<'c>(
+    changes: impl Iterator<Item = &'c ProcessChange> + Clone,
+    is_told: &dyn Fn(&Path) -> bool,
+) -> Effects {
     let gone: HashSet<&Path> = changes
-        .iter()
+        .clone()
         .filter(|change| matches!(change.to, ChangedTo::Nothing))
         .map(|change| change.path.as_path())
         .collect();
@@ -250,5 +366,5 @@ fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Eff
         ChangedTo::Nothing => Some(Effect::Delete(PathPattern::tree(&change.path))),
         _ => Some(Effect::Write(PathPattern::entry(&change.path))),
     };
-    changes.iter().filter_map(effect).collect()
+    changes.filter_map(effect).collect()
 }

@@ -35,6 +35,9 @@ pub struct CommandLine {
     /// Where it finds out only while it runs what it reads: what no tool may see has to be kept from it there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<Search>,
+    /// It goes on as a job when the call has ended, and works on the real workspace.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_job: bool,
 }
 
 /// A place that a command looks through: a tree, or as far below it as the names reach that a pattern can mean.
@@ -149,7 +152,14 @@ impl CommandLine {
             unclear: None,
             redirected: Vec::new(),
             searches: Vec::new(),
+            is_job: false,
         }
+    }
+
+    /// The same command as a job.
+    #[must_use]
+    pub fn as_job(self, is_job: bool) -> Self {
+        Self { is_job, ..self }
     }
 
     /// A text that nobody has understood, and why: every rule that could bind it asks.

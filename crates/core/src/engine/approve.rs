@@ -1,5 +1,6 @@
 //! Stage 6: the policy's decision, and a person's where it asks.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use super::schedule::Ticket;
@@ -8,11 +9,12 @@ use super::{
     unless_stopped,
 };
 use crate::people::{Broker, Permission, Place, subject};
+use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
     Approval, ApprovalRequest, Asker, Decision, Files, Grant, Host, Overrides, Session, Settled,
-    Situation, ToolError, Verdict,
+    Situation, ToolError, Verdict, When,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -85,7 +87,7 @@ pub(super) async fn permit<'t>(
         }
         match settle(engine, call, &ready, &verdict).await? {
             Permission::Granted(grant, said) => {
-                if verdict.decision() == Decision::Ask {
+                if verdict.decision_to_run() == Decision::Ask {
                     effects::check_again(call, &ready.resolved)?;
                 }
                 call.said.extend(said);
@@ -120,6 +122,13 @@ async fn settle(
     verdict: &Verdict,
 ) -> Result<Permission, ToolError> {
     if let Some(grant) = verdict.grant() {
+        // An answer that is remembered for this very command counts before it runs.
+        if verdict.when() == When::After
+            && let Some(answered) =
+                engine.broker.answered(verdict, &request(engine, call, verdict)).await
+        {
+            return answered;
+        }
         return Ok(Permission::Granted(grant, None));
     }
     if verdict.decision() == Decision::Deny {
@@ -146,6 +155,14 @@ async fn settle(
     }
 }
 
+/// Rules that a person can give with a yes: none for what is asked each time.
+fn offers_of(verdict: &Verdict, workspace: &Path) -> Vec<String> {
+    if verdict.is_asked_always() {
+        return Vec::new();
+    }
+    offers(verdict.effects(), &[], workspace)
+}
+
 fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
     let workspace = call.files.get().workspace();
     let directory = call.overrides.work_dir.as_deref().unwrap_or(workspace);
@@ -170,6 +187,9 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         asker: asker(&call.session, &call.overrides),
         untrusted: call.session.untrusted(),
         changes: [].into(),
+        built: Vec::new(),
+        confinement: surroundings(&*engine.host, &call.session),
+        offers: offers_of(verdict, workspace),
         workspace: workspace.to_owned(),
         directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),
@@ -177,5 +197,6 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         denies: engine.policy_of(call).deny_rules(),
         rights: call.session.rights().digest(),
         has_run: false,
+        can_wait: true,
     }
 }

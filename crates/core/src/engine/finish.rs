@@ -29,7 +29,12 @@ pub(super) async fn finish(
 fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
     let reason = ending.as_ref().err().and_then(ToolError::reason).cloned();
     let (outcome, mut output, code) = match ending {
-        Ok(output) if output.is_error => (output.outcome.unwrap_or(Outcome::Error), output, None),
+        Ok(output) if output.is_error => {
+            let outcome = output.outcome.unwrap_or(Outcome::Error);
+            // A command that ran and whose changes a person or a rule refused.
+            let code = (outcome == Outcome::Denied).then_some("denied");
+            (outcome, output, code)
+        }
         Ok(output) => (Outcome::Ok, output, None),
         Err(error) => {
             let outcome = match &error {

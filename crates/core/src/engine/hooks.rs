@@ -145,7 +145,7 @@ async fn before_person(
     verdict: &Verdict,
     said: &mut Said,
 ) -> Result<Option<Grant>, ToolError> {
-    if verdict.decision() != Decision::Ask {
+    if verdict.decision_to_run() != Decision::Ask {
         return Ok(None);
     }
     for hook in &engine.hooks {

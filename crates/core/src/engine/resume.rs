@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
+
 use super::Engine;
 use super::answers::unreadable;
 use crate::{
@@ -62,11 +64,20 @@ impl Engine {
                 .hint("`windlass policy approvals` lists them"));
         };
         self.check_resumed(session, &approval)?;
+        if approval.has_run {
+            if approval.settled == Settled::Allowed {
+                return self.keep_held(session, approval).await;
+            }
+            self.drop_held(id).await?;
+        }
         // A remembered answer has served the call that waited.
         if was_held && approval.input.is_none() && approval.scope != Scope::Once {
             return Ok(None);
         }
         let input = approval.edited.clone().or_else(|| approval.input.clone());
+        // A no needs no arguments.
+        let is_denied = matches!(approval.settled, Settled::Denied(_));
+        let input = input.or_else(|| (is_denied && approval.has_run).then(|| json!({})));
         let Some(input) = input else {
             return Err(ToolError::failed(format!(
                 "the call of `{id}` cannot be made from the record: its arguments are not kept"

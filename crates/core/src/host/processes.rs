@@ -9,11 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Absence, Attributes, BoxFuture, Fingerprint, Note, PathUse, Resolved};
-use crate::{CallId, CommitState, FileRights, SessionId, ToolError};
+use crate::{ApprovalId, BuiltChange, CallId, CommitState, FileRights, SessionId, ToolError};
 
 /// Starts programs: the one way in which a child of ours comes to life.
 ///
@@ -46,6 +47,18 @@ pub trait Processes: Send + Sync {
 
     /// A file without a name, for output that is too long to be held in memory.
     fn scratch(&self) -> io::Result<std::fs::File>;
+
+    /// The changes that a stage [holds](Stage::hold) for a question, and the size of those of build directories. They stay where they
+    /// are. Blocking.
+    fn look_at_held(&self, _: &ApprovalId) -> io::Result<Option<(HeldChanges, Vec<BuiltChange>)>> {
+        Ok(None)
+    }
+
+    /// The changes that a stage [holds](Stage::hold) for a question, if there are any. They are dropped with the value that is
+    /// returned. Blocking.
+    fn held_changes(&self, _: &ApprovalId) -> io::Result<Option<ProcessChanges>> {
+        Ok(None)
+    }
 
     /// Keeps or drops the changes of build directories that killed processes left on their stages: they are kept if the other
     /// changes of their call are made. Returns what a person should know. Blocking.
@@ -174,17 +187,20 @@ pub enum Level {
     Workspace,
     /// The same, once a person has seen what it would change and said yes.
     Staged,
+    /// A view of the workspace, build directories included, that is thrown away when it ends.
+    Discard,
     /// Nothing but temporary files of its own.
     ReadOnly,
 }
 
 impl Level {
     /// Every level, by the name that options and configuration use.
-    pub const NAMES: [(&'static str, Self); 4] = [
+    pub const NAMES: [(&'static str, Self); 5] = [
         ("off", Self::Off),
         ("read-only", Self::ReadOnly),
         ("workspace", Self::Workspace),
         ("staged", Self::Staged),
+        ("discard", Self::Discard),
     ];
 
     /// The stricter of two levels.
@@ -199,7 +215,9 @@ impl FromStr for Level {
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
         found.map(|(_, level)| *level).ok_or_else(|| {
-            format!("unknown sandbox `{text}`: it is one of off, read-only, workspace, staged")
+            format!(
+                "unknown sandbox `{text}`: it is one of off, read-only, workspace, staged, discard"
+            )
         })
     }
 }
@@ -706,6 +724,84 @@ impl ProcessChanges {
     }
 }
 
+/// The question that a stage is held for.
+///
+/// ```
+/// use windlass_core::{ApprovalId, HeldFor};
+/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH };
+/// assert_eq!(held.approval.as_str(), "a7");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldFor {
+    /// The question.
+    pub approval: ApprovalId,
+    /// The time at which it expires, and the stage is removed.
+    pub until: SystemTime,
+}
+
+/// Changes on a stage as they are written down while a question about them waits.
+///
+/// ```
+/// use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges, Tracking};
+/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH };
+/// let changes = ProcessChanges::none(Tracking::Staged);
+/// let text = HeldChanges::text(&held, "/w".as_ref(), &changes);
+/// assert_eq!(HeldChanges::parse(&text).map(|read| read.held), Some(held));
+/// ```
+#[derive(Debug, Deserialize)]
+pub struct HeldChanges {
+    /// The question.
+    pub held: HeldFor,
+    /// The workspace that the changes are for.
+    #[serde(with = "crate::quote::serde_path")]
+    pub workspace: PathBuf,
+    /// The changes of the command; see [`ProcessChanges::changes`].
+    pub changes: Vec<ProcessChange>,
+    /// The build directories that it changed.
+    #[serde(with = "crate::quote::serde_paths")]
+    pub built: Vec<PathBuf>,
+    /// Files and directories that were masked from it.
+    #[serde(with = "crate::quote::serde_paths")]
+    pub masked: Vec<PathBuf>,
+}
+
+impl HeldChanges {
+    /// The text that [`parse`](Self::parse) reads.
+    pub fn text(held: &HeldFor, workspace: &Path, changes: &ProcessChanges) -> String {
+        #[derive(Serialize)]
+        struct Written<'a> {
+            held: &'a HeldFor,
+            #[serde(with = "crate::quote::serde_path")]
+            workspace: &'a Path,
+            changes: &'a [ProcessChange],
+            #[serde(with = "crate::quote::serde_paths")]
+            built: &'a [PathBuf],
+            #[serde(with = "crate::quote::serde_paths")]
+            masked: &'a [PathBuf],
+        }
+        let ProcessChanges { changes, built, masked, .. } = changes;
+        // Maps with keys of text, which can always be written.
+        serde_json::to_string(&Written { held, workspace, changes, built, masked })
+            .unwrap_or_default()
+    }
+
+    /// Reads what was written down; `None` if it was not written by [`text`](Self::text).
+    pub fn parse(text: &str) -> Option<Self> {
+        serde_json::from_str(text).ok()
+    }
+
+    /// The changes, with the stage that holds their content.
+    pub fn into_changes(self, stage: Box<dyn Stage>) -> ProcessChanges {
+        ProcessChanges {
+            changes: self.changes,
+            built: self.built,
+            masked: self.masked,
+            stage: Some(stage),
+            ..ProcessChanges::none(Tracking::Staged)
+        }
+    }
+}
+
 /// Where new content waits; dropped, it is removed.
 ///
 /// ```
@@ -726,6 +822,15 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// and the next start decides on them.
     fn leave(&self) {}
 
+    /// Writes down what the stage holds, under the id of a question: it then outlives this process, until the question expires. An
+    /// error says why that is not possible. Blocking.
+    fn hold(&self, _: &HeldFor, _: &ProcessChanges) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Takes [`hold`](Stage::hold) back: the stage goes with this value again.
+    fn release(&self) {}
+
     /// Keeps the changes of build directories, once all others are made. Returns those that could not be kept. Blocking; called
     /// once.
     fn settle(&self) -> Vec<Note> {
@@ -736,6 +841,11 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// so that [`settle`](Stage::settle) could not keep their changes. Blocking.
     fn replaced_build_directories(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// The number and the bytes of the files below a directory that changed or are new. Blocking.
+    fn size_below(&self, _: &Path) -> (u64, u64) {
+        (0, 0)
     }
 
     /// Every path that changed in a build directory, absolute, removed ones included. Blocking.
@@ -770,9 +880,10 @@ pub enum Tracking {
 /// let removal = ProcessChange { path: "/w/old.txt".into(), before: None, to: ChangedTo::Nothing };
 /// assert!(matches!(removal.to, ChangedTo::Nothing));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct ProcessChange {
     /// The place, absolute.
+    #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
     /// What was there when the program began; `None` if nothing was.
     pub before: Option<Fingerprint>,
@@ -787,16 +898,16 @@ pub struct ProcessChange {
 /// let is_there = |to: &ChangedTo| !matches!(to, ChangedTo::Nothing);
 /// assert!(is_there(&ChangedTo::Symlink("target".into(), Attributes::default())));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub enum ChangedTo {
     /// A file whose bytes are in another one, on the stage; empty where nothing is staged.
-    File(PathBuf, Attributes),
+    File(#[serde(with = "crate::quote::serde_path")] PathBuf, Attributes),
     /// The same with other attributes.
     Attributes(Attributes),
     /// One more name for the file at another place.
-    Linked(PathBuf),
+    Linked(#[serde(with = "crate::quote::serde_path")] PathBuf),
     /// A symbolic link that points there, with its time where that is known.
-    Symlink(PathBuf, Attributes),
+    Symlink(#[serde(with = "crate::quote::serde_path")] PathBuf, Attributes),
     /// A directory.
     Directory(Attributes),
     /// Nothing.

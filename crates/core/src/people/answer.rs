@@ -27,6 +27,8 @@ pub struct Answer {
     pub reason: Option<String>,
     /// Other arguments for the call. They are decided on anew: the answer covers what would ask, never what is denied.
     pub input: Option<Value>,
+    /// Rules of those that were offered, which the session adds.
+    pub rules: Vec<String>,
     /// The identity that answered.
     pub who: Principal,
 }
@@ -39,7 +41,8 @@ impl Answer {
 
     /// Allows this very call, also when it comes again.
     pub fn allow_for(scope: Scope) -> Self {
-        Self { is_yes: true, scope, reason: None, input: None, who: Principal::default() }
+        let (rules, who) = (Vec::new(), Principal::default());
+        Self { is_yes: true, scope, reason: None, input: None, rules, who }
     }
 
     /// Allows the call with other arguments.
@@ -62,7 +65,21 @@ impl Answer {
     /// Denies this very call, also when it comes again.
     pub fn deny_for(scope: Scope, reason: impl Into<String>) -> Self {
         let reason = Some(reason.into()).filter(|reason| !reason.is_empty());
-        Self { is_yes: false, scope, reason, input: None, who: Principal::default() }
+        let (rules, who) = (Vec::new(), Principal::default());
+        Self { is_yes: false, scope, reason, input: None, rules, who }
+    }
+
+    /// Adds a rule of those that were [offered](crate::ApprovalRequest::offers): the session allows all that it covers.
+    ///
+    /// ```
+    /// use windlass_core::Answer;
+    /// let yes = Answer::allow().with_rule("write src/**");
+    /// assert_eq!(yes.rules, ["write src/**"]);
+    /// ```
+    #[must_use]
+    pub fn with_rule(mut self, rule: impl Into<String>) -> Self {
+        self.rules.push(rule.into());
+        self
     }
 
     /// Adds a reason for the model to read.

@@ -59,6 +59,12 @@ pub struct ApprovalRequest {
     /// What would become of files, found out by trying it where nothing is changed. Empty if that cannot be known beforehand.
     #[serde(skip)]
     pub changes: Arc<[FileChange]>,
+    /// Build directories that a command changed.
+    pub built: Vec<BuiltChange>,
+    /// The sandbox and the network of programs, in words.
+    pub confinement: String,
+    /// Rules that can be given with a yes: the session then allows all that they cover.
+    pub offers: Vec<String>,
     /// The workspace.
     pub workspace: PathBuf,
     /// Where relative paths of the call start, if not there.
@@ -75,6 +81,8 @@ pub struct ApprovalRequest {
     pub(crate) denies: Vec<String>,
     /// The call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.
     pub has_run: bool,
+    /// The answer may come after the call has ended: what it changed is held until then.
+    pub(crate) can_wait: bool,
 }
 
 /// Who wants something: which agent, in which session, below which other.
@@ -107,6 +115,24 @@ impl fmt::Display for Asker {
             None => Ok(()),
         }
     }
+}
+
+/// A build directory that a command changed.
+///
+/// ```
+/// use windlass_core::BuiltChange;
+/// let built = BuiltChange { path: "/w/target".into(), files: 3, bytes: 4096 };
+/// assert_eq!(built.files, 3);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltChange {
+    /// The directory.
+    #[serde(with = "crate::quote::serde_path")]
+    pub path: PathBuf,
+    /// The number of files in it that changed or are new.
+    pub files: u64,
+    /// Their size.
+    pub bytes: u64,
 }
 
 /// What a call would make of one file.

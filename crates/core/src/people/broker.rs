@@ -244,7 +244,7 @@ impl Broker {
                 }
             }
         };
-        self.conclude(verdict, waited)
+        self.conclude(verdict, session, waited)
     }
 
     /// Asks a set of questions, and returns the answer.
@@ -329,8 +329,8 @@ impl Broker {
             let request = asked.clone();
             Box::pin(async move {
                 match one.approve(&request).await {
-                    // What a command changed is dropped when its call ends.
-                    Reply::Deferred if request.has_run => {
+                    // What a command changed and cannot be held is dropped when its call ends.
+                    Reply::Deferred if !request.can_wait => {
                         Reply::Unavailable("what it changed cannot wait for an answer".to_owned())
                     }
                     reply => reply,
@@ -377,6 +377,7 @@ impl Broker {
     fn conclude(
         &self,
         verdict: &Verdict,
+        session: &Session,
         waited: Waited<Approval>,
     ) -> Result<Permission, ToolError> {
         let approval = match waited {
@@ -398,7 +399,10 @@ impl Broker {
             Settled::Allowed if approval.edited.is_some() => {
                 Ok(Permission::Edited(Box::new(approval)))
             }
-            Settled::Allowed => Ok(granted(verdict, &approval, None)),
+            Settled::Allowed => {
+                session.allow(&approval.rules);
+                Ok(granted(verdict, &approval, None))
+            }
             Settled::Pending => Err(verdict.denial(Some("nobody answered"))),
         }
     }
@@ -474,6 +478,8 @@ fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         edited: None,
         rights: Some(request.rights),
         denies: request.denies.clone(),
+        offers: request.offers.clone(),
+        rules: Vec::new(),
         has_run: request.has_run,
         can_be_remembered: request.can_be_remembered,
     }

@@ -102,7 +102,7 @@ impl fmt::Display for Settled {
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
-/// #     rights: None, denies: vec![], has_run: false, can_be_remembered: true,
+/// #     rights: None, denies: vec![], offers: vec![], rules: vec![], has_run: false, can_be_remembered: true,
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
@@ -162,6 +162,12 @@ pub struct Approval {
     /// The rules that deny something in the session that asked. They hold for the call also when another process makes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denies: Vec<String>,
+    /// The rules that can be given with a yes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<String>,
+    /// Those that the answer gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
     /// The call has run, so that the answer is about what it changed.
     #[serde(default)]
     pub has_run: bool,
@@ -188,6 +194,7 @@ impl Approval {
         let Asked { subject, session, workspace, now } = asked;
         self.subject == *subject
             && self.edited.is_none()
+            && !self.has_run
             && self.state(*now) == InquiryState::Answered
             && match self.scope {
                 Scope::Once | Scope::Session => {
@@ -233,6 +240,9 @@ impl Inquiry for Approval {
         if answer.input.as_ref().is_some_and(|input| !input.is_object()) {
             return Err("the arguments of a call are a JSON object".to_owned());
         }
+        if let Some(other) = answer.rules.iter().find(|rule| !self.offers.contains(rule)) {
+            return Err(format!("the rule `{other}` was not offered"));
+        }
         self.settled = if answer.is_yes() {
             Settled::Allowed
         } else {
@@ -242,6 +252,7 @@ impl Inquiry for Approval {
         // What was approved with other arguments was approved for this call alone.
         self.scope = if is_edited || !self.can_be_remembered { Scope::Once } else { answer.scope };
         (self.reason, self.edited, self.who) = (answer.reason, answer.input, Some(answer.who));
+        self.rules = answer.rules;
         Ok(())
     }
 
@@ -365,6 +376,8 @@ mod tests {
             edited: None,
             rights: None,
             denies: Vec::new(),
+            offers: Vec::new(),
+            rules: Vec::new(),
             has_run: false,
             can_be_remembered: true,
         }

@@ -98,7 +98,7 @@ impl DecidedBy {
     }
 
     /// Whether the mode decided, because no rule is about the effect.
-    pub(super) fn is_mode(&self) -> bool {
+    pub(crate) fn is_mode(&self) -> bool {
         matches!(self, Self::Mode { .. })
     }
 

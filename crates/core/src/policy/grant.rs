@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Decided, DecidedBy};
+use super::{Decided, DecidedBy, Keep};
 use crate::sync::Lock;
 use crate::{Effect, Effects};
 
@@ -31,13 +31,20 @@ use crate::{Effect, Effects};
 pub struct Grant {
     effects: Arc<Effects>,
     decided: Decided,
+    /// The part of what programs change on a stage that is kept.
+    keeps: Keep,
     /// Further grants that the call was given while it ran.
     more: Lock<Vec<Grant>>,
 }
 
 impl Grant {
-    pub(super) fn new(effects: Arc<Effects>, decided: Decided) -> Self {
-        Self { effects, decided, more: Lock::default() }
+    pub(super) fn new(effects: Arc<Effects>, decided: Decided, keeps: Keep) -> Self {
+        Self { effects, decided, keeps, more: Lock::default() }
+    }
+
+    /// The part of what the programs of the call change that is kept.
+    pub fn keeps(&self) -> Keep {
+        self.more.lock().iter().fold(self.keeps, |keeps, more| keeps.max(more.keeps))
     }
 
     /// The effects that the plan of the call declared. Those that it was given later are not among them.
@@ -69,14 +76,17 @@ impl Grant {
         self.any(|effect| matches!(effect, Effect::Read(pattern) if pattern.covers(path)))
     }
 
-    /// Returns whether this file may be created or changed.
+    /// Returns whether this file may be created or changed. A call whose changes are asked about afterwards, or not kept, may change
+    /// files by its programs alone, on their stage.
     pub fn may_write(&self, path: &Path) -> bool {
-        self.any(|effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)))
+        self.keeps == Keep::All
+            && self.any(|effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)))
     }
 
     /// Returns whether this file may be removed.
     pub fn may_delete(&self, path: &Path) -> bool {
-        self.any(|effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)))
+        self.keeps == Keep::All
+            && self.any(|effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)))
     }
 
     /// Returns whether this part of the session's state may be used.

@@ -33,7 +33,10 @@ pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
 }
 
 /// A rule for each of the parts, or for all if none is named; or why there is none.
-fn rules_for_command(command: &CommandLine, parts: &[usize]) -> Result<Vec<String>, String> {
+pub(super) fn rules_for_command(
+    command: &CommandLine,
+    parts: &[usize],
+) -> Result<Vec<String>, String> {
     if let Some(why) = &command.unclear {
         return Err(why.clone());
     }
@@ -72,7 +75,7 @@ pub(super) fn rule_for(effect: &Effect) -> Option<String> {
 }
 
 /// The path as a pattern that matches nothing else.
-fn spelled(pattern: &PathPattern) -> String {
+pub(super) fn spelled(pattern: &PathPattern) -> String {
     let mut text = match quote::path(&pattern.path) {
         Cow::Owned(quoted) => quoted,
         Cow::Borrowed(plain) => plain.chars().fold(String::new(), |mut text, c| {

@@ -303,7 +303,7 @@ impl Rule {
 }
 
 /// The host and port of `scheme://host:port`, as they stand there.
-pub(super) fn authority_of(origin: &str) -> &str {
+pub(crate) fn authority_of(origin: &str) -> &str {
     origin.split_once("://").map_or(origin, |(_, rest)| rest)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Decided, DecidedBy, Decision, Grant, remedy};
+use super::{Decided, DecidedBy, Decision, Grant, Keep, When, remedy};
 use crate::{Effect, Effects, ToolError};
 
 /// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
@@ -16,7 +16,10 @@ use crate::{Effect, Effects, ToolError};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Verdict {
+    /// The decision whether it may run.
     pub(super) decision: Decision,
+    /// The part of what it then changes that is kept.
+    pub(super) keeps: Keep,
     pub(super) by: DecidedBy,
     pub(super) effect: Option<Effect>,
     pub(super) effects: Arc<Effects>,
@@ -31,12 +34,32 @@ impl Verdict {
         effect: Option<Effect>,
         effects: &Arc<Effects>,
     ) -> Self {
-        Self { decision, by, effect, effects: effects.clone(), open: Vec::new() }
+        let keeps = Keep::All;
+        Self { decision, keeps, by, effect, effects: effects.clone(), open: Vec::new() }
     }
 
-    /// Allow, ask or deny.
+    /// Allow, ask or deny. A command that runs first and is asked about afterwards counts as asked.
     pub fn decision(&self) -> Decision {
+        match self.when() {
+            When::Before => self.decision,
+            When::After => Decision::Ask,
+        }
+    }
+
+    /// The decision whether it may run.
+    pub(crate) fn decision_to_run(&self) -> Decision {
         self.decision
+    }
+
+    /// The part of what it then changes that is kept.
+    pub fn keeps(&self) -> Keep {
+        self.keeps
+    }
+
+    /// The time at which a person is asked, if one is.
+    pub fn when(&self) -> When {
+        let is_after = self.decision == Decision::Allow && self.keeps == Keep::Asked;
+        if is_after { When::After } else { When::Before }
     }
 
     /// The rule, mode or hard deny that decided.
@@ -59,18 +82,23 @@ impl Verdict {
         &self.effects
     }
 
-    /// The right to run, if nobody needs to be asked.
+    /// The right to run, if no person has to be asked before. What [`keeps`](Self::keeps) says holds for it.
     pub fn grant(&self) -> Option<Grant> {
         (self.decision == Decision::Allow).then(|| self.grant_settled(None))
     }
 
     /// The decision as it is kept on record, with who settled it.
     pub(crate) fn decided(&self, settled_by: Option<DecidedBy>) -> Decided {
-        Decided { decision: self.decision, by: self.by.clone(), settled_by }
+        Decided { decision: self.decision(), by: self.by.clone(), settled_by }
     }
 
     pub(super) fn grant_settled(&self, settled_by: Option<DecidedBy>) -> Grant {
-        Grant::new(self.effects.clone(), self.decided(settled_by))
+        let keeps = match self.keeps {
+            // Who said yes to the command is not asked again about what it did.
+            Keep::Asked if settled_by.is_some() => Keep::All,
+            keeps => keeps,
+        };
+        Grant::new(self.effects.clone(), self.decided(settled_by), keeps)
     }
 
     /// The right to run that a person's answer gives.

@@ -202,7 +202,7 @@ impl Reader<'_> {
                 );
                 Level::ReadOnly
             }
-            Ok(Level::Staged) => {
+            Ok(Level::Staged | Level::Discard) => {
                 self.warn(
                     place,
                     "`sandbox`: nobody is asked about what a hook changes; it is read-only",

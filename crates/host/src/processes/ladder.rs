@@ -198,7 +198,7 @@ impl LocalProcesses {
         let refuse = |why: &str, instead: &str| {
             Err(Refusal::Rung { why: why.to_owned(), instead: instead.to_owned() })
         };
-        if *level == Level::Staged && access != Access::Read {
+        if matches!(level, Level::Staged | Level::Discard) && access != Access::Read {
             return refuse(
                 "Landlock holds no changes back to be looked at: that takes an overlay, and namespaces to mount it in",
                 "--sandbox workspace lets commands change the workspace itself, which cannot be undone; --sandbox read-only lets them change nothing",

@@ -441,6 +441,8 @@ impl Trail {
         let own = Layers { upper: stage.upper(), lower: &self.workspace };
         let build = BuildDirectories { names: &self.names, known: &self.build_directories };
         let mut delta = delta_of(own, stage.created(), build)?;
+        // Git writes its index anew whenever it looks at files. That is no change, and the stat data of a stage is of no use outside.
+        delta.changes.retain(|change| !masked_index::is_refresh(change));
         for StagedDirectory { upper, lower } in &self.staged {
             let other =
                 delta_of(Layers { upper, lower }, stage.created(), BuildDirectories::default())?;

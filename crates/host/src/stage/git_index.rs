@@ -29,6 +29,12 @@ pub(crate) struct Hidden {
     pub(crate) paths: Vec<Vec<u8>>,
 }
 
+/// Tells whether two indexes stage the same, so that one is only a refreshed copy of the other. False for what is no index.
+pub(crate) fn stage_the_same(one: &[u8], other: &[u8]) -> bool {
+    let (Ok(one), Ok(other)) = (Index::parse(one), Index::parse(other)) else { return false };
+    matches!((one.staged(), other.staged()), (Ok(one), Ok(other)) if one == other)
+}
+
 /// A reason for which an index stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexError {

@@ -6,13 +6,14 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{CallId, CommitState, Note, quote};
+use windlass_core::{ApprovalId, CallId, CommitState, HeldChanges, Note, quote};
 
 use super::built::{Built, Recorded, Tie};
-use super::{LOCK, is_name, lock, open_directory};
+use super::{LOCK, held, is_name, lock, open_directory};
 use crate::isolate::clear::remove_tree;
 
 /// Removes the stages in a directory whose processes are gone, and returns their number. Stages whose build directories
@@ -40,10 +41,43 @@ pub(super) fn recover(
     stages.iter().filter_map(|stage| stage.recover(state, state_of)).collect()
 }
 
+/// Claims the stage that waits for a question: its directory, its lock and its record. `None` if there is none, or another process
+/// has it.
+pub(super) fn claim_held(
+    in_dir: &Path,
+    id: &ApprovalId,
+) -> io::Result<Option<(PathBuf, Option<File>, HeldChanges)>> {
+    let Some((path, _)) = find_held(in_dir, id)? else { return Ok(None) };
+    let Some(claimed) = LeftBehind::claim(path) else { return Ok(None) };
+    // It may have been used up until it was ours.
+    let held = held::read_for(&claimed.path, id)?;
+    Ok(held.map(|held| (claimed.path, claimed.lock, held)))
+}
+
+/// Finds the stage that waits for a question, and reads its record.
+pub(super) fn find_held(
+    in_dir: &Path,
+    id: &ApprovalId,
+) -> io::Result<Option<(PathBuf, HeldChanges)>> {
+    let all = match std::fs::read_dir(in_dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        all => all?,
+    };
+    for entry in all {
+        let path = entry?.path();
+        if path.file_name().is_some_and(is_name)
+            && let Some(held) = held::read_for(&path, id)?
+        {
+            return Ok(Some((path, held)));
+        }
+    }
+    Ok(None)
+}
+
 /// A stage that no process uses, with its lock if it came to have one.
 struct LeftBehind {
     path: PathBuf,
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 fn claim_all(in_dir: &Path) -> io::Result<Vec<LeftBehind>> {
@@ -70,16 +104,19 @@ impl LeftBehind {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match rustix::fs::open(path.join(LOCK), flags, Mode::empty()) {
             Ok(file) if lock(&file, FlockOperation::NonBlockingLockExclusive) => {
-                Some(Self { path, _lock: Some(file.into()) })
+                Some(Self { path, lock: Some(file.into()) })
             }
             // Its process died before it had one.
-            Err(Errno::NOENT) => Some(Self { path, _lock: None }),
+            Err(Errno::NOENT) => Some(Self { path, lock: None }),
             Ok(_) | Err(_) => None,
         }
     }
 
     /// Tells whether nothing on the stage is to be kept, and keeps what needs no decision.
     fn is_settled(&self) -> bool {
+        if held::is_awaited(&self.path, SystemTime::now()) {
+            return false;
+        }
         match Recorded::read(&self.path) {
             Ok(None) => true,
             Ok(Some(Recorded { built, tie: None })) => built.settle(&self.path).is_empty(),

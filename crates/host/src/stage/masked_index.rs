@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use windlass_core::FileKind;
+use windlass_core::{ChangedTo, FileKind, ProcessChange};
 
 use super::git_index;
 use super::look_like;
@@ -69,6 +69,17 @@ pub(crate) fn restore(upper: &Path, replaced: &[ReplacedIndex]) -> io::Result<()
         }
     }
     Ok(())
+}
+
+/// Tells whether a change only refreshes an index of git: what git knows of files on disk, and what it caches, changed, and what is
+/// staged did not.
+pub(crate) fn is_refresh(change: &ProcessChange) -> bool {
+    let ChangedTo::File(new, _) = &change.to else { return false };
+    let is_index = change.path.file_name().is_some_and(|name| name == "index")
+        && change.path.components().any(|part| part.as_os_str() == ".git");
+    is_index
+        && change.before.is_some()
+        && matches!((fs::read(&change.path), fs::read(new)), (Ok(old), Ok(new)) if git_index::stage_the_same(&old, &new))
 }
 
 /// The git directory behind an entry, relative to the workspace; none if it lies outside.

@@ -30,6 +30,8 @@ pub enum Takes {
     Hosts,
     /// A whole number, 0 or more.
     Number,
+    /// `true` or `false`.
+    Switch,
     /// A list of rules.
     Rules,
     /// A list of texts.
@@ -80,6 +82,13 @@ pub const KEYS: &[Key] = &[
         default: "[]",
         about: "Rules that deny; they win over all others. A rule may be a table with `rule`, `reason` and `until` (a date).",
         in_workspace: InWorkspace::Add,
+    },
+    Key {
+        name: "ask_before",
+        takes: Takes::Switch,
+        default: "false",
+        about: "true: in the mode `ask`, a command that may change something asks before it runs. false: where the whole sandbox is there and the network is off, it runs on a copy of the workspace first, and a person is asked whether what it changed is kept.",
+        in_workspace: InWorkspace::Never,
     },
     Key {
         name: "provenance",
@@ -148,7 +157,7 @@ pub const KEYS: &[Key] = &[
         name: "sandbox",
         takes: Takes::Level,
         default: "\"workspace\"",
-        about: "How programs run: off, read-only, workspace or staged.",
+        about: "How programs run: off, read-only, workspace, staged (a person is asked about each change) or discard (nothing that they change is kept).",
         in_workspace: InWorkspace::Never,
     },
     Key {

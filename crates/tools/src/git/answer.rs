@@ -10,11 +10,14 @@ use super::hidden;
 use super::plan::{COMMITS, Plan};
 use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
-use crate::program::{closing, facts};
+use crate::program::{answer, closing, facts};
 use crate::shown::push_line;
 
 /// How much of what git printed is looked at.
 const LOOKED_AT: u64 = 16 << 20;
+
+/// Said where git worked on a view that was thrown away.
+const NOT_KEPT: &str = "nothing that git did in the repository is kept";
 
 pub(super) fn answer(
     cx: &Context,
@@ -54,6 +57,7 @@ pub(super) fn answer(
     }
     if let Ok(changed) = &end.changed {
         said.extend(changed::told(changed, &Base::of(cx)));
+        said.extend((changed.is_dropped && !plan.looks).then(|| NOT_KEPT.to_owned()));
     }
     let closing = closing::line(&said);
     if !closing.is_empty() {
@@ -61,14 +65,16 @@ pub(super) fn answer(
     }
     let missing = if succeeded { Missing::default() } else { Missing::of(cx, job) };
     missing.append_to(&mut text);
-    if let Err(error) = &end.changed {
-        return Err(error.same_kind(format!("{}\n\n{text}", error.message())));
+    let dropped = end.changed.as_ref().err();
+    if let Some(error) = dropped {
+        answer::say_dropped(&mut text, error)?;
     }
     let output = Output {
-        is_error: !succeeded,
+        is_error: !succeeded || dropped.is_some(),
         outcome: end.timed_out.then_some(Outcome::TimedOut),
         ..Output::text(text)
     };
+    let output = answer::refused(output, dropped);
     Ok(missing.facts(facts(output, cx, Some(end))).with("truncated", is_cut))
 }
 

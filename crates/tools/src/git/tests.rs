@@ -409,7 +409,10 @@ fn looking_needs_no_more_than_to_read() {
         json!({"command": "commit", "message": "x"}),
         json!({"command": "branch", "args": ["new"]}),
     ] {
-        place.ends(&input, Outcome::Denied);
+        // A plan may try it; nothing stays.
+        let text = place
+            .ends(&input, if input["command"] == "commit" { Outcome::Error } else { Outcome::Ok });
+        assert!(text.contains("nothing that git did in the repository is kept"), "{text}");
     }
     assert_eq!(place.git(&["status", "--short"]), " M a.txt\n?? new.txt\n");
 }

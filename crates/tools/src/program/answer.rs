@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use windlass_core::{Context, Job, JobEnd, Outcome, Output, ProcessEnd, ProcessRequest, ToolError};
+use windlass_core::{
+    Context, FailureReason, Job, JobEnd, Outcome, Output, ProcessEnd, ProcessRequest, ToolError,
+};
 
 use super::changed::Base;
 use super::missing::Missing;
@@ -34,7 +36,7 @@ pub(crate) async fn run(
     if is_little { answer(cx) } else { cx.blocking(answer).await? }
 }
 
-/// What is said of a program that has ended. If what it changed was dropped, that comes first.
+/// What is said of a program that has ended. If what it changed was dropped, that comes last.
 pub(crate) fn ended(cx: &Context, job: &Arc<Job>, end: &JobEnd) -> Result<Output, ToolError> {
     let closing = closing::line(&closing::of(job, end, &Base::of(cx)));
     let dropped = end.changed.as_ref().err();
@@ -48,31 +50,31 @@ pub(crate) fn ended(cx: &Context, job: &Arc<Job>, end: &JobEnd) -> Result<Output
     }
     missing.append_to(&mut text);
     if let Some(error) = dropped {
-        text = format!("{}\n\n{text}", error.message());
-        if !matches!(error, ToolError::Failed(_)) {
-            return Err(same_kind(error, text));
-        }
+        say_dropped(&mut text, error)?;
     }
     let is_error = end.timed_out || has_failed || dropped.is_some();
-    let output = Output {
-        is_error,
-        outcome: end.timed_out.then_some(Outcome::TimedOut),
-        ..Output::text(text)
-    };
+    let outcome = end.timed_out.then_some(Outcome::TimedOut);
+    let output = refused(Output { is_error, outcome, ..Output::text(text) }, dropped);
     let output = missing.facts(facts(output, cx, Some(end)));
     Ok(output.with("truncated", printed.is_cut).with("job", None::<&str>))
 }
 
-/// An error of the same kind with another text.
-fn same_kind(error: &ToolError, text: String) -> ToolError {
+/// Adds to an answer why what the program changed was dropped. A fault ends the call with that text.
+pub(crate) fn say_dropped(text: &mut String, error: &ToolError) -> Result<(), ToolError> {
+    push_line(text, &error.message().to_string());
     match error {
-        ToolError::Denied(_) => ToolError::denied(text),
-        ToolError::Cancelled(_) => ToolError::cancelled(text),
-        ToolError::TimedOut(_) => ToolError::timed_out(text),
-        ToolError::HostFailed(_) => ToolError::host_failed(text),
-        ToolError::JournalFailed(_) => ToolError::journal_failed(text),
-        ToolError::UndeclaredEffect(_) => ToolError::undeclared_effect(text),
-        _ => ToolError::internal(text),
+        ToolError::Failed(_) | ToolError::Denied(_) => Ok(()),
+        fault => Err(fault.same_kind(std::mem::take(text))),
+    }
+}
+
+/// The answer about a program whose changes a rule or a person refused, or that wait for a person's answer.
+pub(crate) fn refused(output: Output, dropped: Option<&ToolError>) -> Output {
+    let Some(error @ ToolError::Denied(_)) = dropped else { return output };
+    let output = Output { is_error: true, outcome: Some(Outcome::Denied), ..output };
+    match error.reason().and_then(FailureReason::metadata) {
+        Some((name, id)) => output.with(name, id),
+        None => output,
     }
 }
 

@@ -37,6 +37,11 @@ impl Base {
 pub(crate) fn told(changed: &Changed, base: &Base) -> Vec<String> {
     let mut told = Vec::new();
     let names = || names(&changed.paths, base);
+    if changed.is_dropped {
+        told.extend(would_have_changed(changed, base));
+        told.extend(notes(changed));
+        return told;
+    }
     match changed.tracking {
         Some(Tracking::Unknown) => {
             told.push("what it changed is not tracked, and cannot be undone".to_owned());
@@ -57,12 +62,27 @@ pub(crate) fn told(changed: &Changed, base: &Base) -> Vec<String> {
             .collect();
         told.push(format!("kept without history, which cannot be undone: {}", names.join(", ")));
     }
-    let notes = changed.notes.iter().take(NOTED);
-    told.extend(notes.map(|note| shown::short(note, NOTE).into_owned()));
-    if changed.notes.len() > NOTED {
-        told.push(format!("and {} more like this", changed.notes.len() - NOTED));
-    }
+    told.extend(notes(changed));
     told
+}
+
+fn notes(changed: &Changed) -> Vec<String> {
+    let notes = changed.notes.iter().take(NOTED);
+    let mut notes: Vec<String> = notes.map(|note| shown::short(note, NOTE).into_owned()).collect();
+    if changed.notes.len() > NOTED {
+        notes.push(format!("and {} more like this", changed.notes.len() - NOTED));
+    }
+    notes
+}
+
+/// Names the changes of a command whose view was thrown away, if there were any.
+fn would_have_changed(changed: &Changed, base: &Base) -> Option<String> {
+    let built = changed.built.iter().take(NAMED);
+    let built = built.map(|path| format!("{}/", quote::path(base.name(path))));
+    let paths = (!changed.paths.is_empty()).then(|| names(&changed.paths, base));
+    let all: Vec<String> = paths.into_iter().chain(built).collect();
+    (!all.is_empty())
+        .then(|| format!("would have changed, and nothing is kept: {}", all.join(", ")))
 }
 
 /// The same as data: path and change of each, up to a limit.

@@ -57,7 +57,12 @@ pub(crate) fn understand(text: &str, place: Place<'_>) -> Understood {
     meaning.script(text, vec![place.directory.to_owned()]);
     let Meaning { commands, redirected, searches, touches, unclear, .. } = meaning;
     Understood {
-        line: CommandLine { text: text.to_owned(), commands, unclear, redirected, searches },
+        line: CommandLine {
+            unclear,
+            redirected,
+            searches,
+            ..CommandLine::understood(text, commands)
+        },
         touches,
     }
 }

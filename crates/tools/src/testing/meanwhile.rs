@@ -87,7 +87,7 @@ impl Asking {
         };
         let engine = Engine::builder(self.host.clone())
             .toolbox(tools)
-            .policy(Policy::new(Mode::Ask))
+            .policy(Policy::new(Mode::Ask).asking_before(true))
             .attendant(yes)
             .build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

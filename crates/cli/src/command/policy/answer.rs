@@ -41,7 +41,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             .answer(&question.id, answer.clone())
             .await
             .map_err(|error| anyhow!("`{id}`: {error}"))?;
-        if !is_awaited && answer.input.is_none() && question.input.is_none() {
+        if !is_awaited && answer.input.is_none() && question.input.is_none() && !question.has_run {
             terminal::note(
                 global,
                 "the answer is kept; the call holds a secret, so that the model has to make it again",
@@ -67,7 +67,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
     })?
 }
 
-fn open_question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
+pub(super) fn open_question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
     let found = approvals::all(global, book)?.into_iter().find(|one| one.id.as_str() == id);
     let id = quote::visible(id);
     let Some(found) = found else {

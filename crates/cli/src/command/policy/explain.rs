@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use windlass::effect::Effect;
-use windlass::policy::{Decision, Verdict};
+use windlass::policy::{Decision, Keep, Verdict};
 use windlass::{ToolCall, Windlass};
 use windlass_hub::Recording;
 
@@ -43,6 +43,12 @@ fn explained(windlass: &Windlass, verdict: &Verdict) -> Value {
         "effects": verdict.effects().iter().map(ToString::to_string).collect::<Vec<_>>(),
         "risk": windlass.engine().risk(verdict.effects()), "remedy": remedy.flatten(),
     });
+    if verdict.decision() == Decision::Ask {
+        answer["when"] = json!(verdict.when());
+    }
+    if verdict.keeps() == Keep::Nothing {
+        answer["keeps"] = json!(verdict.keeps());
+    }
     if let Some(because) = verdict.because() {
         answer["because"] = because.into();
     }

@@ -158,7 +158,7 @@ fn asked(setup: &str, command: &str) -> (Vec<String>, Vec<FileChange>) {
     let mut changes = Vec::new();
     difference(&workspace, &stage, &workspace, &mut changes);
     assert!(!changes.is_empty(), "{command}: it shows nothing");
-    let judgement = judge(&changes, &Disk(workspace.clone()), Unseen::default());
+    let judgement = judge(&changes, &Disk(workspace.clone()), Unseen::default(), false);
     let name = |path: &PathBuf| {
         path.strip_prefix(&workspace).expect("it is inside").to_string_lossy().into_owned()
     };
@@ -262,7 +262,7 @@ fn the_difference_is_shown() {
     let new = |text: &str| ("create", None, Some(text.as_bytes().to_vec()));
     assert_eq!(told, [new("y\n"), new("x\n")], "in the order of the changes");
     let host = EmptyHost::default();
-    assert!(judge(&[], &host, Unseen::default()).shown.is_empty());
+    assert!(judge(&[], &host, Unseen::default(), false).shown.is_empty());
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn a_masked_file_that_was_there_is_asked_about() {
     let masked = ["/w/.env".into(), "/w/private".into()];
     let unseen = Unseen { masked: &masked, ..Unseen::default() };
     let folder = tempfile::tempdir().expect("a folder");
-    let judgement = judge(&changes, &Disk(folder.path().to_owned()), unseen);
+    let judgement = judge(&changes, &Disk(folder.path().to_owned()), unseen, false);
     let asks: Vec<_> = judgement.asks.keys().map(|path| path.to_string_lossy()).collect();
     assert_eq!(asks, ["/w/.env", "/w/private/a"]);
     assert!(judgement.shown.is_empty(), "its content is a secret");

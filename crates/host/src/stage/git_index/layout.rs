@@ -9,7 +9,7 @@ use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
 use super::IndexError;
-use super::reader::{Entry, Extension, Reader, TRUNCATED};
+use super::reader::{Entry, Extension, Reader, STAT, TRUNCATED};
 
 /// Bytes of the signature, the version and the number of entries.
 const HEADER: usize = 12;
@@ -18,6 +18,18 @@ const HEADER: usize = 12;
 pub(super) const EXTENDED: u16 = 1 << 14;
 const STAGE: u16 = 0b11 << 12;
 const NAME_LENGTH: u16 = 0xfff;
+
+/// The bytes of an entry's stat data that are its mode.
+const MODE: std::ops::Range<usize> = 24..28;
+
+/// An entry without what git knows of the file on disk.
+#[derive(PartialEq, Eq)]
+pub(super) struct StagedEntry<'a> {
+    path: Vec<u8>,
+    mode: &'a [u8],
+    object: &'a [u8],
+    flags: (u16, u16),
+}
 
 /// Extensions that hold offsets of entries.
 const END_OF_ENTRIES: &[u8; 4] = b"EOIE";
@@ -95,6 +107,20 @@ impl<'a> Index<'a> {
         }
         let has_checksum = self.verify_checksum()?;
         Ok(Some(self.write(has_checksum)))
+    }
+
+    /// What git has staged: path, mode, flags and object name of each entry. Times, inodes and sizes, which git refreshes whenever it
+    /// looks, are left out, and so are extensions, which are caches.
+    pub(super) fn staged(&self) -> Result<Vec<StagedEntry<'_>>, IndexError> {
+        let mut path = Vec::new();
+        let entry = |entry: &Entry<'a>| {
+            entry.advance(&mut path)?;
+            let mode = entry.fixed.get(MODE).ok_or(TRUNCATED)?;
+            let object = entry.fixed.get(STAT..).ok_or(TRUNCATED)?;
+            let flags = (entry.flags & !(NAME_LENGTH | EXTENDED), entry.extended);
+            Ok(StagedEntry { path: path.clone(), mode, object, flags })
+        };
+        self.entries.iter().map(entry).collect()
     }
 
     /// Tells whether the path of an entry passes a test.

@@ -4,7 +4,7 @@ use super::IndexError;
 use super::layout::{EXTENDED, Hash, padded};
 
 /// Bytes of an entry before its object name: times, device, inode, mode, owner and size.
-const STAT: usize = 40;
+pub(super) const STAT: usize = 40;
 
 /// Extended flags that git knows: skip-worktree and intent-to-add.
 const KNOWN_EXTENDED: u16 = 0b11 << 13;

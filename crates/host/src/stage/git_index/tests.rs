@@ -412,3 +412,33 @@ fn no_damage_makes_it_panic() {
         }
     });
 }
+
+#[test]
+fn a_refreshed_index_stages_the_same_and_another_does_not() {
+    for hash in HASHES {
+        for (name, settings) in KINDS {
+            let repository = Repository::new(hash, settings);
+            fs::write(repository.path.join("a"), "one\n").unwrap();
+            fs::write(repository.path.join("b"), "two\n").unwrap();
+            repository.git(&["add", "."]);
+            let index = || fs::read(repository.path.join(".git/index")).unwrap();
+            let first = index();
+            // Another time, the same content.
+            let file = fs::File::options().write(true).open(repository.path.join("a")).unwrap();
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(1)).unwrap();
+            repository.git(&["update-index", "--refresh", "-q"]);
+            let refreshed = index();
+            assert_ne!(first, refreshed, "{name} {hash}");
+            assert!(stage_the_same(&first, &refreshed), "{name} {hash}");
+            repository.git(&["update-index", "--chmod=+x", "a"]);
+            assert!(!stage_the_same(&first, &index()), "a mode: {name} {hash}");
+            repository.git(&["update-index", "--chmod=-x", "a"]);
+            fs::write(repository.path.join("a"), "other\n").unwrap();
+            repository.git(&["add", "a"]);
+            assert!(!stage_the_same(&first, &index()), "a content: {name} {hash}");
+            repository.git(&["rm", "-q", "--cached", "b"]);
+            assert!(!stage_the_same(&first, &index()), "a name: {name} {hash}");
+        }
+    }
+    assert!(!stage_the_same(b"x", b"x"), "no index");
+}

@@ -47,9 +47,7 @@ impl Scene {
         confinement: Confinement,
         allowed: &[String],
     ) -> Self {
-        let policy = Policy::new(Mode::Yolo)
-            .with_confined_programs(true)
-            .deny("read denied/**".parse().unwrap());
+        let policy = Policy::new(Mode::Yolo).deny("read denied/**".parse().unwrap());
         let allow = |policy: Policy, rule: &String| policy.allow(rule.parse().unwrap());
         let policy = allowed.iter().fold(policy, allow);
         let settings = ProcessSettings { confinement, ..ProcessSettings::default() };

@@ -41,11 +41,11 @@ fn policy() -> Policy {
 
 fn workspace(level: Level) -> Workspace {
     let confinement = Confinement { level, ..Confinement::default() };
+    let policy = policy().with_confinement(confinement.clone());
     let host = |local: LocalHost| {
         let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
         Arc::new(local.with_processes(settings)) as Arc<dyn Host>
     };
-    let policy = policy().with_confined_programs(level != Level::Off);
     let workspace = Workspace::with_policy(FILES, host, policy);
     std::fs::create_dir(workspace.path("links")).unwrap();
     for (target, name) in [

@@ -1,0 +1,143 @@
+//! Keeps what a command changed, when the question about it is answered after its call has ended.
+//!
+//! The command is not run again. Its changes wait on the stage that it worked on, and the answer commits exactly these, as a call of
+//! their own: on the record, and with a checkpoint, so that they can be undone.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Engine;
+use crate::context::{effects_of_changes, list_changes, show_changes};
+use crate::policy::StagedChanges;
+use crate::{
+    AnyTool, Approval, ApprovalId, BoxFuture, BuiltChange, CallResult, Context, Decision, Effects,
+    FileChange, Kinds, Output, Planned, PlannedCall, ProcessChanges, Scene, Session, Spec,
+    ToolError,
+};
+
+impl Engine {
+    /// The changes of a command that wait for this approval: its files, and its build directories. `None` if none wait.
+    pub async fn held_changes(
+        &self,
+        id: &ApprovalId,
+    ) -> Result<Option<(Vec<FileChange>, Vec<BuiltChange>)>, ToolError> {
+        let (host, id) = (self.0.host.clone(), id.clone());
+        let looking = tokio::task::spawn_blocking(move || {
+            let Some(processes) = host.processes() else { return Ok(None) };
+            let Some((held, built)) = processes.look_at_held(&id)? else { return Ok(None) };
+            Ok(Some((show_changes(&held.changes, host.files()), built)))
+        });
+        let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
+        found.map_err(unreadable)
+    }
+
+    /// Commits the changes that wait for this approval.
+    pub(super) async fn keep_held(
+        &self,
+        session: &Arc<Session>,
+        approval: Approval,
+    ) -> Result<Option<CallResult>, ToolError> {
+        let changes = self.take_held(&approval.id).await?.ok_or_else(|| {
+            ToolError::failed(format!(
+                "what the command of `{}` changed is not held any more",
+                approval.id
+            ))
+            .hint("the model has to run the command again")
+        })?;
+        let effects = Arc::new(effects_of_changes(&changes));
+        self.check_denies(session, &effects)?;
+        let input = approval.input.clone().unwrap_or_else(|| json!({}));
+        let tool = KeepChanges { tool: approval.tool.clone(), effects, changes: Arc::new(changes) };
+        let result = self.act_for_person(session, tool, input).await;
+        // Only now: a process that is killed before leaves the question and the stage to the next one.
+        self.revoke(&approval.id).await?;
+        Ok(Some(result))
+    }
+
+    /// Drops the changes that wait for an approval.
+    pub(super) async fn drop_held(&self, id: &ApprovalId) -> Result<(), ToolError> {
+        self.take_held(id).await.map(drop)
+    }
+
+    async fn take_held(&self, id: &ApprovalId) -> Result<Option<ProcessChanges>, ToolError> {
+        let (host, id) = (self.0.host.clone(), id.clone());
+        let looking = tokio::task::spawn_blocking(move || match host.processes() {
+            Some(processes) => processes.held_changes(&id),
+            None => Ok(None),
+        });
+        let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
+        found.map_err(unreadable)
+    }
+
+    /// Refuses changes that a rule denies by now.
+    fn check_denies(
+        &self,
+        session: &Arc<Session>,
+        effects: &Arc<Effects>,
+    ) -> Result<(), ToolError> {
+        let policy = session.narrowed(&self.0.policy());
+        let files = self.0.host.files();
+        let situation = super::situation(&*self.0.host, files, session);
+        let (workspace, usual) = (files.workspace(), StagedChanges::Decided);
+        let verdict = policy.decide_changes(effects, workspace, usual, &situation, &|_| None);
+        match verdict.decision() {
+            Decision::Deny => Err(verdict.denial(None)),
+            Decision::Allow | Decision::Ask => Ok(()),
+        }
+    }
+}
+
+fn unreadable(error: std::io::Error) -> ToolError {
+    ToolError::host_failed(format!("what the command changed cannot be read: {error}"))
+}
+
+/// Commits changes of a stage under the name of the tool that ran the command.
+struct KeepChanges {
+    tool: String,
+    effects: Arc<Effects>,
+    changes: Arc<ProcessChanges>,
+}
+
+impl AnyTool for KeepChanges {
+    fn name(&self) -> &str {
+        &self.tool
+    }
+
+    fn kinds(&self) -> Kinds {
+        Kinds::WRITE.with(Kinds::DELETE)
+    }
+
+    fn spec(&self) -> Spec {
+        let description = "Keep what a command changed.";
+        Spec::new(self.tool.clone(), description, json!({"type": "object"}), self.kinds())
+    }
+
+    fn plan<'a>(
+        &'a self,
+        _: Value,
+        _: &Scene<'_>,
+    ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
+        let plan: Box<dyn PlannedCall + 'a> = Box::new(Keeping(self.changes.clone()));
+        Ok(Planned { effects: (*self.effects).clone(), plan })
+    }
+}
+
+struct Keeping(Arc<ProcessChanges>);
+
+impl PlannedCall for Keeping {
+    fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
+    where
+        Self: 'a,
+    {
+        Box::pin(async move {
+            let left = cx.make_real(self.0.clone()).await?;
+            let listed = list_changes(&self.0, cx.files().workspace());
+            let mut text = format!("what the command changed is kept now; it\n{listed}");
+            for note in left {
+                text.push_str(&format!("\nnot kept: {}", note.why));
+            }
+            Ok(Output::text(text).with("changed_count", self.0.changes.len()))
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! The part of a command's changes that is kept when it has ended.
+
+use serde::{Deserialize, Serialize};
+
+/// The part of a command's changes that is kept when it has ended; the later, the stricter.
+///
+/// ```
+/// use windlass_core::{CommandLine, Effect, Effects, Keep, Mode, Policy};
+/// let make = || Effects::from(Effect::Exec(CommandLine::words(["make"])));
+/// let keeps = |mode| Policy::new(mode).decide("bash", make(), "/w".as_ref()).keeps();
+/// assert_eq!([keeps(Mode::Auto), keeps(Mode::Ask), keeps(Mode::Plan)], [Keep::All, Keep::Asked, Keep::Nothing]);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// Everything that no rule denies.
+    #[default]
+    All,
+    /// What a rule allows; the rest once a person has seen it and said yes.
+    Asked,
+    /// Nothing.
+    Nothing,
+}
+
+/// The time at which a person is asked about a call.
+///
+/// ```
+/// use windlass_core::{CommandLine, Effect, Effects, Mode, Policy, When};
+/// let policy = Policy::new(Mode::Ask);
+/// let decide = |effects: Effects| policy.decide("t", effects, "/w".as_ref()).when();
+/// assert_eq!(decide(Effects::write("/w/a")), When::Before);
+/// assert_eq!(decide(Effect::Exec(CommandLine::words(["make"])).into()), When::After);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// Before it runs.
+    Before,
+    /// When it has run, with what it changed. Nothing is kept before the answer.
+    After,
+}

@@ -1,0 +1,89 @@
+//! Rules that a person is offered besides a single yes, each as it would be written in a configuration.
+
+use std::path::{Path, PathBuf};
+
+use super::Rule;
+use super::remedy::{rule_for, rules_for_command, spelled};
+use crate::{Effect, Effects, PathPattern};
+
+/// The most rules that are offered.
+const MOST: usize = 4;
+
+/// Rules of which each allows a part of these effects without a question: changes below the directory that all changed files are in,
+/// build directories, and a command by its words. Paths are relative to the workspace.
+pub(crate) fn offers(effects: &Effects, built: &[PathBuf], workspace: &Path) -> Vec<String> {
+    let changed: Vec<&Path> = effects
+        .iter()
+        .filter_map(Effect::changed_path)
+        .map(|at| at.path.as_path())
+        .filter(|path| path.starts_with(workspace) && !built.iter().any(|one| one == path))
+        .collect();
+    let mut rules = Vec::new();
+    rules.extend(common_directory(&changed).and_then(|directory| below(directory, workspace)));
+    rules.extend(built.iter().filter_map(|path| below(path, workspace)));
+    for effect in effects.iter() {
+        match effect {
+            Effect::Exec(command) => {
+                rules.extend(rules_for_command(command, &[]).unwrap_or_default());
+            }
+            Effect::Net { .. } | Effect::Mcp { .. } => rules.extend(rule_for(effect)),
+            _ => {}
+        }
+    }
+    rules.dedup();
+    rules.truncate(MOST);
+    rules
+}
+
+/// The directory that all paths are in.
+fn common_directory<'p>(paths: &[&'p Path]) -> Option<&'p Path> {
+    let mut common = paths.first()?.parent()?;
+    while !paths.iter().all(|path| path.starts_with(common)) {
+        common = common.parent()?;
+    }
+    Some(common)
+}
+
+/// A rule for changes below a directory of the workspace.
+fn below(directory: &Path, workspace: &Path) -> Option<String> {
+    let inside = directory.strip_prefix(workspace).ok()?;
+    let text = if inside.as_os_str().is_empty() {
+        "write **".to_owned()
+    } else {
+        format!("write {}", spelled(&PathPattern::tree(inside)))
+    };
+    let rule: Rule = text.parse().ok()?;
+    let inside = Effect::Write(PathPattern::file(directory.join("a")));
+    rule.matches(&inside, workspace).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CommandLine;
+
+    #[test]
+    fn a_rule_for_the_directory_the_command_and_each_build_directory() {
+        let write = |path: &str| Effect::Write(PathPattern::file(path));
+        let effects = |all: Vec<Effect>| all.into_iter().collect::<Effects>();
+        let exec = |words: &str| Effect::Exec(CommandLine::words(words.split(' ')));
+        for (all, built, expected) in [
+            (vec![write("/w/src/a.rs")], vec![], vec!["write src/**"]),
+            (vec![write("/w/src/a.rs"), write("/w/src/b/c.rs")], vec![], vec!["write src/**"]),
+            (vec![write("/w/src/a.rs"), write("/w/b")], vec![], vec!["write **"]),
+            (vec![write("/w/we[i]rd/a")], vec![], vec!["write we[[]i]rd/**"]),
+            (vec![write("/srv/a")], vec![], vec![]),
+            (
+                vec![exec("cargo build")],
+                vec!["/w/target"],
+                vec!["write target/**", "exec cargo build"],
+            ),
+            (vec![write("/w/target")], vec!["/w/target"], vec!["write target/**"]),
+            (vec![Effect::Exec(CommandLine::opaque("$x", "?"))], vec![], vec![]),
+        ] {
+            let built: Vec<PathBuf> = built.iter().map(PathBuf::from).collect();
+            let found = offers(&effects(all.clone()), &built, Path::new("/w"));
+            assert_eq!(found, expected, "{all:?}");
+        }
+    }
+}

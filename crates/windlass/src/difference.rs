@@ -1,0 +1,166 @@
+//! The changes that an approval is about, as a person reads them.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use windlass_core::{ApprovalRequest, BuiltChange, FileChange, quote};
+use windlass_tools::diff::{Diff, Look, Version, render_file};
+
+/// The most lines of a difference that are shown with a question; a longer one is shown by file.
+const SHOWN_LINES: usize = 2_000;
+
+/// The changes that an approval is about: every changed line once, deleted and binary files by name, and a line for each build
+/// directory.
+///
+/// Nothing in it acts on a terminal but its own colours, and every name and line is shown as it is: control characters and characters
+/// that change the direction of text are spelled out.
+///
+/// ```
+/// use windlass::people::{ApprovalRequest, Difference};
+/// use windlass::tool::diff::Look;
+/// fn show(request: &ApprovalRequest) -> String {
+///     Difference::of(request, &Look::plain()).shown()
+/// }
+/// # drop(show);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Difference {
+    /// Every changed line.
+    pub whole: String,
+    /// A line for each file.
+    pub by_file: String,
+    /// How to see the whole, where only the files are shown.
+    handle: String,
+}
+
+impl Difference {
+    /// The changes of an approval.
+    pub fn of(request: &ApprovalRequest, look: &Look) -> Self {
+        let place = request.workspace.as_path();
+        let handle = format!("windlass policy diff {}", request.id);
+        Self::between(&request.changes, &request.built, place, look, handle)
+    }
+
+    /// Changes of files and build directories of a workspace. `handle` names the way to see the whole.
+    pub fn between(
+        changes: &[FileChange],
+        built: &[BuiltChange],
+        workspace: &Path,
+        look: &Look,
+        handle: String,
+    ) -> Self {
+        let (mut whole, mut by_file) = (String::new(), String::new());
+        for change in changes {
+            whole.push_str(&lines_of(change, workspace, look));
+            by_file.push_str(&line_of(change, workspace));
+        }
+        for one in built {
+            let name = name(&one.path, workspace);
+            let line =
+                format!("build directory {name}/: {} files, {}\n", one.files, size(one.bytes));
+            whole.push_str(&line);
+            by_file.push_str(&line);
+        }
+        Self { whole, by_file, handle }
+    }
+
+    /// Returns whether the whole is too long to be shown with a question.
+    pub fn is_long(&self) -> bool {
+        self.whole.lines().count() > SHOWN_LINES
+    }
+
+    /// Every changed line, or a line for each file where these are too many.
+    pub fn shown(&self) -> String {
+        if !self.is_long() {
+            return self.whole.clone();
+        }
+        let (lines, handle) = (self.whole.lines().count(), &self.handle);
+        format!("{}({lines} lines in all; `{handle}` shows them)\n", self.by_file)
+    }
+}
+
+fn name(path: &Path, workspace: &Path) -> String {
+    quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
+}
+
+/// Every line that changed, or one that names the file where there is nothing to show line by line.
+fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
+    let (Some(after), before) = (&change.after, &change.before) else {
+        return line_of(change, workspace);
+    };
+    let name = PathBuf::from(name(&change.path, workspace));
+    let before = before.as_deref().map(|content| Version::of(&name, content));
+    let text = render_file(before.as_ref(), Some(&Version::of(&name, after)), look).to_string();
+    // Two equal versions differ in their mode or times alone.
+    if text.is_empty() { line_of(change, workspace) } else { text }
+}
+
+/// One line about a file: what becomes of it, and how many lines come and go.
+fn line_of(change: &FileChange, workspace: &Path) -> String {
+    let mut line = format!("{} {}", change.verb, name(&change.path, workspace));
+    let text = |content: &Option<Vec<u8>>| match content {
+        None => Some(String::new()),
+        Some(bytes) if bytes.contains(&0) => None,
+        Some(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
+    };
+    let counted = match (text(&change.before), text(&change.after)) {
+        _ if change.before.is_none() && change.after.is_none() => None,
+        (Some(before), Some(after)) => {
+            let diff = Diff::between(&before, &after);
+            Some(format!("+{} -{}", diff.added(), diff.removed()))
+        }
+        _ => {
+            let bytes = [&change.before, &change.after].map(|one| one.as_ref().map_or(0, Vec::len));
+            Some(format!("binary, {} to {} bytes", bytes[0], bytes[1]))
+        }
+    };
+    if let Some(counted) = counted {
+        // Writing to a string does not fail.
+        let _ = write!(line, " ({counted})");
+    }
+    line.push('\n');
+    line
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(verb: &'static str, before: Option<&[u8]>, after: Option<&[u8]>) -> FileChange {
+        let content = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
+        FileChange { path: "/w/a".into(), verb, before: content(before), after: content(after) }
+    }
+
+    fn of(changes: &[FileChange]) -> Difference {
+        let built = [BuiltChange { path: "/w/target".into(), files: 3, bytes: 45_000 }];
+        Difference::between(changes, &built, Path::new("/w"), &Look::plain().whole(), "x".into())
+    }
+
+    #[test]
+    fn each_kind_of_change_is_shown() {
+        let long = "x\n".repeat(3_000);
+        for (change, expected) in [
+            (change("change", Some(b"one\n"), Some(b"two\n")), "-one\n+two\n"),
+            (change("create", None, Some(b"new\n")), "+new\n"),
+            (change("delete", Some(b"one\ntwo\n"), None), "delete a (+0 -2)\n"),
+            (change("make", None, None), "make a\n"),
+            (change("set mode of", Some(b"one\n"), Some(b"one\n")), "set mode of a (+0 -0)\n"),
+            (change("delete", Some(b"\0\x01"), None), "delete a (binary, 2 to 0 bytes)\n"),
+        ] {
+            let shown = of(std::slice::from_ref(&change)).shown();
+            assert!(shown.contains(expected), "{change:?}: {shown}");
+            assert!(shown.ends_with("build directory target/: 3 files, 45 kB\n"), "{shown}");
+        }
+        let shown = of(&[change("create", None, Some(long.as_bytes()))]).shown();
+        assert!(shown.starts_with("create a (+3000 -0)\nbuild directory"), "{shown}");
+        assert!(shown.contains("`x` shows them"), "{shown}");
+    }
+}
