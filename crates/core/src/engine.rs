@@ -401,7 +401,8 @@ impl Engine {
         let running = Running::enter(&self.0, &call);
         let stop = call.cancel.clone().drop_guard();
         let lost = finish::Lost::of(&call);
-        let task = tokio::spawn(carry_out(running, call, ticket));
+        // In a box, since a runtime copies what it is given several times on the way to its own.
+        let task = tokio::spawn(Box::pin(carry_out(running, call, ticket)));
         async move {
             let result = task.await;
             drop(stop.disarm());
