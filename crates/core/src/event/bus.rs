@@ -291,6 +291,31 @@ impl Subscription {
         self.inbox.waiting.lock().pop_front()
     }
 
+    /// All events that have happened by now, also those whose records are not safe yet: these are waited for.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use serde_json::json;
+    /// use windlass_core::ToolCall;
+    /// # use windlass_core::{Engine, Toolbox, testing::{EmptyHost, MockTool}};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
+    /// # let mut tools = Toolbox::new();
+    /// # tools.add(MockTool::named("ping"))?;
+    /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
+    /// let mut events = engine.subscribe();
+    /// engine.call(&engine.new_session(), ToolCall::new("ping", json!({}))).await;
+    /// let names: Vec<_> = events.drain().await.iter().map(|event| event.kind.name()).collect();
+    /// assert_eq!(names, ["started", "finished"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn drain(&mut self) -> Vec<Event> {
+        self.bus.caught_up().await;
+        self.inbox.waiting.lock().drain(..).collect()
+    }
+
     /// Listens to one call only from now on. Events of others that wait are dropped. A listener that subscribes to the session before
     /// the call begins, and narrows once it has the id, misses nothing.
     pub fn narrow_to(&mut self, call: &CallId) {

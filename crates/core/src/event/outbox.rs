@@ -15,6 +15,7 @@ use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt as _;
 use futures_util::future::Shared;
+use tokio::sync::Notify;
 
 use super::Event;
 use super::bus::{Audience, BACKLOG, Bus};
@@ -25,11 +26,19 @@ use crate::{BoxFuture, CallId, JournalError, Receipt, SessionId};
 pub(crate) type Written = Shared<BoxFuture<'static, Result<Receipt, JournalError>>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Outbox(Lock<Line>);
+pub(super) struct Outbox {
+    line: Lock<Line>,
+    /// Told whenever an event leaves the line.
+    left: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Line {
     waiting: VecDeque<Waiting>,
+    /// The number of events that ever stood in the line.
+    entered: u64,
+    /// The number of those that are out of it.
+    left: u64,
     /// The first event is out of the line, because it is being polled.
     is_moving: bool,
     /// The call of that event.
@@ -95,12 +104,12 @@ impl Bus {
     /// Puts an event in the line, to be published once its record is safe. It is not published if its record fails.
     pub(crate) fn publish_recorded(&self, event: Event, above: Arc<[SessionId]>, written: Written) {
         let (step, before) = (Step::Writing(written), self.next_listener());
-        self.outbox.0.lock().waiting.push_back(Waiting { event, above, step, before });
+        self.outbox.line.lock().push(Waiting { event, above, step, before });
     }
 
     /// Publishes an event without a record.
     pub(crate) fn publish_unrecorded(self: &Arc<Self>, event: &Event, above: &Arc<[SessionId]>) {
-        let mut line = self.outbox.0.lock();
+        let mut line = self.outbox.line.lock();
         if !line.has_before(event) {
             drop(line);
             return self.publish(event, above, Audience::Everyone, u64::MAX);
@@ -108,7 +117,7 @@ impl Bus {
         let is_full = event.kind.may_be_lost() && line.waiting.len() >= BACKLOG;
         if !is_full {
             let (event, above, before) = (event.clone(), above.clone(), self.next_listener());
-            line.waiting.push_back(Waiting { event, above, step: Step::Ready, before });
+            line.push(Waiting { event, above, step: Step::Ready, before });
         }
         drop(line);
         if is_full {
@@ -123,7 +132,7 @@ impl Bus {
         let mut context = Context::from_waker(Waker::noop());
         if self.poll_line(&mut context).is_pending() {
             self.leave_to_pump();
-        } else if let Some(pump) = self.outbox.0.lock().pump.take() {
+        } else if let Some(pump) = self.outbox.line.lock().pump.take() {
             // There is nothing left for it to do.
             pump.wake();
         }
@@ -131,7 +140,7 @@ impl Bus {
 
     /// Has the pump publish what is in the line.
     pub(crate) fn leave_to_pump(self: &Arc<Self>) {
-        let mut line = self.outbox.0.lock();
+        let mut line = self.outbox.line.lock();
         if let Some(pump) = line.pump.take() {
             pump.wake();
         } else if !line.has_pump {
@@ -143,7 +152,7 @@ impl Bus {
 
     /// Publishes events from the front of the line. Pending if the first that is left has to wait, or another thread is at it.
     fn poll_line(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut line = self.outbox.0.lock();
+        let mut line = self.outbox.line.lock();
         if line.is_moving {
             return Poll::Pending;
         }
@@ -157,18 +166,38 @@ impl Bus {
             if polled == Poll::Ready(true) {
                 self.publish(&first.event, &first.above, Audience::Others, first.before);
             }
-            line = self.outbox.0.lock();
+            line = self.outbox.line.lock();
             (line.is_moving, line.moving) = (false, None);
             if polled.is_pending() {
                 line.waiting.push_front(first);
                 return Poll::Pending;
             }
+            line.left += 1;
+            self.outbox.left.notify_waiters();
         }
         Poll::Ready(())
+    }
+
+    /// Waits until every event that has happened by now is published, or dropped because its record failed.
+    pub(super) async fn caught_up(self: &Arc<Self>) {
+        let until = self.outbox.line.lock().entered;
+        loop {
+            let left = self.outbox.left.notified();
+            if self.outbox.line.lock().left >= until {
+                return;
+            }
+            self.leave_to_pump();
+            left.await;
+        }
     }
 }
 
 impl Line {
+    fn push(&mut self, event: Waiting) {
+        self.entered += 1;
+        self.waiting.push_back(event);
+    }
+
     /// Returns whether an event of the same call stands in the line.
     fn has_before(&self, event: &Event) -> bool {
         let is_same = |call: Option<&CallId>| call.is_some() && call == event.call.as_ref();
@@ -210,11 +239,11 @@ impl Future for Pump {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         // The waker first: a thread that moves the line now, or comes between, wakes the pump afterwards.
-        self.bus.outbox.0.lock().pump = Some(context.waker().clone());
+        self.bus.outbox.line.lock().pump = Some(context.waker().clone());
         if self.bus.poll_line(context).is_pending() {
             return Poll::Pending;
         }
-        let mut line = self.bus.outbox.0.lock();
+        let mut line = self.bus.outbox.line.lock();
         let is_done = line.waiting.is_empty() && !line.is_moving;
         if is_done {
             (line.has_pump, line.pump) = (false, None);
@@ -235,7 +264,7 @@ impl Drop for Pump {
         if self.is_done {
             return;
         }
-        let mut line = self.bus.outbox.0.lock();
+        let mut line = self.bus.outbox.line.lock();
         line.pump = None;
         line.has_pump = !line.waiting.is_empty();
         if line.has_pump {

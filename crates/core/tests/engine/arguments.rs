@@ -126,7 +126,7 @@ async fn deep_arguments_are_refused_and_leave_no_trace_of_their_depth() {
         assert_eq!((result.code, result.output.to_text().as_str()), (Some("invalid_args"), text));
     }
     assert!(setup.journal.records().iter().all(|record| record.body.len() < 1_000));
-    assert_eq!(setup.told().len(), 5, "one beginning and four ends");
+    assert_eq!(setup.told().await.len(), 5, "one beginning and four ends");
 }
 
 #[tokio::test]

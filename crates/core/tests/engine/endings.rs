@@ -79,9 +79,9 @@ fn setup() -> Setup {
 }
 
 /// Every call that was begun or refused has one last event and one last record, which agree, and no more of it after that.
-fn check_ends(setup: &mut Setup, calls: usize) -> BTreeMap<CallId, Outcome> {
+async fn check_ends(setup: &mut Setup, calls: usize) -> BTreeMap<CallId, Outcome> {
     let mut told = BTreeMap::new();
-    for event in setup.told() {
+    for event in setup.told().await {
         let id = event.call.as_ref().expect("an event of a call").clone();
         assert!(!told.contains_key(&id), "told after its end: {event:?}");
         if let EventKind::Finished(result) = event.kind {
@@ -111,7 +111,7 @@ async fn every_way_to_end_is_one_result_one_event_and_one_record() {
         assert_eq!(metadata.get("code").and_then(|code| code.as_str()), code, "{tool}");
         assert_eq!(metadata["turn"], result.turn.as_str(), "{tool}");
         assert_eq!(result.output.is_error, outcome.is_error(), "{tool}");
-        assert_eq!(check_ends(&mut setup, 1)[&result.call], outcome, "{tool}");
+        assert_eq!(check_ends(&mut setup, 1).await[&result.call], outcome, "{tool}");
         let body = setup.bodies().pop().expect("a last record");
         assert_eq!(body["content"][0]["text"], text, "{tool}");
         assert_eq!(body["metadata"]["turn"], result.turn.as_str(), "{tool}");
@@ -126,7 +126,7 @@ async fn also_when_they_all_happen_at_once() {
     for (result, (tool, outcome, ..)) in results.iter().zip(ENDINGS.iter().cycle()) {
         assert_eq!((result.tool.as_str(), result.outcome), (*tool, *outcome));
     }
-    check_ends(&mut setup, 2 * ENDINGS.len());
+    check_ends(&mut setup, 2 * ENDINGS.len()).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +181,7 @@ async fn a_caller_that_goes_away_stops_its_calls() {
         .await;
     let stopped = "so far so good\n[the call was stopped]";
     assert_text(&ended, Outcome::Cancelled, stopped);
-    assert!(setup.told().is_empty(), "nothing after the end");
+    assert!(setup.told().await.is_empty(), "nothing after the end");
     assert_eq!(
         setup.recorded(),
         ["started hangs", "started fine", "ok fine", "cancelled hangs"],

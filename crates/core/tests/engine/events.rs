@@ -21,7 +21,7 @@ fn chatty(pieces: usize) -> MockTool {
 async fn a_call_is_told_from_its_beginning_to_its_end() {
     let mut setup = Setup::of([chatty(2)]);
     let result = setup.call("chatty", json!({"a": 1})).await;
-    let told = setup.told();
+    let told = setup.told().await;
     assert!(told.iter().all(|event| event.call.as_ref() == Some(&result.call)));
     assert!(told.iter().all(|event| event.session.as_ref() == Some(setup.session.id())));
     let seqs: Vec<_> = told.iter().map(|event| event.seq).collect();
@@ -57,7 +57,7 @@ async fn a_slow_listener_loses_output_and_progress_only_and_is_told_how_much() {
         (told, quick.lost())
     });
     assert_text(&setup.call("chatty", json!({})).await, Outcome::Ok, "done");
-    let told = setup.told();
+    let told = setup.told().await;
     assert!(told.first().is_some_and(|event| event.kind.name() == "started"));
     assert!(told.last().is_some_and(|event| event.kind.name() == "finished"));
     let pieces = told.len() - 2;
@@ -75,12 +75,12 @@ async fn every_listener_hears_everything_from_when_it_began_to_listen() {
     setup.call("noop", json!({})).await;
     let mut late = setup.engine.subscribe();
     setup.call("noop", json!({})).await;
-    assert_eq!(setup.told().len(), 4);
-    assert_eq!(std::iter::from_fn(|| first.try_next()).count(), 4);
-    assert_eq!(std::iter::from_fn(|| late.try_next()).count(), 2);
+    assert_eq!(setup.told().await.len(), 4);
+    assert_eq!(first.drain().await.len(), 4);
+    assert_eq!(late.drain().await.len(), 2);
     drop(late);
     setup.call("noop", json!({})).await;
-    assert_eq!(std::iter::from_fn(|| first.try_next()).count(), 2);
+    assert_eq!(first.drain().await.len(), 2);
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ async fn it_is_told_and_recorded_like_any_call() {
     let mut setup = Setup::of(no_tools());
     let result = setup.engine.act_for_person(&setup.session, restore(), json!({})).await;
     assert_eq!(setup.recorded(), ["started restore", "ok restore"]);
-    let told: Vec<_> = setup.told();
+    let told: Vec<_> = setup.told().await;
     let names: Vec<&str> = told.iter().map(|event| event.kind.name()).collect();
     assert_eq!(names, ["started", "finished"]);
     assert!(told.iter().all(|event| event.call.as_ref() == Some(&result.call)), "{told:?}");

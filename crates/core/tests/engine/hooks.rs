@@ -286,14 +286,14 @@ async fn gates_fail_closed_and_observers_open() {
         "not allowed: the hook broken must agree at pre_tool, and failed: its program is gone\nwhoever configured the hook has to mend or remove it",
     );
     assert!(setup.engine.prompt_submitted(&setup.session, "hello").await.is_err());
-    setup.told();
+    setup.told().await;
     for what in [Happening::SessionStart, Happening::Notification { text: "x" }, Happening::Stop] {
         assert_eq!(
             setup.engine.happened(&setup.session, what).await,
             windlass_core::Heard::default()
         );
         let warning = format!("the hook broken failed at {}: its program is gone", what.moment());
-        let told = setup.told();
+        let told = setup.told().await;
         let [event] = &told[..] else { panic!("{told:?}") };
         assert!(matches!(&event.kind, EventKind::Warning { message } if **message == *warning));
     }
@@ -302,7 +302,7 @@ async fn gates_fail_closed_and_observers_open() {
     let mut setup = behind(Policy::new(Mode::Auto), [open]);
     assert_eq!(setup.call("write", json!({"path": "a"})).await.outcome, Outcome::Ok);
     let is_warning = |event: &Event| matches!(&event.kind, EventKind::Warning { .. });
-    assert_eq!(setup.told().iter().filter(|event| is_warning(event)).count(), 2);
+    assert_eq!(setup.told().await.iter().filter(|event| is_warning(event)).count(), 2);
     // And one that says that it is one afterwards holds back what it has not seen.
     let closed = Closure {
         is_gate: |moment| moment == Moment::PostTool,
@@ -514,7 +514,7 @@ async fn a_hook_has_its_time_before_and_after() {
     let late = "the hook stuck failed at post_tool: it did not answer within 7 s";
     let warned =
         |event: &Event| matches!(&event.kind, EventKind::Warning { message } if **message == *late);
-    assert!(setup.told().iter().any(warned));
+    assert!(setup.told().await.iter().any(warned));
 }
 
 #[tokio::test]

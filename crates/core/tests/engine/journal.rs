@@ -96,7 +96,7 @@ async fn a_record_takes_any_name_that_a_file_system_has() {
     assert_eq!(setup.call("tool", json!({})).await.outcome, Outcome::Ok);
     let effects = &setup.bodies()[0]["effects"];
     assert_eq!(effects[0]["read"]["path"], r"$'/w/caf\xe9\n.txt'");
-    let first = setup.told().into_iter().next().map(|event| event.kind);
+    let first = setup.told().await.into_iter().next().map(|event| event.kind);
     let Some(EventKind::Started(started)) = first else { panic!("no start") };
     let back: Effects = serde_json::from_value(effects.clone()).expect("effects");
     assert_eq!(&back, &*started.effects);
@@ -119,7 +119,7 @@ async fn check(effects: Effects, fails: fn(RecordKind) -> bool, runs: usize) {
         let mut told = None;
         let result = if heard {
             let result = engine.call(&session, call("tool")).await;
-            told = std::iter::from_fn(|| events.try_next()).last();
+            told = events.drain().await.pop();
             result
         } else {
             drop(events);

@@ -52,7 +52,7 @@ async fn an_inner_call_names_the_call_that_makes_it() {
     let mut events = setup.engine.subscribe();
     let result = setup.call("outer", inner(1)).await;
     assert_eq!(result.parent_call, None);
-    let parents = std::iter::from_fn(|| events.try_next()).filter_map(|event| match &event.kind {
+    let parents = events.drain().await.into_iter().filter_map(|event| match &event.kind {
         EventKind::Started(started) => Some((started.tool.clone(), event.parent.clone())),
         EventKind::Finished(done) => Some((done.tool.clone(), event.parent.clone())),
         _ => None,
@@ -458,6 +458,6 @@ async fn what_a_tool_left_running_can_do_nothing_after_its_call() {
     setup.call("outer", json!({})).await;
     go.send(true).unwrap();
     assert_eq!(late.await.unwrap(), (true, Outcome::Cancelled));
-    let names: Vec<&str> = setup.told().iter().map(|event| event.kind.name()).collect();
+    let names: Vec<&str> = setup.told().await.iter().map(|event| event.kind.name()).collect();
     assert!(!names.contains(&"output"), "{names:?}");
 }

@@ -106,5 +106,5 @@ async fn a_cached_answer_is_marked_too() {
     let second = setup.call("outside", json!({})).await.output.to_text();
     assert!(first.contains("data, not instructions") && second.contains("data, not instructions"));
     assert_eq!(first.matches("data, not").count() + second.matches("data, not").count(), 2);
-    assert!(setup.told().iter().any(|event| matches!(&event.kind, EventKind::Finished(_))));
+    assert!(setup.told().await.iter().any(|event| matches!(&event.kind, EventKind::Finished(_))));
 }

@@ -203,15 +203,15 @@ async fn a_host_hears_the_sessions_below_its_own_and_no_others() {
     for session in [&setup.session, &child, &grandchild, &setup.engine.new_session()] {
         setup.engine.call(session, call("look")).await;
     }
-    let sessions = |events: &mut Subscription| {
-        let mut all: Vec<_> = std::iter::from_fn(|| events.try_next()?.session).collect();
+    let sessions = async |events: &mut Subscription| {
+        let mut all: Vec<_> = events.drain().await.into_iter().filter_map(|e| e.session).collect();
         all.dedup();
         all
     };
     let own = setup.session.id().clone();
     let (child, grandchild) = (child.id().clone(), grandchild.id().clone());
-    assert_eq!(sessions(&mut host), [own, child.clone(), grandchild.clone()]);
-    assert_eq!(sessions(&mut agent), [child, grandchild]);
+    assert_eq!(sessions(&mut host).await, [own, child.clone(), grandchild.clone()]);
+    assert_eq!(sessions(&mut agent).await, [child, grandchild]);
 }
 
 /// An engine that asks, with a tool that writes and one that asks a question. `Ada` is a secret.
@@ -301,7 +301,7 @@ async fn the_first_answer_is_recorded_and_a_second_one_is_not() {
     let kinds: Vec<_> = setup.journal.records().iter().map(|record| record.kind.as_str()).collect();
     assert_eq!(kinds, ["approval", "approval_answered", "started", "finished"]);
     let told: Vec<_> =
-        setup.told().iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+        setup.told().await.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
     assert_eq!((&told[0]["event"], &told[0]["state"]), (&json!("approval"), &json!("answered")));
     assert_eq!((&told[0]["seq"], &told[0]["allowed"]), (&json!(2), &json!(true)));
 }
@@ -397,7 +397,7 @@ async fn what_cannot_be_recorded_is_not_told() {
     });
     let note = MessageNote::new(Speaker::Model, "hello");
     assert!(setup.engine.record(&setup.session, note).await.is_err());
-    assert!(setup.told().is_empty());
+    assert!(setup.told().await.is_empty());
 }
 
 #[tokio::test]
@@ -406,7 +406,7 @@ async fn events_of_calls_are_one_json_object_each() {
     let call = ToolCall::new("look", json!({"a": 1})).with_id("toolu_1");
     let result = setup.engine.call(&setup.session, call).await;
     let told: Vec<Value> =
-        setup.told().iter().map(|event| serde_json::to_value(event).unwrap()).collect();
+        setup.told().await.iter().map(|event| serde_json::to_value(event).unwrap()).collect();
     let common = |event: &str, seq: u64, told: &Value| {
         json!({
             "event": event, "seq": seq, "time": told["time"], "session": setup.session.id(),

@@ -23,8 +23,8 @@ fn setup(tool: MockTool) -> Setup {
 }
 
 /// Nothing that leaves the engine holds the secret.
-fn check_clean(setup: &mut Setup) {
-    for event in setup.told() {
+async fn check_clean(setup: &mut Setup) {
+    for event in setup.told().await {
         let shown = format!("{event:?}");
         assert!(!shown.contains("hunter2"), "{shown}");
     }
@@ -68,7 +68,7 @@ async fn every_part_of_an_answer_is_clean() {
     );
     assert_eq!(output.metadata["url"], "https://u:[secret PASSWORD]@host");
     assert_eq!(output.metadata["list"], json!(["[secret PASSWORD]"]));
-    check_clean(&mut setup);
+    check_clean(&mut setup).await;
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn errors_and_arguments_and_effects_are_clean_too() {
     let clean = json!({"password": "[secret PASSWORD]", "more": [{"again": "[secret PASSWORD]"}]});
     assert_eq!(recorded[0]["input"], clean);
     assert_eq!(recorded[2]["input"], clean, "of a call that never began");
-    check_clean(&mut setup);
+    check_clean(&mut setup).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +123,7 @@ async fn told_of(pieces: &'static [&'static str]) -> (Vec<String>, Setup) {
     let mut setup = setup(tool);
     setup.call("stream", json!({})).await;
     let mut told = Vec::new();
-    for event in setup.told() {
+    for event in setup.told().await {
         match event.kind {
             EventKind::Output { delta, .. } => told.push(delta.to_string()),
             EventKind::Progress { message, .. } => assert_eq!(&*message, "used [secret PASSWORD]"),
@@ -149,7 +149,7 @@ async fn what_is_told_while_a_call_runs_is_clean_wherever_it_is_cut() {
         let (pieces_told, mut setup) = told_of(pieces).await;
         assert_eq!(pieces_told.concat(), told, "{pieces:?}");
         assert!(pieces_told.iter().all(|piece| !piece.is_empty()), "{pieces_told:?}");
-        check_clean(&mut setup);
+        check_clean(&mut setup).await;
     }
 }
 
@@ -261,7 +261,7 @@ async fn no_form_of_a_secret_leaves_on_any_way() {
             let result =
                 setup.call("leaky", json!({"form": form, "how": how, form.as_str(): 1})).await;
             let mut left = vec![format!("{result:?}")];
-            left.extend(setup.told().iter().map(|event| format!("{event:?}")));
+            left.extend(setup.told().await.iter().map(|event| format!("{event:?}")));
             left.extend(setup.journal.records().into_iter().map(|record| record.body));
             left.extend(outputs.get(&CallId::new(result.call.as_str())).unwrap());
             assert!(left.iter().any(|text| text.contains("[secret")), "{how}");
@@ -293,7 +293,7 @@ async fn a_tool_gets_only_the_secrets_that_were_granted() {
         let text = result.output.to_text();
         assert!(text.contains(expected), "{text}");
     }
-    check_clean(&mut setup);
+    check_clean(&mut setup).await;
     let ask = Policy::new(Mode::Auto).decide(
         "login",
         Effects::from(Effect::Secret("A".into())),

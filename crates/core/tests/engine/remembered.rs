@@ -111,7 +111,7 @@ async fn the_same_question_is_asked_once_unless_the_yes_is_for_one_call() {
         for _ in 0..questions {
             let request = setup.asked().await;
             tokio::time::sleep(Duration::from_secs(1)).await;
-            let others = setup.told();
+            let others = setup.told().await;
             assert!(
                 !others.iter().any(|event| matches!(&event.kind, EventKind::Approval(_))),
                 "{others:?}"

@@ -67,7 +67,7 @@ fn watched(log: &Log) -> Setup {
             },
         )
     });
-    setup.told();
+    while setup.events.try_next().is_some() {}
     setup
 }
 

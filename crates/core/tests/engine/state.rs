@@ -84,6 +84,6 @@ async fn a_changed_value_is_on_record_and_told() {
     let body: Value = serde_json::from_str(&body.body).expect("JSON");
     assert_eq!((&body["key"], &body["value"]), (&json!("notes"), &json!(["a"])));
     assert_eq!(body["call"], result.call.as_str());
-    let names: Vec<&str> = setup.told().iter().map(|event| event.kind.name()).collect();
+    let names: Vec<&str> = setup.told().await.iter().map(|event| event.kind.name()).collect();
     assert_eq!(names, ["started", "state", "finished"]);
 }

@@ -123,12 +123,12 @@ impl Toolset for Remote {
     }
 }
 
-fn warnings(setup: &mut Setup) -> Vec<String> {
+async fn warnings(setup: &mut Setup) -> Vec<String> {
     let warning = |event: Event| match event.kind {
         EventKind::Warning { message } => Some(message.to_string()),
         _ => None,
     };
-    setup.told().into_iter().filter_map(warning).collect()
+    setup.told().await.into_iter().filter_map(warning).collect()
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_toolset_is_fetched_when_it_is_first_needed_and_once() {
     let listed = setup.engine.tools(&setup.session).await;
     assert_eq!(listed.iter().map(|spec| &*spec.name).collect::<Vec<_>>(), ["read", "search"]);
     assert_eq!(remote.loads(), 1);
-    assert!(warnings(&mut setup).is_empty());
+    assert!(warnings(&mut setup).await.is_empty());
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_toolset_that_fails_is_a_warning_and_the_others_are_there() {
     assert_text(&setup.call("search", json!({})).await, Outcome::Ok, "found");
     assert_eq!(setup.call("gone", json!({})).await.code, Some("unknown_tool"));
     assert_eq!(
-        warnings(&mut setup),
+        warnings(&mut setup).await,
         ["the tools of broken are missing: the server did not start"],
         "once"
     );
@@ -180,7 +180,7 @@ async fn a_toolset_cannot_replace_a_tool_that_is_there() {
     assert_text(&setup.call("more", json!({})).await, Outcome::Ok, "more");
     assert_text(&setup.call("read", json!({})).await, Outcome::Ok, "local");
     assert_eq!(
-        warnings(&mut setup),
+        warnings(&mut setup).await,
         [
             "a tool of sly was left out: `Bad Name` cannot be the name of a tool: it must be [a-z][a-z0-9_]*, at most 64 characters",
             "a tool of sly was left out: there is a tool `read` already",
@@ -212,7 +212,7 @@ async fn what_a_toolset_leaves_out_is_told_to_listeners_and_to_whoever_was_named
         builder.toolset(Arc::new(Half)).on_warning(heard)
     });
     assert_text(&setup.call("one", json!({})).await, Outcome::Ok, "1");
-    assert_eq!(warnings(&mut setup), ["two is not there"]);
+    assert_eq!(warnings(&mut setup).await, ["two is not there"]);
     assert_eq!(*told.lock().unwrap(), ["two is not there"]);
 }
 

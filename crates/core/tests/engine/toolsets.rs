@@ -89,20 +89,20 @@ fn with_toolsets(toolsets: Vec<Arc<Source>>) -> Setup {
     })
 }
 
-fn changes(setup: &mut Setup) -> Vec<ToolsChanged> {
+async fn changes(setup: &mut Setup) -> Vec<ToolsChanged> {
     let change = |event: Event| match event.kind {
         EventKind::Tools(change) => Some((*change).clone()),
         _ => None,
     };
-    setup.told().into_iter().filter_map(change).collect()
+    setup.told().await.into_iter().filter_map(change).collect()
 }
 
-fn warnings(setup: &mut Setup) -> Vec<String> {
+async fn warnings(setup: &mut Setup) -> Vec<String> {
     let warning = |event: Event| match event.kind {
         EventKind::Warning { message } => Some(message.to_string()),
         _ => None,
     };
-    setup.told().into_iter().filter_map(warning).collect()
+    setup.told().await.into_iter().filter_map(warning).collect()
 }
 
 async fn listed(setup: &Setup) -> Vec<String> {
@@ -122,6 +122,7 @@ async fn an_owner_replaces_its_tools_and_the_change_is_told() {
     assert_eq!(setup.call("deploy", json!({})).await.code, Some("unknown_tool"));
     assert_eq!(listed(&setup).await, ["read"]);
     let told: Vec<_> = changes(&mut setup)
+        .await
         .into_iter()
         .map(|change| (change.generation, change.added, change.removed))
         .collect();
@@ -142,7 +143,7 @@ async fn a_changed_definition_is_a_change() {
     setup.engine.replace_tools("agents", vec![MockTool::named("task").into()]);
     let other = json!({"type": "object", "properties": {"agent": {"enum": ["explore"]}}});
     setup.engine.replace_tools("agents", vec![MockTool::named("task").with_schema(other).into()]);
-    let last = changes(&mut setup).pop().expect("a change");
+    let last = changes(&mut setup).await.pop().expect("a change");
     assert_eq!((last.added.len(), last.removed.len()), (0, 0));
     assert_eq!(last.changed, ["task"]);
     assert_eq!(setup.engine.tool_owner(&setup.session, "task").as_deref(), Some("agents"));
@@ -194,7 +195,7 @@ async fn one_owner_replaces_anothers_tool_only_where_the_embedder_says_so() {
         assert_text(&setup.call("read", json!({})).await, Outcome::Ok, answer);
         assert_eq!(listed(&setup).await, ["read", "write"], "the order stays");
         setup.engine.replace_tools("other", vec![says("more", "more").into()]);
-        assert_eq!(warnings(&mut setup), [warning], "once");
+        assert_eq!(warnings(&mut setup).await, [warning], "once");
         setup.engine.replace_tools("mine", Vec::new());
         assert_text(&setup.call("read", json!({})).await, Outcome::Ok, "local");
     }
@@ -235,7 +236,7 @@ async fn a_toolset_that_hangs_is_given_up_and_can_be_tried_again() {
     assert_eq!(setup.call("late", json!({})).await.code, Some("unknown_tool"));
     assert_eq!(setup.call("late", json!({})).await.code, Some("unknown_tool"), "not tried again");
     assert_eq!(
-        warnings(&mut setup),
+        warnings(&mut setup).await,
         ["the tools of hanging are missing: they were not loaded within 5 s"]
     );
     setup.engine.load_toolset(&setup.session, "hanging").await.expect("the second try");
@@ -249,7 +250,7 @@ async fn a_toolset_that_panics_is_a_failure() {
     let broken = Source::new("broken", |_| async { panic!("a bug in the plugin") });
     let mut setup = with_toolsets(vec![Arc::new(broken)]);
     assert_eq!(setup.call("late", json!({})).await.code, Some("unknown_tool"));
-    let told = warnings(&mut setup);
+    let told = warnings(&mut setup).await;
     assert_eq!(told, ["the tools of broken are missing: loading panicked: a bug in the plugin"]);
     let error = setup.engine.load_toolset(&setup.session, "broken").await.unwrap_err();
     assert!(error.to_string().contains("a bug in the plugin"), "{error}");
@@ -289,7 +290,7 @@ async fn a_pinned_toolset_is_listed_without_being_loaded_and_loaded_by_a_call() 
     assert_text(&setup.call("search", json!({})).await, Outcome::Ok, "found");
     assert_text(&setup.call("search", json!({})).await, Outcome::Ok, "found");
     assert_eq!((pinned.loads(), listed(&setup).await.len()), (1, 2));
-    assert_eq!(changes(&mut setup), [], "the list was right all the time");
+    assert_eq!(changes(&mut setup).await, [], "the list was right all the time");
 }
 
 #[tokio::test]
@@ -306,7 +307,7 @@ async fn a_definition_that_was_not_accepted_is_left_out() {
         assert_eq!(setup.call(name, json!({})).await.code, Some("unknown_tool"), "{name}");
     }
     assert_eq!(
-        warnings(&mut setup),
+        warnings(&mut setup).await,
         [
             "the tool `other` of pinned was left out: its definition changed since it was accepted",
             "the tool `new` of pinned was left out: it is new, and nobody has accepted it",
@@ -362,6 +363,6 @@ async fn a_toolset_of_a_session_sees_who_it_is_for() {
         assert_eq!(setup.engine.tool_owner(session, own).as_deref(), Some("personal"));
     }
     assert_eq!(*seen.lock().unwrap(), ["ada", "bob"], "once for each");
-    let told = changes(&mut setup);
+    let told = changes(&mut setup).await;
     assert_eq!(told[1].session.as_ref(), Some(bob.id()));
 }

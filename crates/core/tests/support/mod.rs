@@ -96,9 +96,9 @@ impl Setup {
         .await
     }
 
-    /// The events that are there already.
-    pub(crate) fn told(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.events.try_next()).collect()
+    /// The events of all that has happened.
+    pub(crate) async fn told(&mut self) -> Vec<Event> {
+        self.events.drain().await
     }
 
     /// The records of calls and jobs; not those of what people were asked.

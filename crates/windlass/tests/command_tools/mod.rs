@@ -208,7 +208,7 @@ async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Ve
     let known = windlass::tool::BUILTIN.iter().map(|tool| tool.name()).collect::<Vec<_>>();
     let names = tools.iter().map(|tool| tool.name.to_string());
     let names = names.filter(|name| !known.contains(&&**name) && name != "delta").collect();
-    let warnings = std::iter::from_fn(|| events.try_next()).filter_map(|event| match event.kind {
+    let warnings = events.drain().await.into_iter().filter_map(|event| match event.kind {
         EventKind::Warning { message } => Some(message.to_string()),
         _ => None,
     });

@@ -100,7 +100,7 @@ async fn ap7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
         let place = place(own("post_tool", command));
         let mut events = place.windlass.subscribe();
         place.ok("read", read("a.txt")).await;
-        let warned = std::iter::from_fn(|| events.try_next()).any(|event| {
+        let warned = events.drain().await.iter().any(|event| {
             matches!(&event.kind, EventKind::Warning { message } if message.starts_with("the hook guard (hooks.json) failed at post_tool: "))
         });
         assert!(warned, "{command}");

@@ -128,8 +128,8 @@ async fn g30_every_change_can_be_taken_back() {
 }
 
 /// What was told of the output, piece by piece.
-fn deltas(events: &mut windlass::event::Subscription) -> Vec<String> {
-    let all = std::iter::from_fn(|| events.try_next());
+async fn deltas(events: &mut windlass::event::Subscription) -> Vec<String> {
+    let all = events.drain().await.into_iter();
     let delta = |event: windlass::Event| match event.kind {
         EventKind::Output { delta, .. } => Some(delta.to_string()),
         _ => None,
@@ -143,7 +143,7 @@ async fn hygge_bash_streams_what_is_printed() {
     let mut events = place.windlass.subscribe();
     let command = "echo one; sleep 0.2; echo two >&2; sleep 0.2; printf '\\033[1mthree\\n'";
     let result = place.ok("bash", json!({"command": command})).await;
-    let told = deltas(&mut events);
+    let told = deltas(&mut events).await;
     assert!(told.len() >= 3, "{told:?}");
     assert_eq!(told.concat(), "one\ntwo\nthree\n");
     assert_eq!(text(&result), "one\ntwo\nthree\n", "and the answer has all of it again");
