@@ -483,6 +483,9 @@ async fn pass(
     };
     let effects = nested::with_more(call, effects);
     provenance::note(engine, call, &effects);
+    if !engine.hooks.is_empty() {
+        record::tell_beginning(engine, call);
+    }
     if call.for_person.is_none() {
         unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
     }
