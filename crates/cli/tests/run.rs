@@ -1,4 +1,7 @@
-use serde_json::json;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use serde_json::{Value, json};
 
 use crate::support::Home;
 
@@ -64,15 +67,52 @@ fn events_tell_what_happens_meanwhile() {
     let lines = home
         .run_with_input(&["run", "--events"], b"{\"tool\":\"read\",\"input\":{\"path\":\"a\"}}\n")
         .lines();
-    let events: Vec<_> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
-    assert_eq!(events, ["started", "finished"]);
-    assert_eq!(lines.last().expect("an answer")["type"], "tool_result");
-    assert_eq!(lines[0]["call"], lines[2]["call"]);
+    let (events, answers): (Vec<_>, Vec<_>) =
+        lines.into_iter().partition(|line| line["event"].is_string());
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    assert_eq!(answers[0]["type"], "tool_result");
     let rows = home.run(&["log", "--json"]).lines();
-    for (line, kind) in lines.iter().zip(["started", "finished"]) {
+    assert_eq!(events.len(), 2, "{events:?}");
+    for (line, kind) in events.iter().zip(["started", "finished"]) {
         let row = rows.iter().find(|row| row["kind"] == kind).expect("a record");
+        assert_eq!((&line["event"], &line["call"]), (&json!(kind), &answers[0]["call"]));
         assert_eq!((&line["seq"], &line["session"]), (&row["seq"], &row["session"]), "{kind}");
     }
+}
+
+#[test]
+fn an_answer_does_not_wait_for_events() {
+    let home = Home::with(&[("a", "hello\n"), ("b", "hello\n")]);
+    let read = |path: &str| json!({"tool": "read", "input": {"path": path}});
+    home.run_with_input(&["run", "--events"], format!("{}\n", read("a")).as_bytes());
+    // Events wait for the numbers of their records, and these for the database.
+    let database =
+        rusqlite::Connection::open(home.state().join("journal.db")).expect("the journal");
+    database.execute_batch("BEGIN IMMEDIATE").expect("the only writer");
+    let mut running = home
+        .command(&["run", "--events"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("windlass");
+    let mut input = running.stdin.take().expect("a pipe");
+    let mut lines = BufReader::new(running.stdout.take().expect("a pipe")).lines();
+    let mut next = || -> Option<Value> {
+        let line = lines.next()?.expect("a line");
+        Some(serde_json::from_str(&line).expect("JSON"))
+    };
+    for path in ["a", "b"] {
+        writeln!(input, "{}", read(path)).expect("a reader");
+        assert_eq!(next().expect("an answer")["type"], "tool_result");
+    }
+    database.execute_batch("ROLLBACK").expect("the end of the lock");
+    drop(input);
+    let events: Vec<_> = std::iter::from_fn(next).collect();
+    let names: Vec<_> = events.iter().map(|event| event["event"].as_str()).collect();
+    let [started, finished] = [Some("started"), Some("finished")];
+    assert_eq!(names, [started, finished, started, finished], "{events:?}");
+    assert!(events.is_sorted_by_key(|event| event["seq"].as_u64()), "{events:?}");
+    assert!(running.wait().expect("its end").success());
 }
 
 #[test]

@@ -258,7 +258,7 @@ impl Repeats {
 /// Names a call by its tool and arguments.
 pub(crate) fn call_key(tool: &str, input: &serde_json::Value) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (tool, input.to_string()).hash(&mut hasher);
+    (tool, input).hash(&mut hasher);
     hasher.finish()
 }
 

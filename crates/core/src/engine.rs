@@ -402,7 +402,8 @@ impl Engine {
         let running = Running::enter(&self.0, &call);
         let stop = call.cancel.clone().drop_guard();
         let lost = finish::Lost::of(&call);
-        let task = tokio::spawn(carry_out(running, call, ticket));
+        // In a box, since a runtime copies what it is given several times on the way to its own.
+        let task = tokio::spawn(Box::pin(carry_out(running, call, ticket)));
         async move {
             let result = task.await;
             drop(stop.disarm());
@@ -483,6 +484,9 @@ async fn pass(
     };
     let effects = nested::with_more(call, effects);
     provenance::note(engine, call, &effects);
+    if !engine.hooks.is_empty() {
+        record::tell_beginning(engine, call);
+    }
     if call.for_person.is_none() {
         unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
     }

@@ -22,11 +22,16 @@ use std::path::{Path, PathBuf};
 pub fn path(path: &Path) -> Cow<'_, str> {
     let bytes = path.as_os_str().as_bytes();
     match std::str::from_utf8(bytes) {
-        Ok(text) if !text.starts_with("$'") && !text.chars().any(is_invisible) => {
-            Cow::Borrowed(text)
-        }
+        Ok(text) if !text.starts_with("$'") && is_visible(text) => Cow::Borrowed(text),
         _ => Cow::Owned(escape(bytes)),
     }
+}
+
+/// Returns whether every character can be seen.
+fn is_visible(text: &str) -> bool {
+    // Most names are plain ASCII. Looking at all bytes, without an end in the middle, takes a few instructions of the machine.
+    let is_plain = text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'));
+    is_plain || !text.chars().any(is_invisible)
 }
 
 /// The path that a text names: the reverse of [`path`].

@@ -5,6 +5,7 @@
 //! for one that comes in pieces. What takes the place of a secret is never taken for one.
 
 mod formats;
+mod glance;
 mod known;
 mod scan;
 mod stream;
@@ -16,9 +17,11 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
+use self::glance::Glance;
 use self::known::Known;
+use self::scan::Rules as _;
 pub(crate) use self::stream::Stream;
-use crate::{Decided, DecidedBy, Effects};
+use crate::{Decided, DecidedBy, Effects, PathPattern, quote};
 
 /// Values that must not be seen, by name; besides them, whatever has the format of a credential is not seen.
 ///
@@ -43,6 +46,8 @@ type Source = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 struct Named {
     values: Vec<(String, String)>,
     known: Known,
+    /// What tells most short texts, of all values and formats.
+    glance: Glance,
 }
 
 /// A secret that a tool was given: to be passed on, not to be shown.
@@ -136,8 +141,11 @@ impl Secrets {
 
     /// The text without them.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let rules = &*formats::ALL;
-        match scan::clean(&self.named().known, text) {
+        let (rules, named) = (&*formats::ALL, self.named());
+        if named.glance.rules_out(text.as_bytes()) {
+            return Cow::Borrowed(text);
+        }
+        match scan::clean(&named.known, text) {
             Cow::Borrowed(text) => scan::clean(rules, text),
             Cow::Owned(text) => Cow::Owned(match scan::clean(rules, &text) {
                 Cow::Borrowed(_) => text,
@@ -178,6 +186,12 @@ impl Secrets {
 
     /// Effects as they may be shown and stored.
     pub(crate) fn redact_effects(&self, effects: &Arc<Effects>) -> Arc<Effects> {
+        // Most are about files alone, and then all that could be a secret is the path.
+        let is_clean =
+            |at: &PathPattern| matches!(self.redact(&quote::path(&at.path)), Cow::Borrowed(_));
+        if effects.iter().all(|effect| effect.path().is_some_and(is_clean)) {
+            return effects.clone();
+        }
         let Ok(mut value) = serde_json::to_value(&**effects) else { return Arc::default() };
         if !self.clean_json(&mut value) {
             return effects.clone();
@@ -265,7 +279,8 @@ impl Named {
             values.iter().map(|(name, value)| (placeholder(name), value.as_str())),
             formats::placeholders(),
         );
-        Self { values, known }
+        let glance = known.anchors().glance().or(formats::ALL.anchors().glance());
+        Self { values, known, glance }
     }
 }
 

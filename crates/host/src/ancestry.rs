@@ -40,15 +40,17 @@ pub(crate) fn read(
         seen: Vec::new(),
         inputs: Vec::new(),
     };
-    let exclude_from = if place.inside.is_some() { resolver.workspace() } else { Path::new("/") };
+    // All of them are beginnings of one path, so one is in another if it is as long.
+    let length = |path: &Path| path.as_os_str().len();
+    let exclude_from = place.inside.as_ref().map_or(0, |_| length(resolver.workspace()));
     let ignore_from = ignoring.then(|| top(resolver, place, &mut ancestry.inputs)).flatten();
-    let mut parents: Vec<&Path> = above(resolver, place).skip(1).collect();
+    let ignore_from = ignore_from.map(length);
+    let first = ignore_from.map_or(exclude_from, |from| from.min(exclude_from));
+    let mut parents: Vec<&Path> =
+        above(resolver, place).skip(1).take_while(|parent| length(parent) >= first).collect();
     parents.reverse();
     for parent in parents {
-        let ignoring = ignore_from.as_ref().is_some_and(|from| parent.starts_with(from));
-        if !ignoring && !parent.starts_with(exclude_from) {
-            continue;
-        }
+        let ignoring = ignore_from.is_some_and(|from| length(parent) >= from);
         ancestry.enter(resolver, place, parent, ignoring)?;
         if ancestry.excluded_by.is_some() {
             break;

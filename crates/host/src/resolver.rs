@@ -17,8 +17,8 @@ use windlass_core::{
 };
 
 use crate::kernel::{
-    FOR_READING, Lookup, MAX_PATH, NAME_ONLY, failure, meaning, open_at_once, real_path, refusal,
-    reopen, stat, stat_child,
+    FOR_READING, Lookup, MAX_PATH, NAME_ONLY, as_path, failure, meaning, open_at_once, real_path,
+    refusal, reopen, stat, stat_child,
 };
 use crate::session_tmp::SessionTmp;
 use crate::trail::{self, Detour, Start};
@@ -116,8 +116,15 @@ impl Resolver {
     /// The usual case, two calls of the kernel: it exists in the workspace and no link is on the way, so it is where it says.
     /// `None` if it takes a closer look.
     fn find_plain(&self, path: &Path) -> Option<PathBuf> {
+        if self.lookup == Lookup::ByComponent {
+            return None;
+        }
+        if is_normal(path) {
+            self.lookup.open(self.root.as_fd(), path, NAME_ONLY).ok()?;
+            return Some(path.to_owned());
+        }
         let plain = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-        if self.lookup == Lookup::ByComponent || !path.components().all(plain) {
+        if !path.components().all(plain) {
             return None;
         }
         // What ends in a slash must be a directory: the kernel looks at the path as it was written.
@@ -198,9 +205,9 @@ impl Resolver {
         if let Some(tmp) = self.tmp_of(path) {
             return tmp.place(directory);
         }
-        Ok(match directory.strip_prefix(&self.workspace) {
-            Ok(inside) => (self.root.as_fd(), inside),
-            Err(_) => (self.slash.as_fd(), below_slash(directory)),
+        Ok(match below(directory, &self.workspace) {
+            Some(inside) => (self.root.as_fd(), inside),
+            None => (self.slash.as_fd(), below_slash(directory)),
         })
     }
 
@@ -300,6 +307,24 @@ fn shown(path: &Path) -> PathBuf {
     match bytes.get(..ENOUGH) {
         Some(start) => PathBuf::from(format!("{}…", String::from_utf8_lossy(start))),
         None => path.to_owned(),
+    }
+}
+
+/// Returns whether a path is relative and made of names alone, so that its bytes are all there is to it.
+fn is_normal(path: &Path) -> bool {
+    path.as_os_str()
+        .as_bytes()
+        .split(|byte| *byte == b'/')
+        .all(|part| !matches!(part, b"" | b"." | b".."))
+}
+
+/// Returns the way from a directory to a path that is at or below it.
+fn below<'p>(path: &'p Path, directory: &Path) -> Option<&'p Path> {
+    let rest = path.as_os_str().as_bytes().strip_prefix(directory.as_os_str().as_bytes());
+    match rest {
+        Some([]) => Some(Path::new("")),
+        Some([b'/', rest @ ..]) if is_normal(as_path(rest)) => Some(as_path(rest)),
+        _ => path.strip_prefix(directory).ok(),
     }
 }
 

@@ -45,10 +45,11 @@ impl Calls {
         request: Arc<Request>,
     ) {
         let calls = self.clone();
-        drop(tokio::spawn(async move {
+        // In a box, since a runtime copies what it is given several times on the way to its own.
+        drop(tokio::spawn(Box::pin(async move {
             let result = calls.run(call, &request).await;
             calls.answer(&id, &result, wire, &request);
-        }));
+        })));
     }
 
     /// Runs a call until it ends or nobody wants it any more; then it is stopped, and comes to its end and on record too.

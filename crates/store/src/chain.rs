@@ -7,6 +7,8 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, types::ValueRef};
 use windlass_core::RecordKind;
 
+use crate::tables::Beside;
+
 pub(crate) type Hash = [u8; 32];
 
 /// The last record of a journal.
@@ -170,6 +172,8 @@ pub(crate) struct Entry<'a> {
 pub(crate) struct Chain<'tx> {
     pub(crate) connection: &'tx Connection,
     pub(crate) head: Head,
+    /// What is known of the tables beside the journal.
+    pub(crate) beside: Beside,
 }
 
 impl<'tx> Chain<'tx> {
@@ -179,7 +183,8 @@ impl<'tx> Chain<'tx> {
         let head = statement
             .query_row([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))
             .optional()?;
-        Ok(Self { connection, head: head.unwrap_or(Head::START) })
+        let head = head.unwrap_or(Head::START);
+        Ok(Self { connection, head, beside: Beside::default() })
     }
 
     /// Adds a record; its number.

@@ -226,6 +226,7 @@ impl Draining<'_> {
 
     fn write(&self, chain: &mut Chain<'_>, sources: &[Source]) -> rusqlite::Result<()> {
         write_merged(chain, sources)?;
+        tables::write_begun(chain)?;
         for source in sources {
             if source.is_dead {
                 tables::close_left_behind(chain, source.slot.number, self.now)?;

@@ -12,7 +12,7 @@ use crate::spool::{self, Head};
 /// The frames of a spool after the place up to which it was drained.
 #[derive(Debug)]
 pub(crate) struct Filling {
-    /// Where the first frame begins, and the bytes from there.
+    /// Where the first frame begins, and the bytes of all that are in order.
     first: Option<(Mark, Vec<u8>)>,
     lost: Option<Lost>,
     /// What follows after a loss.
@@ -91,8 +91,8 @@ impl Filling {
             Some(mark) if !is_dead => mark.bytes.min(length),
             _ => length,
         };
-        let bytes = spool::read_from(spool, start.bytes, limit)?;
-        let (reached, passed) = walk(start, &bytes, promised);
+        let mut bytes = spool::read_from(spool, start.bytes, limit)?;
+        let (reached, passed) = walk(start, &mut bytes, promised);
         let mut filling = Self {
             first: Some((start, bytes)),
             lost: None,
@@ -121,8 +121,8 @@ impl Filling {
 
     /// Frames after the place that the head names follow from it, whatever became of those before.
     fn go_on_after(&mut self, mark: Mark, spool: &File, limit: u64) -> io::Result<()> {
-        let bytes = spool::read_from(spool, mark.bytes, limit)?;
-        let (reached, _) = walk(mark, &bytes, None);
+        let mut bytes = spool::read_from(spool, mark.bytes, limit)?;
+        let (reached, _) = walk(mark, &mut bytes, None);
         self.second = Some((mark, bytes));
         self.end = Some(reached);
         Ok(())
@@ -130,12 +130,10 @@ impl Filling {
 
     /// What happened, in order.
     pub(crate) fn events(&self) -> impl Iterator<Item = Event<'_>> {
-        // A loss has the time of what was there last, so that it comes right after it.
-        let at = frames(self.first.as_ref()).last().map_or(0, |frame| frame.at());
-        let lost = self.lost.iter().map(move |&Lost { anchored, found }| Event::Lost {
-            at,
-            anchored,
-            found,
+        let lost = self.lost.iter().map(|&Lost { anchored, found }| {
+            // A loss has the time of what was there last, so that it comes right after it.
+            let at = frames(self.first.as_ref()).last().map_or(0, |frame| frame.at());
+            Event::Lost { at, anchored, found }
         });
         frames(self.first.as_ref())
             .map(Event::Said)
@@ -145,17 +143,20 @@ impl Filling {
 }
 
 fn frames(part: Option<&(Mark, Vec<u8>)>) -> impl Iterator<Item = Frame<'_>> {
-    part.into_iter().flat_map(|(mark, bytes)| Frames::after(*mark, bytes))
+    part.into_iter().flat_map(|(mark, bytes)| Frames::again(*mark, bytes))
 }
 
-/// How far the frames go, and whether one of them ends where the head says.
-fn walk(start: Mark, bytes: &[u8], promised: Option<Mark>) -> (Mark, bool) {
+/// How far the frames go, and whether one of them ends where the head says. What is not in order is cut off.
+fn walk(start: Mark, bytes: &mut Vec<u8>, promised: Option<Mark>) -> (Mark, bool) {
     let mut frames = Frames::after(start, bytes);
     let mut passed = promised == Some(start);
     while frames.next().is_some() {
         passed |= promised == Some(frames.mark);
     }
-    (frames.mark, passed)
+    let reached = frames.mark;
+    let in_order = usize::try_from(reached.bytes - start.bytes).unwrap_or(usize::MAX);
+    bytes.truncate(in_order);
+    (reached, passed)
 }
 
 #[cfg(test)]

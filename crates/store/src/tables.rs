@@ -1,7 +1,12 @@
 //! The tables beside the journal, kept in step with it inside the same transaction: sessions, calls, and calls that have not ended.
 //! They are derived from the record and can be told from it again.
+//!
+//! Nearly every call ends in the transaction in which it began. Such a call never gets a row among those that have not ended: what
+//! begins is kept in memory ([`Beside`]) and gets its row when the transaction is about to end, or when rows are asked for.
 
-use rusqlite::OptionalExtension as _;
+use std::collections::{HashMap, HashSet};
+
+use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
 use windlass_core::{BODY_VERSION, CallFinished, Outcome, RecordsMissing, SessionBegun, SessionId};
 
@@ -66,29 +71,90 @@ pub(crate) struct Start<'a> {
     pub(crate) body: &'a str,
 }
 
+/// What a transaction has not written to the tables yet, and what it knows of them.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// The calls that began and have no row, by id.
+    begun: HashMap<String, Begun>,
+    /// The ids of the calls that have a row, once they were asked for.
+    with_row: Option<HashSet<String>>,
+    /// A session that has a row.
+    session: Option<String>,
+}
+
+/// A call that began in a transaction.
+#[derive(Debug)]
+struct Begun {
+    session: String,
+    turn: String,
+    tool: String,
+    started: u64,
+    slot: u32,
+    process: u32,
+}
+
 /// Records that a call of the writer with this number began.
 pub(crate) fn start(chain: &mut Chain<'_>, slot: u32, start: &Start<'_>) -> rusqlite::Result<()> {
     let Start { at, session, turn, call, tool, process, body } = *start;
     let (kind, outcome) = (Kind::Started, None);
-    let seq = chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body })?;
-    chain
-        .connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO open_calls (id, session, turn, tool, started, slot, process) \
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
-        )?
-        .execute((call, session, turn, tool, seq, slot, process))?;
+    let started = chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body })?;
+    let is_replaced = match &mut chain.beside.with_row {
+        Some(with_row) => with_row.remove(call),
+        none => none.insert(ids_with_row(chain.connection)?).remove(call),
+    };
+    if is_replaced {
+        take_row(chain.connection, call)?;
+    }
+    let [session_of, turn, tool] = [session, turn, tool].map(str::to_owned);
+    let begun = Begun { session: session_of, turn, tool, started, slot, process };
+    chain.beside.begun.insert(call.to_owned(), begun);
     ensure_session(chain, session, at)
 }
 
+/// Gives a row to every call that began and has not ended.
+pub(crate) fn write_begun(chain: &mut Chain<'_>) -> rusqlite::Result<()> {
+    let mut begun: Vec<(String, Begun)> = chain.beside.begun.drain().collect();
+    begun.sort_by_key(|(_, begun)| begun.started);
+    for (call, Begun { session, turn, tool, started, slot, process }) in begun {
+        chain
+            .connection
+            .prepare_cached(
+                "INSERT OR REPLACE INTO open_calls (id, session, turn, tool, started, slot, process) \
+                 VALUES (?, ?, ?, ?, ?, ?, ?)",
+            )?
+            .execute((&call, session, turn, tool, started, slot, process))?;
+        if let Some(with_row) = &mut chain.beside.with_row {
+            with_row.insert(call);
+        }
+    }
+    Ok(())
+}
+
+fn ids_with_row(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let mut statement = connection.prepare_cached("SELECT id FROM open_calls")?;
+    statement.query_map([], |row| row.get(0))?.collect()
+}
+
+/// Removes the row of a call that has not ended; the number of the record with which it began.
+fn take_row(connection: &Connection, call: &str) -> rusqlite::Result<Option<u64>> {
+    connection
+        .prepare_cached("DELETE FROM open_calls WHERE id = ? RETURNING started")?
+        .query_row([call], |row| row.get(0))
+        .optional()
+}
+
 /// A session that nobody announced is known by its first record.
-fn ensure_session(chain: &Chain<'_>, session: &str, at: i64) -> rusqlite::Result<()> {
+fn ensure_session(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite::Result<()> {
+    if chain.beside.session.as_deref() == Some(session) {
+        return Ok(());
+    }
     chain
         .connection
         .prepare_cached(
             "INSERT OR IGNORE INTO sessions (id, workspace, created) VALUES (?, '', ?)",
         )?
         .execute((session, at))?;
+    chain.beside.session = Some(session.to_owned());
     Ok(())
 }
 
@@ -110,11 +176,10 @@ pub(crate) fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Re
     let outcome = Some(outcome.as_str());
     let kind = Kind::Finished;
     let seq = chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body })?;
-    let started: Option<u64> = chain
-        .connection
-        .prepare_cached("DELETE FROM open_calls WHERE id = ? RETURNING started")?
-        .query_row([call], |row| row.get(0))
-        .optional()?;
+    let started = match chain.beside.begun.remove(call) {
+        Some(begun) => Some(begun.started),
+        None => take_row(chain.connection, call)?,
+    };
     chain
         .connection
         .prepare_cached(
@@ -167,6 +232,7 @@ struct Open {
 
 /// Ends the calls that the former holder of this slot left open.
 pub(crate) fn close_left_behind(chain: &mut Chain<'_>, slot: u32, at: i64) -> rusqlite::Result<()> {
+    write_begun(chain)?;
     for open in left_behind(chain, slot)? {
         finish(
             chain,
@@ -201,7 +267,11 @@ fn left_behind(chain: &Chain<'_>, slot: u32) -> rusqlite::Result<Vec<Open>> {
 }
 
 /// A call of this session that has not ended, and in which process it runs.
-pub(crate) fn running(chain: &Chain<'_>, session: &str) -> rusqlite::Result<Option<(String, u32)>> {
+pub(crate) fn running(
+    chain: &mut Chain<'_>,
+    session: &str,
+) -> rusqlite::Result<Option<(String, u32)>> {
+    write_begun(chain)?;
     chain
         .connection
         .prepare("SELECT id, process FROM open_calls WHERE session = ? LIMIT 1")?

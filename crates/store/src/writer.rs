@@ -61,8 +61,8 @@ pub(crate) struct Writer {
     limit: u64,
     /// The size at which the spool is to be drained.
     drain_at: u64,
-    /// The last record that is safe.
-    last: Option<Witness>,
+    /// The last record that is safe, without its body.
+    last: Option<Record>,
 }
 
 impl Writer {
@@ -88,7 +88,7 @@ impl Writer {
     /// Tells outside of the state which record was the last. Where that fails, the journal goes on without it.
     pub(crate) fn testify(&self, anchor: Option<&Path>) {
         if let (Some(last), Some(anchor)) = (&self.last, anchor) {
-            drop(last.write(&Witness::path(anchor)));
+            drop(Witness::of(last).write(&Witness::path(anchor)));
         }
     }
 
@@ -109,7 +109,9 @@ impl Writer {
         })?;
         self.has_signed = true;
         self.beginnings.clear();
-        self.last = items.last().map(|item| Witness::of(&item.record)).or(self.last);
+        if let Some(Item { record, .. }) = items.last() {
+            self.last = Some(without_body(record));
+        }
         Ok(())
     }
 
@@ -142,4 +144,11 @@ impl Writer {
         self.put_drain_off();
         Ok(())
     }
+}
+
+fn without_body(record: &Record) -> Record {
+    let Record { at, kind, .. } = *record;
+    let (session, turn) = (record.session.clone(), record.turn.clone());
+    let (call, tool) = (record.call.clone(), record.tool.clone());
+    Record { at, session, turn, call, tool, kind, body: String::new() }
 }

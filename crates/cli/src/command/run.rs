@@ -1,6 +1,5 @@
 //! `windlass run`: JSON lines in, JSON lines out, each line answered before the next is read.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,9 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde_json::{Value, json};
-use windlass::event::{EventKind, Filter};
-use windlass::session::CallId;
-use windlass::{CallResult, Event, ToolCall, wire};
+use windlass::event::{EventKind, Filter, Subscription};
+use windlass::{Event, ToolCall, wire};
 use windlass_hub::Recording;
 
 use super::{block_on, until_interrupted};
@@ -51,6 +49,13 @@ pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
 }
 
 async fn answer_all(setup: &Setup, lines: Lines, events: bool) -> Result<ExitCode> {
+    let mut events = Events::of(setup, events);
+    let answered = answer_lines(setup, lines, &mut events).await;
+    events.print_rest().await?;
+    answered
+}
+
+async fn answer_lines(setup: &Setup, lines: Lines, events: &mut Events) -> Result<ExitCode> {
     let mut reader = Some((lines, Vec::new()));
     while let Some((mut lines, mut line)) = reader.take() {
         // Elsewhere: what jobs print must be taken while we wait for the next line.
@@ -58,7 +63,7 @@ async fn answer_all(setup: &Setup, lines: Lines, events: bool) -> Result<ExitCod
             let kind = read_line(&mut *lines, &mut line);
             (kind, lines, line)
         });
-        let (kind, lines, line) = read.await?;
+        let (kind, lines, line) = events.printed_during(read).await??;
         let Some(kind) = kind.context("cannot read the input")? else { break };
         match kind {
             Line::TooLong(bytes) => {
@@ -120,7 +125,7 @@ fn kind(bytes: usize) -> Line {
     if bytes > LONGEST_LINE { Line::TooLong(bytes) } else { Line::Whole }
 }
 
-async fn answer(setup: &Setup, line: &[u8], events: bool) -> Result<()> {
+async fn answer(setup: &Setup, line: &[u8], events: &mut Events) -> Result<()> {
     let asked = match serde_json::from_slice(line)
         .map_err(|error| format!("the line is not JSON: {error}"))
     {
@@ -133,46 +138,55 @@ async fn answer(setup: &Setup, line: &[u8], events: bool) -> Result<()> {
     };
     let formats: Vec<wire::Format> = asked.iter().map(|asked| asked.format).collect();
     let calls: Vec<ToolCall> = asked.into_iter().map(wire::Asked::into_call).collect();
-    let results = until_interrupted(&setup.session, turn(setup, calls, events)).await??;
+    let turn = events.printed_during(setup.windlass.turn(&setup.session, calls));
+    let results = until_interrupted(&setup.session, turn).await??;
     for (result, format) in results.iter().zip(formats) {
         terminal::print_json(&wire::to_line(format, result))?;
     }
     Ok(())
 }
 
-async fn turn(setup: &Setup, calls: Vec<ToolCall>, events: bool) -> Result<Vec<CallResult>> {
-    let turn = setup.windlass.turn(&setup.session, calls);
-    if !events {
-        return Ok(turn.await);
+/// The events of the session, printed beside whatever else is done. An event is told when the journal has numbered its record, which is
+/// later than the result of a quick call. No result waits for that.
+struct Events(Option<Subscription>);
+
+impl Events {
+    /// Listens to the session, if events are wanted.
+    fn of(setup: &Setup, are_wanted: bool) -> Self {
+        let listen = || setup.windlass.engine().subscribe_to(Filter::session(setup.session.id()));
+        Self(are_wanted.then(listen))
     }
-    let filter = Filter::session(setup.session.id());
-    let mut subscription = setup.windlass.engine().subscribe_to(filter);
-    let mut turn = std::pin::pin!(turn);
-    let mut ended = HashSet::new();
-    let results = loop {
-        tokio::select! {
-            biased;
-            event = subscription.next() => print_event(&event, &mut ended)?,
-            results = &mut turn => break results,
+
+    /// Does something, and prints what happens meanwhile.
+    async fn printed_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
+        let Some(subscription) = &mut self.0 else { return Ok(work.await) };
+        let mut work = std::pin::pin!(work);
+        let done = loop {
+            tokio::select! {
+                biased;
+                done = &mut work => break done,
+                event = subscription.next() => print_event(&event)?,
+            }
+        };
+        while let Some(event) = subscription.try_next() {
+            print_event(&event)?;
         }
-    };
-    // An end is told when the journal has numbered its record, which may be later than the result.
-    while !results.iter().all(|result| ended.contains(&result.call)) {
-        let Ok(event) = tokio::time::timeout(LATE_EVENTS, subscription.next()).await else { break };
-        print_event(&event, &mut ended)?;
+        Ok(done)
     }
-    while let Some(event) = subscription.try_next() {
-        print_event(&event, &mut ended)?;
+
+    /// Prints what has happened and was not told yet.
+    async fn print_rest(&mut self) -> Result<()> {
+        let Some(subscription) = &mut self.0 else { return Ok(()) };
+        let rest = tokio::time::timeout(LATE_EVENTS, subscription.drain()).await;
+        rest.unwrap_or_default().iter().try_for_each(print_event)
     }
-    Ok(results)
 }
 
-/// Prints an event as a line, and notes the calls that have ended.
-fn print_event(event: &Event, ended: &mut HashSet<CallId>) -> Result<()> {
+/// Prints an event as a line.
+fn print_event(event: &Event) -> Result<()> {
     let mut line = serde_json::to_value(event)?;
     match &event.kind {
-        EventKind::Finished(result) => {
-            ended.insert(result.call.clone());
+        EventKind::Finished(_) => {
             // The result has a line of its own.
             for name in ["content", "metadata"] {
                 line.as_object_mut().and_then(|line| line.remove(name));

@@ -4,8 +4,10 @@
 //! hit is served when all of them are still the same. A fingerprint can lie for as long as the file system's clock stands still, so
 //! an answer about a file that changed just before it was read is not kept at all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -77,14 +79,65 @@ impl Engine {
 pub(super) struct Cache {
     most: usize,
     ttl: Duration,
-    entries: Lock<HashMap<Key, Entry>>,
+    entries: Lock<Entries>,
     /// Which policy is in force, counted: an answer that was found under another is not kept.
     epoch: AtomicU64,
-    uses: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
     evictions: AtomicU64,
     is_disabled: AtomicBool,
+}
+
+/// The answers that are kept, and the order in which they were last used.
+#[derive(Default)]
+struct Entries {
+    by_key: HashMap<Key, Entry>,
+    by_use: BTreeMap<u64, Key>,
+    uses: u64,
+}
+
+impl Entries {
+    fn insert(
+        &mut self,
+        key: Key,
+        output: Output,
+        observed: Vec<(PathBuf, Fingerprint)>,
+        at: SystemTime,
+    ) {
+        self.uses += 1;
+        let entry = Entry { output, observed, at, last_use: self.uses };
+        if let Some(before) = self.by_key.insert(key.clone(), entry) {
+            self.by_use.remove(&before.last_use);
+        }
+        self.by_use.insert(self.uses, key);
+    }
+
+    /// Takes note that an answer is used.
+    fn touch(&mut self, key: &Key) -> Option<&Entry> {
+        let entry = self.by_key.get_mut(key)?;
+        let key = self.by_use.remove(&entry.last_use)?;
+        self.uses += 1;
+        entry.last_use = self.uses;
+        self.by_use.insert(self.uses, key);
+        Some(entry)
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(entry) = self.by_key.remove(key) {
+            self.by_use.remove(&entry.last_use);
+        }
+    }
+
+    /// Removes the answer that has not been used for the longest time.
+    fn evict(&mut self) -> bool {
+        let oldest = self.by_use.pop_first();
+        oldest.is_some_and(|(_, key)| self.by_key.remove(&key).is_some())
+    }
+
+    fn clear(&mut self) {
+        self.by_key.clear();
+        self.by_use.clear();
+    }
 }
 
 struct Entry {
@@ -101,7 +154,6 @@ impl Cache {
             ttl,
             entries: Lock::default(),
             epoch: AtomicU64::new(0),
-            uses: AtomicU64::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
@@ -113,7 +165,7 @@ impl Cache {
         CacheStats {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
-            entries: self.entries.lock().len(),
+            entries: self.entries.lock().by_key.len(),
             capacity: self.most,
             evictions: self.evictions.load(Ordering::Relaxed),
         }
@@ -150,14 +202,13 @@ impl Cache {
     fn look(&self, engine: &Shared, files: &dyn Files, key: &Key) -> Option<Output> {
         let now = engine.host.clock().now();
         let mut entries = self.entries.lock();
-        let entry = entries.get_mut(key)?;
+        let entry = entries.by_key.get(key)?;
         let fresh = now.duration_since(entry.at).is_ok_and(|age| age < self.ttl);
         if !fresh || !still_true(files, &entry.observed) {
             entries.remove(key);
             return None;
         }
-        entry.last_use = self.uses.fetch_add(1, Ordering::Relaxed);
-        Some(entry.output.clone())
+        entries.touch(key).map(|entry| entry.output.clone())
     }
 
     /// Keeps an answer, with what was read for it; `began` is a moment before the first read.
@@ -172,19 +223,14 @@ impl Cache {
         if output.is_error || observed.is_empty() || !settled(&observed, began) {
             return;
         }
-        let last_use = self.uses.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry { output: output.clone(), observed, at: began, last_use };
+        let output = output.clone();
         let mut entries = self.entries.lock();
         if key.epoch != self.epoch() {
             return;
         }
-        entries.insert(key, entry);
-        if entries.len() > self.most {
-            let oldest =
-                entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(key, _)| key.clone());
-            if oldest.and_then(|key| entries.remove(&key)).is_some() {
-                self.evictions.fetch_add(1, Ordering::Relaxed);
-            }
+        entries.insert(key, output, observed, began);
+        if entries.by_key.len() > self.most && entries.evict() {
+            self.evictions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -209,7 +255,7 @@ impl Cache {
 /// Session, tool, directory, bound and canonical arguments. The session is part of it because a read also notes what the session saw.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
-    text: String,
+    text: Arc<str>,
     /// When the call came: what it is shown was decided since then.
     epoch: u64,
 }
@@ -217,10 +263,17 @@ pub(super) struct Key {
 impl Key {
     fn of(call: &Call) -> Self {
         let Overrides { work_dir, output_bytes, .. } = &call.overrides;
-        let mut key =
-            format!("{}\0{}\0{work_dir:?}\0{output_bytes:?}\0", call.session.id(), call.name);
+        let mut key = String::with_capacity(256);
+        for part in [call.session.id().as_str(), &call.name] {
+            key.push_str(part);
+            key.push('\0');
+        }
+        if work_dir.is_some() || output_bytes.is_some() {
+            let written = write!(key, "{work_dir:?}\0{output_bytes:?}\0");
+            debug_assert!(written.is_ok(), "writing to a string does not fail");
+        }
         push_canonical(&mut key, &call.input);
-        Self { text: key, epoch: call.epoch }
+        Self { text: key.into(), epoch: call.epoch }
     }
 }
 
@@ -232,7 +285,7 @@ fn push_canonical(text: &mut String, value: &Value) {
             entries.sort_by_key(|(name, _)| *name);
             text.push('{');
             for (name, value) in entries {
-                text.push_str(&Value::from(name.as_str()).to_string());
+                push_quoted(text, name);
                 text.push(':');
                 push_canonical(text, value);
                 text.push(',');
@@ -247,7 +300,20 @@ fn push_canonical(text: &mut String, value: &Value) {
             }
             text.push(']');
         }
+        Value::String(word) => push_quoted(text, word),
         plain => text.push_str(&plain.to_string()),
+    }
+}
+
+/// A text as JSON has it. Most have nothing in them that has to be escaped.
+fn push_quoted(text: &mut String, word: &str) {
+    let is_plain = word.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
+    if is_plain {
+        text.push('"');
+        text.push_str(word);
+        text.push('"');
+    } else {
+        text.push_str(&Value::from(word).to_string());
     }
 }
 

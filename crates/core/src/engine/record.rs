@@ -17,7 +17,8 @@ use crate::{
 const MAX_NAME: usize = 200;
 
 /// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
-/// end of the call waits for both records. Listeners hear of the beginning when it is safe, whichever of the two it is.
+/// end of the call waits for both records. Listeners hear of the beginning when it is safe, whichever of the two it is: see
+/// [`tell_beginning`].
 pub(super) async fn started(
     engine: &Shared,
     call: &mut Call,
@@ -58,10 +59,15 @@ pub(super) async fn started(
         safe(appended).await?;
         engine.recorder.move_on();
     } else {
-        engine.recorder.leave_to_pump(appended.as_ref());
         *call.begun.lock() = appended;
     }
     Ok(())
+}
+
+/// Has a beginning that was not waited for told, once it is clear that the call takes longer than one step. The end of a quicker one
+/// makes both records safe at once; another thread at the first of them would only be in its way.
+pub(super) fn tell_beginning(engine: &Shared, call: &Call) {
+    engine.recorder.leave_to_pump(call.begun.lock().as_ref());
 }
 
 /// The facts of a call, without secrets.

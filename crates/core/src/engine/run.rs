@@ -1,6 +1,7 @@
 //! Stage 10: the tool itself, with a limit of time, a way to stop it, and its panics contained.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub(super) async fn run(
     let ending = tokio::select! {
         biased;
         done = ready.planned.run(&cx) => done,
+        never = tell_beginning(engine, call) => match never {},
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
         () = clock.expired(limit) => {
             // What the tool left running elsewhere (a search on another thread) must stop too.
@@ -56,6 +58,12 @@ pub(super) async fn run(
         engine.cache.put(key, output, cx.take_observed(), began);
     }
     ending.map_err(|error| with_partial(error, &cx))
+}
+
+/// Begins when the tool has to wait for something, and never ends.
+async fn tell_beginning(engine: &Shared, call: &Call) -> Infallible {
+    record::tell_beginning(engine, call);
+    std::future::pending().await
 }
 
 /// The surroundings of a call that is only tried out: nobody hears of it, and what it changes is proposed by another session.

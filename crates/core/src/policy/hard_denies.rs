@@ -109,7 +109,7 @@ impl HardDenies {
     ) -> Option<&'static str> {
         let hidden = |path: &Path| match self.secret_name(path, workspace) {
             SecretName::IfCredential(_) if harmless.iter().any(|known| known == path) => None,
-            _ => self.hidden(path, workspace),
+            secret => secret.reason(),
         };
         match effect {
             Effect::Read(at) => hidden(&at.path),
@@ -149,10 +149,7 @@ impl HardDenies {
     /// The reason to hide a file, if there is one: it is secret by name, or ours. A name that may be secret by its content counts
     /// as secret.
     pub fn hidden(&self, path: &Path, workspace: &Path) -> Option<&'static str> {
-        match self.secret_name(path, workspace) {
-            SecretName::Yes(reason) | SecretName::IfCredential(reason) => Some(reason),
-            SecretName::No => None,
-        }
+        self.secret_name(path, workspace).reason()
     }
 
     /// The secrecy of a file by its name, the directories that it is in, and the exceptions.

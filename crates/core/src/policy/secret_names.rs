@@ -27,6 +27,16 @@ pub enum SecretName {
     IfCredential(&'static str),
 }
 
+impl SecretName {
+    /// The reason to hide the file. A name that may be secret by its content counts as secret.
+    pub(super) fn reason(self) -> Option<&'static str> {
+        match self {
+            Self::Yes(reason) | Self::IfCredential(reason) => Some(reason),
+            Self::No => None,
+        }
+    }
+}
+
 /// Names of directories that builds and package managers fill.
 ///
 /// ```
@@ -134,8 +144,8 @@ pub(super) fn of_entry(path: &Path, workspace: &Path) -> SecretName {
 
 /// The same, with the directories that the path leads through.
 pub(super) fn of_path(path: &Path, workspace: &Path) -> SecretName {
-    let mut above = path.ancestors().skip(1).filter_map(Path::file_name);
-    match above.find_map(|name| directory(name.as_bytes())) {
+    let mut above = path.as_os_str().as_bytes().rsplit(|byte| *byte == b'/').skip(1);
+    match above.find_map(directory) {
         Some(reason) => SecretName::Yes(reason),
         None => of_entry(path, workspace),
     }

@@ -11,6 +11,8 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
+use super::glance::Glance;
+
 /// How far judges may look back.
 const BEHIND: usize = 32;
 
@@ -47,6 +49,8 @@ pub(super) fn nothing(_: u8) -> bool {
 pub(super) struct Anchors {
     /// `None` if there is nothing to look for.
     automaton: Option<AhoCorasick>,
+    /// What tells most short texts without the automaton.
+    glance: Glance,
     /// All proper beginnings of anchors: at the end of a piece, one of them may become an anchor.
     beginnings: HashSet<Box<[u8]>>,
     longest: usize,
@@ -62,6 +66,7 @@ impl Anchors {
         });
         let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(anchors);
         Self {
+            glance: Glance::new(anchors),
             beginnings: beginnings.collect(),
             longest,
             // It cannot be built only if it would be larger than 2 GiB.
@@ -77,7 +82,12 @@ impl Anchors {
 
     /// Returns whether a text has an anchor in it.
     pub(super) fn has_any(&self, text: &[u8]) -> bool {
-        self.next(text, 0).is_some()
+        !self.glance.rules_out(text) && self.next(text, 0).is_some()
+    }
+
+    /// What tells most short texts without the automaton.
+    pub(super) fn glance(&self) -> &Glance {
+        &self.glance
     }
 
     /// Where the end of a text may be the beginning of an anchor.

@@ -1,6 +1,9 @@
 //! Events: told as things happen, to everybody who listens, without ever holding up a call.
 
+use std::sync::Arc;
+
 use serde_json::json;
+use tokio::sync::Notify;
 use windlass_core::testing::MockTool;
 use windlass_core::{EventKind, Outcome, Output};
 
@@ -101,4 +104,24 @@ async fn an_end_is_told_after_it_is_on_record() {
         }
     }
     running.await.unwrap();
+}
+
+#[tokio::test]
+async fn the_beginning_of_a_call_that_only_looks_is_told_while_it_waits() {
+    let heard = Arc::new(Notify::new());
+    let waits = MockTool::named("wait").answering({
+        let heard = heard.clone();
+        move |_, _| {
+            let heard = heard.clone();
+            async move {
+                heard.notified().await;
+                Ok(Output::text("heard"))
+            }
+        }
+    });
+    let mut setup = Setup::of([waits]);
+    let running = setup.spawn(call("wait"));
+    assert_eq!(setup.events.next().await.kind.name(), "started");
+    heard.notify_one();
+    assert_eq!(running.await.unwrap().output.to_text(), "heard");
 }

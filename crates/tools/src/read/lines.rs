@@ -258,6 +258,8 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
 /// The blocks of a file, one at a time, in one buffer.
 pub(crate) struct Blocks<R> {
     source: R,
+    /// The bytes that the file is said to have.
+    len: u64,
     /// How many bytes a block has.
     size: usize,
     buffer: Vec<u8>,
@@ -278,8 +280,16 @@ impl<R: Read + Seek> Blocks<R> {
     fn of_size(size: usize, source: R, len: u64) -> Self {
         // One byte more than the file has, so that its end is seen by the first read.
         let room = usize::try_from(len.saturating_add(1)).unwrap_or(size).min(size);
-        let mut blocks =
-            Self { source, size, buffer: Vec::new(), start: 0, filled: 0, block: 0, loaded: false };
+        let mut blocks = Self {
+            source,
+            len,
+            size,
+            buffer: Vec::new(),
+            start: 0,
+            filled: 0,
+            block: 0,
+            loaded: false,
+        };
         blocks.make_room(room);
         blocks
     }
@@ -320,9 +330,16 @@ impl<R: Read + Seek> Blocks<R> {
                 self.make_room(self.size);
             }
             let room = self.buffer.get_mut(self.start + self.filled..).unwrap_or_default();
+            let asked = room.len();
             match self.source.read(room) {
                 Ok(0) => break,
-                Ok(count) => self.filled += count,
+                Ok(count) => {
+                    self.filled += count;
+                    // It ended where it was said to end: a second look would find nothing more.
+                    if count < asked && self.offset() + self.filled as u64 == self.len {
+                        break;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
@@ -339,10 +356,11 @@ impl<R: Read + Seek> Blocks<R> {
         self.block * self.size as u64
     }
 
-    /// Makes a buffer of `room` bytes that begins at a page, and keeps what was read.
+    /// Makes a buffer of `room` bytes that begins at a page if it is larger than one, and keeps what was read.
     fn make_room(&mut self, room: usize) {
-        let mut buffer = vec![0; room + ALIGNMENT];
-        let start = buffer.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
+        let alignment = if room > ALIGNMENT { ALIGNMENT } else { 1 };
+        let mut buffer = vec![0; room + alignment];
+        let start = buffer.as_ptr().align_offset(alignment).min(alignment);
         buffer.truncate(start + room);
         if let Some(kept) = buffer.get_mut(start..start + self.filled) {
             kept.copy_from_slice(self.bytes());

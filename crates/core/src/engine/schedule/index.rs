@@ -4,13 +4,16 @@
 //! this very path, and those that use it or something below it. Prefixes are known by their hashes, each made from the one before.
 //! The index may name a place that does not conflict (very deep paths count as their beginning, and two prefixes may have the same
 //! hash), but leaves out none that does: whoever asks it compares the effects themselves.
+//!
+//! Calls that only look at files do not conflict with each other. While there are no others, which is most of the time, nothing is
+//! kept about what they touch; the first call that does more finds those that are there put in order for it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::path::Path;
 
-use super::places::Stage;
+use super::places::{Place, Stage};
 use crate::effects::{Footprint, LOOKING_BACK};
 use crate::{Effect, Effects};
 
@@ -83,21 +86,23 @@ struct Prefix {
     within: Users,
 }
 
+/// Calls that look at files are put in order anew for each call that does more, unless there are more of them than this.
+const FEW: usize = 64;
+
 #[derive(Debug, Default)]
 pub(super) struct Index {
     /// Those whose effects are not known: they may conflict with anybody.
     unknown: Marks,
-    prefixes: HashMap<PrefixHash, Prefix, AsItIs>,
-    hashing: RandomState,
-    /// Those that may use any file.
-    workspace: Users,
-    states: HashMap<String, Marks>,
-    person: Marks,
+    /// The number of those that do more than look at files.
+    doing_more: usize,
+    /// Those whose effects are known. Nothing is kept while all of them only look at files.
+    touched: Option<Touched>,
 }
 
 impl Index {
     /// Adds a place.
     pub(super) fn add(&mut self, effects: Option<&Effects>, stage: Stage, at: u64) {
+        self.doing_more += usize::from(effects.is_some_and(does_more));
         self.step(effects, Step { from: None, to: Some((stage, at)) });
     }
 
@@ -108,7 +113,25 @@ impl Index {
 
     /// Removes a place.
     pub(super) fn remove(&mut self, effects: Option<&Effects>, stage: Stage, at: u64) {
+        self.doing_more -= usize::from(effects.is_some_and(does_more));
         self.step(effects, Step { from: Some((stage, at)), to: None });
+    }
+
+    /// Begins or ceases to keep what the places touch, as is needed for those that are taken. Must follow each change of their effects.
+    pub(super) fn fit(&mut self, taken: &BTreeMap<u64, Place>) {
+        if self.doing_more == 0 {
+            if taken.len() <= FEW {
+                self.touched = None;
+            }
+        } else if self.touched.is_none() {
+            let mut touched = Touched::default();
+            for (at, place) in taken {
+                if let Some(effects) = &place.effects {
+                    touched.step(effects, Step { from: None, to: Some((place.stage, *at)) });
+                }
+            }
+            self.touched = Some(touched);
+        }
     }
 
     /// Calls `look` with all sets of places that these effects could conflict with, until it finds something.
@@ -117,10 +140,55 @@ impl Index {
         effects: &Effects,
         mut look: impl FnMut(&Marks) -> Option<T>,
     ) -> Option<T> {
-        let of_effects = effects.iter().find_map(|effect| self.search_one(effect, &mut look));
+        let of_effects = self.touched.as_ref().and_then(|touched| {
+            effects.iter().find_map(|effect| touched.search_one(effect, &mut look))
+        });
         of_effects.or_else(|| look(&self.unknown))
     }
 
+    fn step(&mut self, effects: Option<&Effects>, step: Step) {
+        match (effects, &mut self.touched) {
+            (None, _) => self.unknown.step(step),
+            (Some(effects), Some(touched)) => touched.step(effects, step),
+            (Some(_), None) => {}
+        }
+    }
+
+    /// Returns whether nothing of a place that has left is in the index.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.unknown.0.is_empty() && self.doing_more == 0 && self.touched.is_none()
+    }
+
+    /// Returns whether it keeps what the places touch.
+    #[cfg(test)]
+    pub(super) fn is_kept(&self) -> bool {
+        self.touched.is_some()
+    }
+}
+
+/// Returns whether a call with these effects could conflict with one that only looks at files, or with one of its own kind.
+fn does_more(effects: &Effects) -> bool {
+    effects.iter().any(|effect| match effect.footprint() {
+        Footprint::Files { changes, .. } => changes,
+        Footprint::Workspace { only_reads } => !only_reads,
+        Footprint::State(_) | Footprint::Person => true,
+        Footprint::None => false,
+    })
+}
+
+/// Places by what their calls touch.
+#[derive(Debug, Default)]
+struct Touched {
+    prefixes: HashMap<PrefixHash, Prefix, AsItIs>,
+    hashing: RandomState,
+    /// Those that may use any file.
+    workspace: Users,
+    states: HashMap<String, Marks>,
+    person: Marks,
+}
+
+impl Touched {
     fn search_one<T>(
         &self,
         effect: &Effect,
@@ -183,8 +251,7 @@ impl Index {
         std::iter::once(ALL_PATHS).chain(below)
     }
 
-    fn step(&mut self, effects: Option<&Effects>, step: Step) {
-        let Some(effects) = effects else { return self.unknown.step(step) };
+    fn step(&mut self, effects: &Effects, step: Step) {
         // A place may have several marks in one set. They are made and removed together, so one stands for all of them.
         for effect in effects {
             match effect.footprint() {
@@ -226,16 +293,6 @@ impl Index {
         if users.0.is_empty() {
             self.states.remove(key);
         }
-    }
-
-    /// Returns whether nothing of a place that has left is in the index.
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.unknown.0.is_empty()
-            && self.prefixes.is_empty()
-            && self.workspace.is_empty()
-            && self.states.is_empty()
-            && self.person.0.is_empty()
     }
 }
 

@@ -129,6 +129,7 @@ impl Places {
     pub(super) fn leave(&mut self, at: u64) -> Woken {
         let Some(left) = self.taken.remove(&at) else { return Woken(Vec::new()) };
         self.index.remove(left.effects.as_deref(), left.stage, at);
+        self.index.fit(&self.taken);
         for outer in &*left.around {
             if let Some(outer) = self.taken.get_mut(outer) {
                 outer.inner.remove(&at);
@@ -143,10 +144,10 @@ impl Places {
         self.index.remove(place.effects.as_deref(), place.stage, at);
         self.index.add(Some(&effects), place.stage, at);
         let was_known = place.effects.replace(effects).is_some();
-        let mut woken = std::mem::take(&mut place.watchers);
+        let (mut woken, turn) = (std::mem::take(&mut place.watchers), place.turn);
+        self.index.fit(&self.taken);
         if was_known {
             // Later calls of the turn may wait for this one now. Then they block nobody before it is decided on.
-            let turn = place.turn;
             let later = self.taken.range_mut(at + 1..).take_while(|(_, later)| later.turn == turn);
             woken.extend(later.flat_map(|(_, later)| std::mem::take(&mut later.watchers)));
         }

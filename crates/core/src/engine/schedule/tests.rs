@@ -88,6 +88,26 @@ fn a_call_that_comes_to_wait_for_a_person_frees_those_behind_it() {
     assert!(begins(&behind[0]));
 }
 
+#[test]
+fn what_calls_touch_is_kept_only_while_some_do_more_than_look() {
+    let scheduler = Scheduler::default();
+    let is_kept = || scheduler.0.lock().index.is_kept();
+    for lookers in [3, 300] {
+        let looking: Vec<_> =
+            (0..lookers).map(|at| Some(Effects::read(format!("/{at}")))).collect();
+        let mut looking = turn(&scheduler, &looking);
+        assert!(looking.iter().all(begins) && !is_kept());
+        let writing = turn(&scheduler, &[Some(Effects::write("/1")), Some(Effects::write("/x"))]);
+        assert_eq!(writing.iter().map(begins).collect::<Vec<_>>(), [false, true]);
+        drop(looking.remove(1));
+        assert!(begins(&writing[0]) && is_kept());
+        drop(writing);
+        assert_eq!(is_kept(), lookers > 64, "putting many in order for each write would be slow");
+        drop(looking);
+        assert!(scheduler.0.lock().index.is_empty());
+    }
+}
+
 /// The rule as it is defined: each look is at all places.
 struct Plain<'a>(&'a BTreeMap<u64, Place>);
 
