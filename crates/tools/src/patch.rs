@@ -101,9 +101,8 @@ fn effects(files: &[FilePatch]) -> Effects {
 
 fn patch(cx: &Context, files: &[FilePatch]) -> Result<Output, ToolError> {
     let stage = Stage::prepare(cx, files)?;
-    if !stage.failures.is_empty() {
-        let words = stage.failures.join("\n\n");
-        return Err(ToolError::failed(format!("nothing was changed\n\n{words}")));
+    if let Some(refusal) = stage.refusal() {
+        return Err(refusal);
     }
     stage.check_taken_out(cx)?;
     commit::commit(cx, &stage)?;
