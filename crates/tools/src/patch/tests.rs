@@ -790,31 +790,34 @@ fn metadata_is_there_for_programs() {
     assert_eq!(keys, [&json!([{"path": "f", "action": "changed"}]), &json!(1), &json!("exact")]);
 }
 
+fn repeated(count: usize, part: impl Fn(usize) -> String) -> String {
+    (0..count).map(part).collect::<Vec<_>>().concat()
+}
+
 /// A patch of hunks, each of which replaces one line.
 fn many_hunks(count: usize, old: impl Fn(usize) -> String) -> String {
     let hunk = |at: usize| format!("@@ -{0} +{0} @@\n-{1}\n+new {at}\n", at + 1, old(at));
-    format!("--- a/f\n+++ b/f\n{}", (0..count).map(hunk).collect::<String>())
+    format!("--- a/f\n+++ b/f\n{}", repeated(count, hunk))
 }
 
 #[test]
 fn thousands_of_wrong_hunks_are_bounded() {
-    let text: String = (0..20_000).map(|at| format!("line {at} of the file\n")).collect();
+    let text = repeated(2_000, |at| format!("line {at} of the file\n"));
     let files = [("f", text.as_str())];
     let patch = many_hunks(10_000, |at| format!("line {at} of another file"));
     let told = check_refused(&files, &patch, &["f, hunk 1 of 10000", "f, hunk 100 of 10000"]);
     assert!(told.len() < 30_000, "{} bytes", told.len());
     assert!(told.ends_with("9900 more hunks were not tried; correct these first"), "{told}");
     assert_eq!(told.matches("the closest place is").count(), 10);
-    let patch: String = (0..10_000)
-        .map(|at| format!("--- a/f{at}\n+++ b/f{at}\n@@ -1 +1 @@\n-one\n+two\n"))
-        .collect();
+    let patch =
+        repeated(10_000, |at| format!("--- a/f{at}\n+++ b/f{at}\n@@ -1 +1 @@\n-one\n+two\n"));
     let told = check_refused(&files, &patch, &["f0", "9900 more hunks were not tried"]);
     assert!(told.len() < 50_000, "{} bytes", told.len());
 }
 
 #[test]
 fn thousands_of_hunks_are_found() {
-    let text: String = (0..20_000).map(|at| format!("line {at} of the file\n")).collect();
+    let text = repeated(20_000, |at| format!("line {at} of the file\n"));
     let patch = many_hunks(10_000, |at| format!("line  {at} of the file"));
     let told = check(&[("f", &text)], &patch, &[]);
     assert!(told.starts_with("patched 1 file, 10000 hunks"), "{}", &told[..100]);
