@@ -51,6 +51,8 @@ pub(super) struct Staged {
     pub(super) strategy: Strategy,
     /// What else there is to say of it.
     pub(super) notes: Vec<String>,
+    /// How it was written, if that is worth a note.
+    pub(super) how_written: String,
 }
 
 /// What happens to a file in the end.
@@ -134,7 +136,10 @@ impl Stage {
         }
         let name = Root::of(cx, path)?.show(Path::new(""));
         let before = match cx.files().stat(path)? {
-            None => None,
+            None => {
+                document::check_file_path(path)?;
+                None
+            }
             Some(stat) if stat.kind == FileKind::File => Some(document::load(cx, path)?),
             Some(stat) => {
                 return Err(ToolError::failed(format!("cannot patch {name}: it is {}", stat.kind)));
@@ -152,6 +157,7 @@ impl Stage {
             hunks: 0,
             strategy: Strategy::Exact,
             notes: Vec::new(),
+            how_written: String::new(),
         });
         Ok(self.files.len() - 1)
     }

@@ -809,10 +809,12 @@ fn thousands_of_wrong_hunks_are_bounded() {
     assert!(told.len() < 30_000, "{} bytes", told.len());
     assert!(told.ends_with("9900 more hunks were not tried; correct these first"), "{told}");
     assert_eq!(told.matches("the closest place is").count(), 10);
-    let patch =
-        repeated(10_000, |at| format!("--- a/f{at}\n+++ b/f{at}\n@@ -1 +1 @@\n-one\n+two\n"));
-    let told = check_refused(&files, &patch, &["f0", "9900 more hunks were not tried"]);
+    let of_files = |count| {
+        repeated(count, |at| format!("--- a/f{at}\n+++ b/f{at}\n@@ -1 +1 @@\n-one\n+two\n"))
+    };
+    let told = check_refused(&files, &of_files(150), &["f0", "50 more hunks were not tried"]);
     assert!(told.len() < 50_000, "{} bytes", told.len());
+    check_refused(&files, &of_files(10_000), &["about 10000 files; it must be about at most 1000"]);
 }
 
 #[test]
@@ -821,4 +823,43 @@ fn thousands_of_hunks_are_found() {
     let patch = many_hunks(10_000, |at| format!("line  {at} of the file"));
     let told = check(&[("f", &text)], &patch, &[]);
     assert!(told.starts_with("patched 1 file, 10000 hunks"), "{}", &told[..100]);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a look at what a tool left alone")]
+fn what_comes_to_the_same_changes_nothing() {
+    let workspace = Workspace::new(&[("f", "a\nb\n"), ("g", "a\n")]);
+    let written = || std::fs::metadata(workspace.path("f")).unwrap().modified().unwrap();
+    let before = written();
+    for patch in [
+        "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+a\n b\n",
+        "*** Begin Patch\n*** Update File: f\n@@\n-a\n+x\n*** Update File: f\n@@\n-x\n+a\n*** End Patch",
+    ] {
+        let result = call(&workspace, patch);
+        let text = result.output.to_text();
+        assert_eq!(
+            (result.outcome, text.as_str()),
+            (Outcome::Ok, "unchanged: all is as the patch wants it already")
+        );
+        assert_eq!(result.output.metadata["files"], json!([]));
+    }
+    assert_eq!(written(), before);
+    assert!(workspace.text("undo", json!({})).contains("there is nothing to undo"));
+    let patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+a\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+c\n";
+    let text = call(&workspace, patch).output.to_text();
+    assert!(text.starts_with("patched 1 file, 2 hunks\nchanged g"), "{text}");
+    assert!(text.contains("unchanged f"), "{text}");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "makes a link, as no tool can")]
+fn other_names_of_a_file_keep_the_old_content() {
+    let workspace = Workspace::new(&[("f", "a\n")]);
+    std::fs::hard_link(workspace.path("f"), workspace.path("other")).unwrap();
+    let text = call(&workspace, "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n").output.to_text();
+    assert!(
+        text.contains("the file had another name (a hard link), which keeps the old content"),
+        "{text}"
+    );
+    assert_eq!((workspace.read("f"), workspace.read("other")), (b"b\n".to_vec(), b"a\n".to_vec()));
 }
