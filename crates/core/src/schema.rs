@@ -4,10 +4,13 @@
 //! rest in the words of the tool. It knows the part of JSON Schema that tools use; a keyword that it does not know is left to
 //! whoever made the schema.
 
+mod parameter_names;
+
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
+use self::parameter_names::Names;
 use crate::ToolError;
 
 /// How deep a value may be nested: more is an attack or a mistake.
@@ -262,16 +265,9 @@ impl<'s> Checker<'s> {
                 || required.contains(&name.as_str())
                 || known.and_then(|known| known.get(name)).is_none_or(allows_null)
         });
-        if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
-            refuse_unknown(known.unwrap_or(&none), map, place)?;
-        }
-        if let Some(missing) = required.iter().find(|name| !map.contains_key(**name)) {
-            return Err(missing_parameter(
-                missing,
-                known.and_then(|known| known.get(*missing)),
-                place,
-            ));
-        }
+        let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        Names { known: known.unwrap_or(&none), required: &required, given: map, place }
+            .check(is_closed)?;
         for (name, value) in map.iter_mut() {
             let property = known
                 .and_then(|known| known.get(name))
@@ -307,35 +303,6 @@ fn allows_null(schema: &Value) -> bool {
                 && schema.get("anyOf").is_none()
                 && schema.get("$ref").is_none()
         }
-    }
-}
-
-fn refuse_unknown(
-    known: &Map<String, Value>,
-    map: &Map<String, Value>,
-    place: &Place<'_>,
-) -> Result<(), ToolError> {
-    let Some(unknown) = map.keys().find(|name| !known.contains_key(*name)) else { return Ok(()) };
-    let names: Vec<&str> = known.keys().map(String::as_str).collect();
-    let error = ToolError::invalid_args(match place {
-        Place::Root => format!("unknown parameter `{}`", crate::quote::visible(unknown)),
-        _ => format!("unknown parameter `{}` in {place}", crate::quote::visible(unknown)),
-    });
-    Err(match crate::nearest::nearest(unknown, names.iter().copied()) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None if names.is_empty() => error.hint("this tool takes no parameters"),
-        None => error.hint(format!("it takes: {}", names.join(", "))),
-    })
-}
-
-fn missing_parameter(name: &str, schema: Option<&Value>, place: &Place<'_>) -> ToolError {
-    let error = ToolError::invalid_args(match place {
-        Place::Root => format!("`{name}` is missing"),
-        _ => format!("`{name}` is missing in {place}"),
-    });
-    match schema.and_then(|schema| schema.get("description")).and_then(Value::as_str) {
-        Some(description) => error.hint(format!("{name}: {description}")),
-        None => error,
     }
 }
 
@@ -560,7 +527,27 @@ mod tests {
         for (given, message) in [
             (json!(null), "`path` is missing\npath: File to read."),
             (json!({"path": null}), "path is null; it must be a string"),
-            (json!({"pth": "a"}), "unknown parameter `pth`\ndid you mean `path`?"),
+            (json!({"path": "a", "pth": "a"}), "unknown parameter `pth`\ndid you mean `path`?"),
+            (
+                json!({"pth": "a"}),
+                "unknown parameter `pth`; `path` is missing\ndid you mean `path`?",
+            ),
+            (
+                json!({"filename": "a"}),
+                "unknown parameter `filename`; `path` is missing\ndid you mean `path`?",
+            ),
+            (
+                json!({"filename": "a", "max_results": 3}),
+                "unknown parameters `filename`, `max_results`; `path` is missing\ndid you mean `path` instead of `filename`, `limit` instead of `max_results`?",
+            ),
+            (
+                json!({"colour": 1}),
+                "unknown parameter `colour`; `path` is missing\nit takes: path, limit, timeout, below, ratio, all, mode, edits",
+            ),
+            (
+                json!({"a1": 1, "a2": 1, "a3": 1, "a4": 1, "a5": 1, "a6": 1, "path": "x"}),
+                "unknown parameters `a1`, `a2`, `a3`, `a4`, `a5` and 1 more\nit takes: path, limit, timeout, below, ratio, all, mode, edits",
+            ),
             (json!({"path": "a", "limit": "many"}), "limit is \"many\"; it must be an integer"),
             (json!({"path": "a", "limit": 1.5}), "limit is 1.5; it must be an integer"),
             (json!({"path": "a", "limit": 0}), "limit is 0; it must be between 1 and 100"),
@@ -585,6 +572,10 @@ mod tests {
                 json!({"path": "a", "edits": [{"old": "x", "ol": 1}]}),
                 "unknown parameter `ol` in edits[0]\ndid you mean `old`?",
             ),
+            (
+                json!({"path": "a", "edits": [{"search": "x"}]}),
+                "unknown parameter `search` in edits[0]; `old` is missing\ndid you mean `old`?",
+            ),
             (json!(["a"]), "the arguments are a list of 1\nsend them as one JSON object"),
             (
                 json!("{"),
@@ -596,6 +587,25 @@ mod tests {
             let error = check(&schema(), &mut value).expect_err(&given.to_string());
             assert_eq!(error.to_string(), message, "{given}");
             assert_eq!(error.code(), "invalid_args");
+        }
+    }
+
+    #[test]
+    fn a_tool_that_takes_more_names_what_a_wrong_name_stands_for() {
+        let open = json!({
+            "type": "object",
+            "properties": {"path": {"type": "string", "description": "The file."}, "text": {}},
+            "required": ["path", "text"],
+        });
+        for (given, message) in [
+            (json!({}), "`path`, `text` are missing\npath: The file."),
+            (
+                json!({"file": "a", "text": "b"}),
+                "`path` is missing\ndid you mean `path` instead of `file`?",
+            ),
+        ] {
+            let error = check(&open, &mut given.clone()).expect_err(&given.to_string());
+            assert_eq!(error.to_string(), message, "{given}");
         }
     }
 

@@ -253,6 +253,19 @@ fn is_stale(error: &ToolError) -> bool {
     error.reason() == Some(&FailureReason::Stale)
 }
 
+/// Refuses a path that can only be a directory's, before a file is made of it.
+pub(crate) fn check_file_path(path: &Path) -> Result<(), ToolError> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    if ![&b"/"[..], b"/.", b"/.."].iter().any(|end| bytes.ends_with(end)) {
+        return Ok(());
+    }
+    Err(ToolError::failed(format!(
+        "cannot write {}: a path that ends in `/` is a directory",
+        quote::path(path)
+    ))
+    .hint("give the name of a file in it, or leave out the `/`"))
+}
+
 /// All bytes of a file that is to be changed.
 pub(crate) fn load(cx: &Context, path: &Path) -> Result<(Vec<u8>, Stat), ToolError> {
     let OpenFile { file, stat } = cx.files().open(path)?;

@@ -132,12 +132,24 @@ fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError
     let (bytes, stat) = document::load(cx, path)?;
     let before = Document::parse_any(bytes);
     let (after, done) = apply(&before, edits, &name, Cutter::of(cx))?;
+    if after.bytes() == before.bytes() {
+        return Ok(unchanged(&name));
+    }
     taken_out::check(cx, &name, &before.to_text(), &after.to_text())?;
     let place = cx.files().resolve(path)?.path;
     let had_changed = has_changed(cx, &place, &stat, before.bytes());
     let altered = cx.files().replace(path, after.bytes(), &stat, before.bytes())?;
     let notes = Notes { had_changed, how: shown::how_written(stat.links, altered.in_place) };
     Ok(report(&name, &before, &after, &done, &notes, Cutter::of(cx)))
+}
+
+/// The answer where edits take back each other: nothing is written, and there is nothing to undo.
+fn unchanged(name: &str) -> Output {
+    Output::text(format!("unchanged {name}: the edits come to what is there already"))
+        .with("path", name)
+        .with("replacements", 0)
+        .with("strategy", Strategy::Exact.as_str())
+        .with("diff", "")
 }
 
 /// Whether the file is not what the session last saw of it. What the times say is enough if they are the same.

@@ -5,6 +5,7 @@
 
 mod answer;
 mod buffer;
+mod chunks;
 mod excerpt;
 mod found;
 mod query;

@@ -32,6 +32,9 @@ use crate::shown;
 /// A longer patch is not taken by one call.
 const MAX_BYTES: usize = 10 << 20;
 
+/// Each file is decided on by itself, so that more of them are not taken by one call either.
+const MAX_FILES: usize = 1_000;
+
 pub(crate) struct Patch;
 
 /// Change, add, move and delete several files at once, all or nothing.
@@ -75,10 +78,18 @@ fn parse(text: &str) -> Result<Vec<FilePatch>, ToolError> {
         ))
         .hint("send it in parts"));
     }
-    parse::parse(text).map_err(|error| {
+    let files = parse::parse(text).map_err(|error| {
         ToolError::invalid_args(format!("cannot read the patch: {error}"))
             .hint("nothing was changed; correct the patch and send all of it again")
-    })
+    })?;
+    if files.len() > MAX_FILES {
+        return Err(ToolError::invalid_args(format!(
+            "the patch is about {} files; it must be about at most {MAX_FILES}",
+            files.len()
+        ))
+        .hint("send it in parts"));
+    }
+    Ok(files)
 }
 
 fn effects(files: &[FilePatch]) -> Effects {
@@ -100,12 +111,11 @@ fn effects(files: &[FilePatch]) -> Effects {
 }
 
 fn patch(cx: &Context, files: &[FilePatch]) -> Result<Output, ToolError> {
-    let stage = Stage::prepare(cx, files)?;
-    if !stage.failures.is_empty() {
-        let words = stage.failures.join("\n\n");
-        return Err(ToolError::failed(format!("nothing was changed\n\n{words}")));
+    let mut stage = Stage::prepare(cx, files)?;
+    if let Some(refusal) = stage.refusal() {
+        return Err(refusal);
     }
     stage.check_taken_out(cx)?;
-    commit::commit(cx, &stage)?;
+    commit::commit(cx, &mut stage)?;
     Ok(report::report(&stage, Cutter::of(cx)))
 }

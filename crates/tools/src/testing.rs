@@ -136,6 +136,12 @@ impl Workspace {
         self.call(tool, input).output.to_text()
     }
 
+    /// Takes back changes as a person does.
+    pub(crate) fn undo_as_person(&self, input: Value) -> CallResult {
+        let tool = Handle::Static(crate::UNDO_ANY);
+        self.block_on(self.engine.act_for_person(&self.session, tool, input))
+    }
+
     fn run(&self, call: ToolCall) -> CallResult {
         self.block_on(self.engine.call(&self.session, call))
     }

@@ -1,7 +1,8 @@
 //! `undo`: takes back what calls did to files, whatever made the change.
 //!
-//! A model may take back the changes of its own session. A person, at the command line, may take back those of any: that is
-//! `UndoAny`, the same tool with more ways to say which changes are meant.
+//! A model may take back the changes of its own session, but for files that are hidden from tools by now: to restore one is to write it.
+//! A person, at the command line, may take back those of any: that is `UndoAny`, the same tool with more ways to say which changes
+//! are meant.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -56,12 +57,13 @@ impl PlannedTool for Undo {
     }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
-        let undo = scene.undo_plan(&args.query(scene.session()))?;
+        let mut undo = scene.undo_plan(&args.query(scene.session()))?;
         let is_own = undo.origins.iter().all(|one| one.session == *scene.session());
         if !is_own {
             return Err(ToolError::failed("that change was made in another session")
                 .hint("a person can take it back with `windlass undo --call`"));
         }
+        undo.leave_out_hidden(|path| scene.is_hidden(path));
         Ok(Plan { undo, is_dry: args.dry_run }.with_effects(scene))
     }
 
@@ -192,10 +194,11 @@ fn take_back(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, Tool
         return conflicts(cx, undo, plan);
     }
     let report = Report::of(cx, undo, plan)?;
-    if !is_dry {
+    let is_all_left = report.paths.is_empty() && !plan.left_out.is_empty();
+    if !is_dry && !is_all_left {
         undo.perform(plan)?;
     }
-    Ok(report.output(plan, is_dry))
+    Ok(report.output(cx, plan, is_dry))
 }
 
 /// What happened, or would happen, to each path.
@@ -259,9 +262,16 @@ impl Report {
         Ok(())
     }
 
-    fn output(mut self, plan: &UndoPlan, is_dry: bool) -> Output {
+    fn output(mut self, cx: &Context, plan: &UndoPlan, is_dry: bool) -> Output {
         let done = if is_dry { "would undo" } else { "undid" };
         let what = described(plan);
+        let left_out = self.left_out(plan);
+        if self.paths.is_empty() && !left_out.is_empty() {
+            let call = plan.calls().first().map(ToString::to_string).unwrap_or_default();
+            let words = format!("nothing was undone of {what}\n{}", hidden(&left_out));
+            let hint = format!("a person can undo it: windlass undo --call {call}");
+            return Output::error(format!("{words}\n{hint}")).with("left_out", left_out);
+        }
         let count = self.paths.len();
         if count > self.lines.len() {
             self.lines.push(format!("and {} more", count - self.lines.len()));
@@ -272,8 +282,35 @@ impl Report {
             text.push_str(diff);
         }
         let undone: Vec<String> = plan.calls().iter().map(ToString::to_string).collect();
-        Output::text(text).with("undone", undone).with("paths", self.paths).with("dry_run", is_dry)
+        if !left_out.is_empty() {
+            shown::push_line(&mut text, &hidden(&left_out));
+        }
+        if let ([call], false, false) = (undone.as_slice(), left_out.is_empty(), is_dry) {
+            // This call counts as the undo of all: it has to be taken back first.
+            let first = cx.call_id();
+            let how = format!(
+                "a person can restore it, too: windlass undo --call {first}, then windlass undo --call {call}"
+            );
+            shown::push_line(&mut text, &how);
+        }
+        let output = Output::text(text).with("undone", undone).with("paths", self.paths);
+        let output = output.with("dry_run", is_dry);
+        if left_out.is_empty() { output } else { output.with("left_out", left_out) }
     }
+
+    /// The names of what is not taken back.
+    fn left_out(&self, plan: &UndoPlan) -> Vec<String> {
+        let name = |path: &PathBuf| Root::recorded(&self.base, path).show(Path::new(""));
+        plan.left_out.iter().map(name).collect()
+    }
+}
+
+/// Says what was left out, and why.
+fn hidden(left_out: &[String]) -> String {
+    let named = left_out.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = left_out.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("[left out, because tools may not write it by now: {named}{more}]")
 }
 
 /// Says that a file is not joined with names that it had: they are outside of the workspace, or gone.
@@ -420,4 +457,85 @@ fn three_way(
         Names::default(),
         &look,
     )))
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a look at what a tool left behind")]
+mod tests {
+    use serde_json::json;
+    use windlass_core::Outcome;
+
+    use crate::testing::Workspace;
+
+    const BOTH: &str = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-one\n+two\n--- a/keys/k\n+++ b/keys/k\n@@ -1 +1 @@\n-one\n+two\n";
+
+    #[test]
+    fn a_model_does_not_restore_what_is_hidden_by_now() {
+        let workspace = Workspace::new(&[("a", "one\n"), ("keys/k", "one\n")]);
+        let patched = workspace.call("patch", json!({"patch": BOTH}));
+        assert_eq!(patched.outcome, Outcome::Ok, "{}", patched.output.to_text());
+        workspace.write(".aiexclude", "keys\n");
+        let dry = workspace.text("undo", json!({"dry_run": true}));
+        assert!(dry.contains("[left out, because tools may not write it by now: keys/k]"), "{dry}");
+        let undone = workspace.call("undo", json!({}));
+        let text = undone.output.to_text();
+        assert_eq!(undone.outcome, Outcome::Ok, "{text}");
+        assert_eq!(
+            (workspace.read("a"), workspace.read("keys/k")),
+            (b"one\n".to_vec(), b"two\n".to_vec())
+        );
+        assert_eq!(undone.output.metadata["left_out"], json!(["keys/k"]));
+        // As the answer says.
+        let (undo, patch) = (undone.call.to_string(), patched.call.to_string());
+        assert!(
+            text.contains(&format!(
+                "windlass undo --call {undo}, then windlass undo --call {patch}"
+            )),
+            "{text}"
+        );
+        for call in [undo, patch] {
+            let result = workspace.undo_as_person(json!({"call": call}));
+            assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
+        }
+        assert_eq!(
+            (workspace.read("a"), workspace.read("keys/k")),
+            (b"one\n".to_vec(), b"one\n".to_vec())
+        );
+    }
+
+    #[test]
+    fn a_person_restores_what_is_hidden() {
+        let workspace = Workspace::new(&[("plain", "one\n")]);
+        let patch = "*** Begin Patch\n*** Update File: plain\n*** Move to: keys/k\n@@\n-one\n+two\n*** End Patch";
+        workspace.text("patch", json!({"patch": patch}));
+        workspace.write(".aiexclude", "keys\n");
+        let undone = workspace.call("undo", json!({}));
+        let text = undone.output.to_text();
+        assert_eq!(undone.outcome, Outcome::Error, "{text}");
+        assert!(text.starts_with("nothing was undone of"), "{text}");
+        assert_eq!(
+            undone.output.metadata["left_out"],
+            json!(["keys", "keys/k", "plain"]),
+            "{text}"
+        );
+        assert_eq!(workspace.read("keys/k"), b"two\n");
+        assert!(!workspace.path("plain").exists(), "its content would show what is hidden");
+        let result = workspace.undo_as_person(json!({}));
+        assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
+        assert_eq!(workspace.read("plain"), b"one\n");
+        assert!(!workspace.path("keys").exists());
+    }
+
+    #[test]
+    fn directories_stay_that_hold_what_is_left_out() {
+        let workspace = Workspace::new(&[]);
+        let patch = "*** Begin Patch\n*** Add File: new/deep/x\n+x\n*** Add File: new/keys/k\n+k\n*** End Patch";
+        let result = workspace.call("patch", json!({"patch": patch}));
+        assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
+        workspace.write(".aiexclude", "keys\n");
+        let undone = workspace.call("undo", json!({}));
+        assert_eq!(undone.outcome, Outcome::Ok, "{}", undone.output.to_text());
+        assert!(!workspace.path("new/deep").exists());
+        assert_eq!(workspace.read("new/keys/k"), b"k\n");
+    }
 }

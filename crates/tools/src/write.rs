@@ -86,7 +86,10 @@ fn too_large(bytes: usize) -> ToolError {
 fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let name = Root::of(cx, &args.path)?.show(Path::new(""));
     match cx.files().stat(&args.path)? {
-        None => create(cx, args, &name),
+        None => {
+            document::check_file_path(&args.path)?;
+            create(cx, args, &name)
+        }
         Some(stat) if stat.kind == FileKind::Directory => {
             Err(ToolError::failed(format!("cannot write {name}: it is a directory"))
                 .hint("give the name of a file in it"))

@@ -5,6 +5,7 @@
 //! shown. What remains is, for each path, one way from what is there now to what was there before, and is committed like every
 //! other change. So an undo can be undone.
 
+mod left_out;
 mod restoring;
 mod shared;
 mod simulated_path;
@@ -42,6 +43,10 @@ pub struct UndoPlan {
     pub ways: Vec<Way>,
     /// Where somebody changed something since.
     pub conflicts: Vec<Conflict>,
+    /// What is not taken back, because its caller may not write it. See [`UndoPlan::leave_out_hidden`].
+    pub left_out: Vec<PathBuf>,
+    /// Whether what no tool may see is left as it is.
+    pub(crate) spares_hidden: bool,
     /// The fingerprints that proved what is at the place of each way, as far as a later change would give it another one.
     settled: Vec<Option<Fingerprint>>,
 }
@@ -166,7 +171,7 @@ impl UndoPlan {
         let settled = ways.iter().map(|way| paths.at(&way.path)?.settled()).collect();
         drop(paths);
         let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
-        Ok(Self { origins, ways, conflicts, settled })
+        Ok(Self { origins, ways, conflicts, left_out: Vec::new(), spares_hidden: false, settled })
     }
 
     /// Returns the session in whose `/tmp` the changes that are meant were made, if any of them was: its files must be used.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::Inner;
 use super::files::{FilesDoor, undeclared};
 use crate::changes::{commit, state, undo};
-use crate::{ContentHash, FileState, ToolError, UndoPlan, Way};
+use crate::{ContentHash, FileState, ToolError, UndoPlan, Way, quote};
 
 /// The door to what was changed before.
 ///
@@ -31,7 +31,7 @@ impl std::fmt::Debug for UndoDoor<'_> {
 
 impl UndoDoor<'_> {
     /// Takes back what the plan says, all of it or nothing; the places that were touched. Every place must have been granted, or
-    /// be one that no tool may see. A plan with conflicts is refused, and one whose calls another undo took back since.
+    /// be one that no tool may see, unless the plan [leaves those out](UndoPlan::leave_out_hidden). A plan with conflicts is refused, and one whose calls another undo took back since.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn perform(&self, plan: &UndoPlan) -> Result<Vec<PathBuf>, ToolError> {
@@ -40,7 +40,7 @@ impl UndoDoor<'_> {
         }
         let files = FilesDoor { cx: self.cx };
         for way in plan.declared() {
-            self.check(way)?;
+            self.check(way, plan.spares_hidden)?;
         }
         files.go_on()?;
         let history = self.cx.history();
@@ -84,13 +84,20 @@ impl UndoDoor<'_> {
         FilesDoor { cx: self.cx }.is_hidden(path)
     }
 
-    fn check(self, way: &Way) -> Result<(), ToolError> {
+    fn check(self, way: &Way, spares_hidden: bool) -> Result<(), ToolError> {
+        let is_hidden = self.is_hidden(&way.path);
+        if is_hidden && spares_hidden {
+            return Err(ToolError::denied(format!(
+                "not allowed: {} was hidden in the meantime; nothing was undone",
+                quote::path(&way.path)
+            )));
+        }
         let grant = &self.cx.grant;
         let may = match way.then {
             FileState::Absent => grant.may_delete(&way.path),
             _ => grant.may_write(&way.path),
         };
-        if may || self.is_hidden(&way.path) {
+        if may || is_hidden {
             return Ok(());
         }
         Err(undeclared("restore", &commit::beside(self.cx.session_files.get(), &way.path)))

@@ -72,7 +72,10 @@ async fn what_cannot_is_a_fault_that_says_what_would_be_right() {
         (json!(null), "`pattern` is missing\npattern: What to look for."),
         (json!({"pattern": null}), "pattern is null; it must be a string"),
         (json!({"pattern": ["a"]}), "pattern is a list of 1; it must be a string"),
-        (json!({"patern": "a"}), "unknown parameter `patern`\ndid you mean `pattern`?"),
+        (
+            json!({"patern": "a"}),
+            "unknown parameter `patern`; `pattern` is missing\ndid you mean `pattern`?",
+        ),
         (
             json!({"pattern": "a", "zzz": 1}),
             "unknown parameter `zzz`\nit takes: pattern, limit, ignore_case, places",

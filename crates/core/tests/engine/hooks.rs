@@ -165,7 +165,7 @@ async fn replaced_arguments_are_looked_at_from_the_beginning() {
     check_replaced(
         |_| Ok(HookAnswer::go_on().with_input(json!({"paht": "b"}))),
         Outcome::Fault,
-        "unknown parameter `paht`\ndid you mean `path`?",
+        "unknown parameter `paht`; `path` is missing\ndid you mean `path`?",
     )
     .await;
     check_replaced(

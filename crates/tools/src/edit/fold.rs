@@ -122,12 +122,12 @@ pub(super) fn is_blank(byte: u8) -> bool {
 
 /// Whether two lines are the same but for indentation, white space at the end and its amount in between.
 pub(crate) fn same_words(a: &[u8], b: &[u8]) -> bool {
-    let (a, b) = (trim_start(trim_end(a)), trim_start(trim_end(b)));
     words(a).eq(words(b))
 }
 
-/// A line with one space wherever there are blanks.
-fn words(line: &[u8]) -> impl Iterator<Item = u8> + '_ {
+/// A line without white space around it, and with one space wherever there are blanks.
+pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let line = trim_start(trim_end(line));
     let after_blank = std::iter::once(false).chain(line.iter().map(|byte| is_blank(*byte)));
     line.iter().zip(after_blank).filter_map(|(byte, after_blank)| match is_blank(*byte) {
         true if after_blank => None,

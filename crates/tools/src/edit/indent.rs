@@ -1,4 +1,4 @@
-//! Whole lines that are the same but for how far they are indented, and what that makes of the new lines.
+//! Whole lines that are the same but for white space around and within them, and what that makes of the new lines.
 
 use std::ops::Range;
 
@@ -15,16 +15,17 @@ pub(crate) enum Shift {
     Other(Vec<(String, String)>),
 }
 
-/// A place where the lines are, shifted.
+/// A place where the lines are, but for white space.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Shifted {
+pub(super) struct Lines {
     /// From the beginning of the first line to the end of the last; with its line ending if `old` has one there.
     pub(super) range: Range<usize>,
-    pub(super) shift: Shift,
+    /// How they are indented otherwise; `None` if no one rule says it for all of them.
+    pub(super) shift: Option<Shift>,
 }
 
-/// Every place where the lines of `old` are, shifted.
-pub(super) fn find(text: &[u8], old: &str) -> Vec<Shifted> {
+/// Every place where the lines of `old` are, but for white space.
+pub(super) fn find(text: &[u8], old: &str) -> Vec<Lines> {
     let closed = old.ends_with('\n');
     let old: Vec<&[u8]> =
         old.strip_suffix('\n').unwrap_or(old).as_bytes().split(|byte| *byte == b'\n').collect();
@@ -43,7 +44,7 @@ pub(super) fn find(text: &[u8], old: &str) -> Vec<Shifted> {
         .filter_map(|at| {
             let pairs: Vec<_> =
                 old.iter().enumerate().map(|(nth, old)| (*old, line(at + nth))).collect();
-            let shift = Shift::between(&pairs)?;
+            let shift = Shift::between(&pairs);
             let start = lines.get(at)?.start;
             let last = lines.get(at + old.len() - 1)?;
             // What ends the line stays, unless it was looked for.
@@ -53,7 +54,7 @@ pub(super) fn find(text: &[u8], old: &str) -> Vec<Shifted> {
                 last.start + trim_line_end(text.get(last.clone())?).len()
             };
             let has_end = !closed || text.get(..end)?.ends_with(b"\n");
-            has_end.then_some(Shifted { range: start..end, shift })
+            has_end.then_some(Lines { range: start..end, shift })
         })
         .collect()
 }
@@ -169,7 +170,7 @@ mod tests {
         match &find(text.as_bytes(), old)[..] {
             [only] => {
                 let mut text = text.to_owned();
-                text.replace_range(only.range.clone(), &only.shift.apply(new));
+                text.replace_range(only.range.clone(), &only.shift.as_ref()?.apply(new));
                 Some(text)
             }
             _ => None,

@@ -339,7 +339,7 @@ mod tests {
         old_string was not found in f
         nothing in the file is like it; read the file again
         ");
-        insta::assert_snapshot!(explained("aa\n\tbb\nxx\n", "aa\n    bb\n  xx\n", "y"), @"
+        insta::assert_snapshot!(explained("aa\n\tbb\nxx\n", "aa\n    bb\n  xy\n", "y"), @"
         old_string was not found in f
         the closest place is lines 1-3:
         1	aa

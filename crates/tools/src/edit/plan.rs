@@ -1,7 +1,8 @@
 //! The edit engine: from a text and what is to be replaced in it to the very bytes that change. It touches no file.
 //!
 //! What is looked for must be there exactly; line endings never stand in the way. Failing that, white space may differ, and
-//! failing that, indentation: but then only where one place alone is meant, since a guess that is wrong is worse than none.
+//! failing that, indentation: but then only where one place alone is meant, since a guess that is wrong is worse than none. Where all
+//! lines are indented otherwise by one rule, the new ones are, too; else they stay as they were given.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -29,9 +30,9 @@ pub(crate) struct Edit {
 pub(crate) enum Strategy {
     /// To the byte.
     Exact,
-    /// White space differs: line endings, blanks at the end of a line or between words.
+    /// White space differs: line endings, blanks between words or at either end of a line.
     Whitespace,
-    /// Whole lines are indented otherwise.
+    /// Whole lines are indented otherwise, all of them alike.
     Indentation,
 }
 
@@ -103,8 +104,7 @@ struct Found<'e> {
 }
 
 fn find<'e>(text: &[u8], edit: &'e Edit) -> Result<Found<'e>, Miss> {
-    let strategies =
-        [find_exact, find_whatever_ending, find_whatever_blanks, find_whatever_indentation];
+    let strategies = [find_exact, find_whatever_ending, find_whatever_blanks, find_lines];
     strategies
         .iter()
         .find_map(|strategy| strategy(text, edit))
@@ -155,12 +155,21 @@ fn find_whatever_blanks<'e>(text: &[u8], edit: &'e Edit) -> Option<Found<'e>> {
     found(Strategy::Whitespace, find_folded(Fold::Whitespace, text, edit), edit)
 }
 
-fn find_whatever_indentation<'e>(text: &[u8], edit: &'e Edit) -> Option<Found<'e>> {
-    let places: Vec<_> = indent::find(text, &edit.old)
-        .into_iter()
-        .map(|place| (place.range, Cow::Owned(place.shift.apply(&edit.new))))
+/// Whole lines, however each of them is indented. Those that are all shifted alike come first.
+fn find_lines<'e>(text: &[u8], edit: &'e Edit) -> Option<Found<'e>> {
+    let lines = indent::find(text, &edit.old);
+    let shifted: Vec<_> = lines
+        .iter()
+        .filter_map(|place| {
+            let new = place.shift.as_ref()?.apply(&edit.new);
+            Some((place.range.clone(), Cow::Owned(new)))
+        })
         .collect();
-    (!places.is_empty()).then_some(Found { strategy: Strategy::Indentation, places })
+    if shifted.is_empty() {
+        let ranges = lines.into_iter().map(|place| place.range).collect();
+        return found(Strategy::Whitespace, ranges, edit);
+    }
+    Some(Found { strategy: Strategy::Indentation, places: shifted })
 }
 
 fn found(strategy: Strategy, ranges: Vec<Range<usize>>, edit: &Edit) -> Option<Found<'_>> {

@@ -67,6 +67,18 @@ fn strategies() {
             Indentation,
             "{\r\n  c\r\n  d\r\n  e\r\n}\r\n",
         ),
+        // Each line is indented otherwise: the new ones stay as they are.
+        (
+            "if x:\n    a()\n  b()\nend\n",
+            "a()\n    b()\n",
+            "  c()\n",
+            Whitespace,
+            "if x:\n  c()\nend\n",
+        ),
+        ("  a\nb\n", "a\n  b", "x\n  y", Whitespace, "x\n  y\n"),
+        ("\ta  =  1\r\n b\r\n", "a = 1\n    b\n", "c\n", Whitespace, "c\r\n"),
+        // Of two places, the one where all lines are shifted alike.
+        ("  a\nb\n--\n a\n b\n", "\ta\n\tb", "\tx", Indentation, "  a\nb\n--\n x\n"),
     ] {
         let expected = Ok((strategy, expected.as_bytes().to_vec()));
         assert_eq!(edited(text.as_bytes(), &wanted(old, new, false)), expected, "{text:?} {old:?}");
@@ -85,6 +97,7 @@ fn only_one_place_may_be_meant() {
         ("a  b a   b", "a b", true, Err(Miss::Ambiguous(vec![1, 1], Whitespace))),
         ("a  b a   b", "a b", false, Err(Miss::Ambiguous(vec![1, 1], Whitespace))),
         (" a\n b\n  a\n  b\n", "a\nb", true, Err(Miss::Ambiguous(vec![1, 3], Indentation))),
+        ("  a\nb\n  a\nb\n", "a\n  b", false, Err(Miss::Ambiguous(vec![1, 3], Whitespace))),
         ("a", "b", true, Err(Miss::NotFound)),
         ("a", "", false, Err(Miss::Empty)),
         ("x", "x", false, Err(Miss::Same)),
@@ -486,4 +499,43 @@ fn cc_2_a_change_is_made_to_what_is_there_by_then() {
 fn names(workspace: &Workspace) -> Vec<String> {
     let entries = std::fs::read_dir(workspace.path("")).unwrap();
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a look at what a tool left alone")]
+fn what_comes_to_the_same_changes_nothing() {
+    let workspace = Workspace::new(&[("f", "a\nb\n")]);
+    let written = || std::fs::metadata(workspace.path("f")).unwrap().modified().unwrap();
+    let before = written();
+    let there_and_back = json!([
+        {"old_string": "a", "new_string": "x"}, {"old_string": "x", "new_string": "a"}
+    ]);
+    let result = workspace.call("edit", json!({"path": "f", "edits": there_and_back}));
+    assert_eq!(result.output.to_text(), "unchanged f: the edits come to what is there already");
+    assert_eq!(result.output.metadata["replacements"], 0);
+    let result = workspace.call("edit", json!({"path": "f", "old_string": "a", "new_string": "a"}));
+    assert!(result.output.to_text().contains("nothing would change in f"));
+    assert_eq!(written(), before);
+    assert!(workspace.text("undo", json!({})).contains("there is nothing to undo"));
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a look at what a tool left behind")]
+fn a_path_that_ends_in_a_slash_is_no_file() {
+    let workspace = Workspace::new(&[("f", "a\n"), ("d/x", "")]);
+    for (tool, input) in [
+        ("edit", json!({"path": "f/", "old_string": "a", "new_string": "b"})),
+        ("write", json!({"path": "f/", "content": "b"})),
+        ("write", json!({"path": "new/", "content": "b"})),
+        ("write", json!({"path": "d/", "content": "b"})),
+        ("write", json!({"path": "d/new/.", "content": "b"})),
+        ("read", json!({"path": "f/"})),
+        ("patch", json!({"patch": "--- a/f/\n+++ b/f/\n@@ -1 +1 @@\n-a\n+b\n"})),
+        ("patch", json!({"patch": "*** Begin Patch\n*** Add File: new/\n+b\n*** End Patch"})),
+    ] {
+        let result = workspace.call(tool, input.clone());
+        assert_ne!(result.outcome, Outcome::Ok, "{tool} {input}: {}", result.output.to_text());
+        assert!(!workspace.path("new").exists(), "{tool} {input}");
+    }
+    assert_eq!(workspace.read("f"), b"a\n");
 }

@@ -39,6 +39,15 @@ impl Hits {
     pub(super) fn is_enough(&self, limit: usize) -> bool {
         self.matches > limit || self.bytes > MOST_BYTES
     }
+
+    /// Adds those of a later part of the same file, before which there are so many lines.
+    pub(super) fn add(&mut self, later: Self, lines: u64) {
+        self.matches += later.matches;
+        self.bytes += later.bytes;
+        self.binary = later.binary;
+        let moved = |line: Line| Line { number: line.number + lines, ..line };
+        self.lines.extend(later.lines.into_iter().map(moved));
+    }
 }
 
 /// What the limit counts.

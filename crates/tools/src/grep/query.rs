@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::{ToolError, nearest};
 
 use super::Args;
-use super::found::Unit;
+use super::found::{Hits, Unit};
 use crate::pattern::Pattern;
 
 /// What the answer holds.
@@ -80,6 +80,20 @@ impl Query {
         path.as_os_str().is_empty()
             || (self.glob.as_ref().is_none_or(|glob| glob.lets_through(path))
                 && self.types.as_ref().is_none_or(|types| !types.matched(path, false).is_ignore()))
+    }
+
+    /// Whether lines around the matches are shown.
+    pub(super) fn has_context(&self) -> bool {
+        self.before > 0 || self.after > 0
+    }
+
+    /// Whether there is no need for more out of one file.
+    pub(super) fn is_enough(&self, hits: &Hits) -> bool {
+        match self.mode {
+            Mode::Content => hits.is_enough(self.limit),
+            Mode::Files => hits.matches > 0,
+            Mode::Count => false,
+        }
     }
 
     /// Whether some files are left out by their names.

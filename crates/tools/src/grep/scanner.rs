@@ -1,8 +1,8 @@
 //! The search of one file or text, with a matcher, a searcher and memory that are used again for the next.
 //!
 //! A small file is read whole and held against the pattern before anything else is done; most files of a tree end there, with
-//! one system call more than it took to open them. A large one goes through the searcher's own buffer, which grows only for a
-//! long line, so memory does not depend on the size of the file.
+//! one system call more than it took to open them. A large one is searched in [`chunks`]; where that cannot be, it goes through the
+//! searcher's own buffer, which grows only for a long line. So memory does not depend on the size of the file.
 
 use std::io::{self, Read};
 
@@ -12,6 +12,7 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContex
 use windlass_core::{Context, OpenFile};
 
 use super::buffer::{Buffer, Filled};
+use super::chunks::{self, Sizes};
 use super::excerpt::excerpt;
 use super::found::{Hits, Line};
 use super::query::{Mode, Query};
@@ -32,6 +33,15 @@ impl<'a> Scanner<'a> {
     pub(super) const MOST_MEMORY: usize = 64 << 20;
 
     pub(super) fn new(cx: &'a Context, query: &'a Query) -> Self {
+        Self::build(cx, query, true)
+    }
+
+    /// One for the middle of a file, where no mark tells an encoding.
+    pub(super) fn for_chunks(cx: &'a Context, query: &'a Query) -> Self {
+        Self::build(cx, query, false)
+    }
+
+    fn build(cx: &'a Context, query: &'a Query, has_marks: bool) -> Self {
         // A clone has its own scratch space: threads that share one wait for each other.
         let matcher = query.matcher.clone();
         let shows_lines = query.mode == Mode::Content;
@@ -43,6 +53,7 @@ impl<'a> Scanner<'a> {
             .multi_line(query.multiline)
             .binary_detection(BinaryDetection::quit(0))
             .heap_limit(Some(Self::MOST_MEMORY))
+            .bom_sniffing(has_marks)
             .build();
         let by_line = matcher.line_terminator().is_some() && !query.multiline;
         Self { cx, query, matcher, searcher, by_line }
@@ -56,13 +67,29 @@ impl<'a> Scanner<'a> {
     ) -> io::Result<Option<Hits>> {
         let mut file = &opened.file;
         if opened.stat.len > Buffer::SIZE as u64 {
-            return self.search_reader(file).map(Some);
+            return match self.search_chunks(opened, Sizes::default())? {
+                Some(hits) => Ok(Some(hits)),
+                None => self.search_reader(file).map(Some),
+            };
         }
         match buffer.read(&mut file, opened.stat.len)? {
             Filled::Whole(text) => self.search_text(text),
             // It has grown since its size was asked.
             Filled::Part(start) => self.search_reader(start.chain(file)).map(Some),
         }
+    }
+
+    /// What is in a large file; `None` if it has to be searched from its beginning to its end.
+    pub(super) fn search_chunks(
+        &self,
+        opened: &OpenFile,
+        sizes: Sizes,
+    ) -> io::Result<Option<Hits>> {
+        let has_context = self.query.mode == Mode::Content && self.query.has_context();
+        if !self.by_line || has_context {
+            return Ok(None);
+        }
+        chunks::search(self.cx, self.query, &opened.file, opened.stat.len, sizes)
     }
 
     /// What is in a text that was kept, whatever bytes are in it.
@@ -72,7 +99,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// What is in the bytes of a file; `None` if the pattern is not in them.
-    fn search_text(&mut self, text: &[u8]) -> io::Result<Option<Hits>> {
+    pub(super) fn search_text(&mut self, text: &[u8]) -> io::Result<Option<Hits>> {
         if self.rules_out(text) {
             return Ok(None);
         }
@@ -81,7 +108,7 @@ impl<'a> Scanner<'a> {
         Ok(Some(sink.hits))
     }
 
-    fn search_reader(&mut self, reader: impl Read) -> io::Result<Hits> {
+    pub(super) fn search_reader(&mut self, reader: impl Read) -> io::Result<Hits> {
         let mut sink = Gathering::new(self.cx, self.query, &self.matcher);
         let reader = Stoppable { cx: self.cx, inner: reader };
         self.searcher.search_reader(&self.matcher, reader, &mut sink)?;
@@ -97,7 +124,7 @@ impl<'a> Scanner<'a> {
 }
 
 /// Whether a text begins with the mark of an encoding: it must be decoded before it is looked at.
-fn has_mark(text: &[u8]) -> bool {
+pub(super) fn has_mark(text: &[u8]) -> bool {
     [&b"\xff\xfe"[..], b"\xfe\xff", b"\xef\xbb\xbf"].iter().any(|mark| text.starts_with(mark))
 }
 
@@ -130,12 +157,7 @@ impl<'a> Gathering<'a> {
     }
 
     fn goes_on(&self) -> bool {
-        let enough = match self.query.mode {
-            Mode::Content => self.hits.is_enough(self.query.limit),
-            Mode::Files => self.hits.matches > 0,
-            Mode::Count => false,
-        };
-        !enough && !self.cx.is_cancelled()
+        !self.query.is_enough(&self.hits) && !self.cx.is_cancelled()
     }
 
     fn push(&mut self, number: u64, is_match: bool, text: String) {

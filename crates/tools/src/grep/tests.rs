@@ -156,6 +156,7 @@ fn arguments_that_cannot_be() {
         (json!({"pattern": "x", "type": "rusty"}), "did you mean `rust`?"),
         (json!({"pattern": "x", "glob": "["}), "is not a pattern for file names"),
         (json!({"pattern": "x", "ignorecase": true}), "did you mean `ignore_case`?"),
+        (json!({"query": "x"}), "`pattern` is missing\ndid you mean `pattern`?"),
         (json!({"pattern": "a\nb"}), "`multiline:true` searches across lines"),
         (json!({"pattern": "a\\nb", "word": true}), "`multiline:true` searches across lines"),
         (json!({"pattern": "a\0b"}), "NUL"),

@@ -13,16 +13,19 @@ use crate::edit::plan::Strategy;
 pub(super) struct Applied {
     /// In order, apart.
     pub(super) replacements: Vec<Replacement>,
-    /// Where each hunk is, in their order.
+    /// Where each hunk is, in their order; without those behind the last miss that was allowed.
     pub(super) places: Vec<Result<Place, Miss>>,
 }
 
-/// Finds each hunk behind the one before, and what it changes.
-pub(super) fn apply(text: &[u8], hunks: &[Hunk]) -> Applied {
+/// Finds each hunk behind the one before, and what it changes; until `most_misses` of them have no place.
+pub(super) fn apply(text: &[u8], hunks: &[Hunk], most_misses: usize) -> Applied {
     let text = Text::new(text);
     let mut applied = Applied::default();
-    let (mut floor, mut drift) = (0, 0);
+    let (mut floor, mut drift, mut misses) = (0, 0, 0);
     for hunk in hunks {
+        if misses == most_misses {
+            break;
+        }
         let found = find(&text, hunk, floor, drift);
         if let Ok(place) = &found {
             if let Some(at) = hunk.at {
@@ -31,6 +34,7 @@ pub(super) fn apply(text: &[u8], hunks: &[Hunk]) -> Applied {
             floor = place.start + hunk.old_lines().count();
             Writer { text: &text, hunk, place }.push_to(&mut applied.replacements);
         }
+        misses += usize::from(found.is_err());
         applied.places.push(found);
     }
     applied

@@ -5,20 +5,32 @@ use windlass_core::{
 };
 
 use super::stage::{Fate, Stage, Staged};
+use crate::shown;
 
-/// Makes every change, or none.
-pub(super) fn commit(cx: &Context, stage: &Stage) -> Result<(), ToolError> {
+/// Makes every change, or none; with a note for each file that was written in a way worth one.
+pub(super) fn commit(cx: &Context, stage: &mut Stage) -> Result<(), ToolError> {
     let places = stage
         .files
         .iter()
         .map(|file| cx.files().resolve(&file.path))
         .collect::<Result<Vec<Resolved>, _>>()?;
-    let steps = (0..stage.files.len())
-        .filter_map(|at| step(stage, &places, at).transpose())
+    let changed: Vec<usize> =
+        (0..stage.files.len()).filter(|at| stage.fate(*at) != Fate::Unchanged).collect();
+    let steps = changed
+        .iter()
+        .filter_map(|at| step(stage, &places, *at).transpose())
         .collect::<Result<Vec<Step<'_>>, _>>()?;
-    cx.files().commit(&steps).map(drop).map_err(|error| {
+    let altered = cx.files().commit(&steps).map_err(|error| {
         error.hint("read the file that could not be changed, and send the whole patch again")
-    })
+    })?;
+    for (at, altered) in changed.into_iter().zip(altered) {
+        let is_rewritten = stage.fate(at) == Fate::Changed;
+        if let Some(file) = stage.files.get_mut(at).filter(|_| is_rewritten) {
+            let links = file.before.as_ref().map_or(1, |(_, stat)| stat.links);
+            file.how_written = shown::how_written(links, altered.in_place);
+        }
+    }
+    Ok(())
 }
 
 /// What happens to one file.

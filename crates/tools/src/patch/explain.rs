@@ -18,12 +18,13 @@ pub(super) struct Whole<'w> {
     pub(super) cutter: Cutter<'w>,
 }
 
-/// Why a hunk does not apply.
+/// Why a hunk does not apply; without the closest place if `is_short`.
 pub(super) fn failure(
     whole: &Whole<'_>,
     hunk: &Hunk,
     miss: &Miss,
     (number, all): (usize, usize),
+    is_short: bool,
 ) -> String {
     let header = if hunk.header.is_empty() { String::new() } else { format!(": {}", hunk.header) };
     let mut words = format!(
@@ -31,7 +32,7 @@ pub(super) fn failure(
         whole.name, hunk.line
     );
     words.push_str(&reason(miss));
-    if *miss == Miss::NotFound {
+    if *miss == Miss::NotFound && !is_short {
         let terms =
             Terms { old: "the hunk", new_is: "what the hunk makes of it is", cutter: whole.cutter };
         push_nearest(&mut words, whole.text, &as_edit(hunk), terms);

@@ -12,6 +12,16 @@ pub(crate) struct FilePatch {
     pub(super) speaks_of_mode: bool,
 }
 
+impl FilePatch {
+    /// How many hunks it has; what has none counts as one.
+    pub(super) fn hunks(&self) -> usize {
+        match &self.action {
+            Action::Add(_) => 1,
+            Action::Change { hunks, .. } | Action::Delete(hunks) => hunks.len().max(1),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
     /// A new file with this text.

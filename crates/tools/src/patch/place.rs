@@ -5,10 +5,12 @@
 //! one. White space may differ only where nothing fits exactly, and then, too, only at one place.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 
 use super::hunk::{Hunk, Line};
-use crate::edit::fold::{indentation, same_words};
+use crate::edit::fold::{indentation, same_words, words};
 use crate::edit::indent::Shift;
 use crate::edit::plan::Strategy;
 
@@ -17,6 +19,9 @@ pub(super) struct Text<'t> {
     pub(super) bytes: &'t [u8],
     /// Each with its end.
     lines: Vec<Range<usize>>,
+    /// The lines that have the same words, in order, by a hash of these: a hunk is looked for where its rarest line is, so that
+    /// thousands of hunks do not each walk through the file.
+    by_words: HashMap<u64, Vec<usize>>,
 }
 
 /// Where a hunk is.
@@ -49,14 +54,18 @@ pub(super) enum Miss {
 impl<'t> Text<'t> {
     pub(super) fn new(bytes: &'t [u8]) -> Self {
         let mut start = 0;
-        let lines = bytes
-            .split_inclusive(|byte| *byte == b'\n')
-            .map(|line| {
-                start += line.len();
-                start - line.len()..start
-            })
-            .collect();
-        Self { bytes, lines }
+        let mut text = Self { bytes, lines: Vec::new(), by_words: HashMap::new() };
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            text.by_words.entry(words_hash(&shown(line))).or_default().push(text.lines.len());
+            text.lines.push(start..start + line.len());
+            start += line.len();
+        }
+        text
+    }
+
+    /// The lines that may be this one, be it exactly or apart from white space.
+    fn lines_with_words_of(&self, line: &str) -> &[usize] {
+        self.by_words.get(&words_hash(line)).map_or(&[], Vec::as_slice)
     }
 
     /// How many lines there are.
@@ -138,9 +147,14 @@ impl Search<'_> {
     /// The lines from `from` on that are meant by an anchor: equal to it but for blanks around, or else beginning with it, or else
     /// containing it.
     fn lines_like(&self, anchor: &str, from: usize) -> Vec<usize> {
+        let equal = self.text.lines_with_words_of(anchor).iter().copied();
         let anchor = anchor.trim().as_bytes();
+        let is_equal = |at: &usize| self.text.content(*at).trim_ascii() == anchor;
+        let equal: Vec<usize> = equal.filter(|at| *at >= from).filter(is_equal).collect();
+        if !equal.is_empty() {
+            return equal;
+        }
         let ways = [
-            |line: &[u8], anchor: &[u8]| line == anchor,
             |line: &[u8], anchor: &[u8]| line.starts_with(anchor),
             |line: &[u8], anchor: &[u8]| memchr::memmem::find(line, anchor).is_some(),
         ];
@@ -188,9 +202,26 @@ impl Search<'_> {
     }
 
     fn all_places(&self, strategy: Strategy, from: usize) -> impl Iterator<Item = Place> {
-        let past = (self.text.len() + 1).saturating_sub(self.old.len());
+        let past = self.past();
         let from = if self.hunk.ends_file() { from.max(past.saturating_sub(1)) } else { from };
-        (from..past).filter_map(move |at| self.place(strategy, at))
+        self.candidates(from..past).filter_map(move |at| self.place(strategy, at))
+    }
+
+    /// The first line at which the hunk cannot begin any more.
+    fn past(&self) -> usize {
+        (self.text.len() + 1).saturating_sub(self.old.len())
+    }
+
+    /// The lines of a range at which the hunk can begin, by where its rarest line is.
+    fn candidates(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
+        let rarest = (0..)
+            .zip(&self.old)
+            .map(|(nth, line)| (nth, self.text.lines_with_words_of(&line.text)))
+            .min_by_key(|(_, lines)| lines.len());
+        let (nth, lines) = rarest.unwrap_or_default();
+        let first = lines.partition_point(|at| *at < range.start + nth);
+        let lines = lines.get(first..).unwrap_or_default();
+        lines.iter().map(move |at| at - nth).take_while(move |at| range.contains(at))
     }
 
     /// The place that begins at a line, if the old lines are there.
@@ -275,8 +306,8 @@ impl Search<'_> {
 
     /// Its lines may be where they cannot be meant.
     fn why_not(&self) -> Miss {
-        let past = (self.text.len() + 1).saturating_sub(self.old.len());
-        let Some(start) = (0..past).find(|at| self.place(Strategy::Exact, *at).is_some()) else {
+        let mut candidates = self.candidates(0..self.past());
+        let Some(start) = candidates.find(|at| self.place(Strategy::Exact, *at).is_some()) else {
             return Miss::NotFound;
         };
         let why = if start < self.floor {
@@ -293,6 +324,15 @@ impl Search<'_> {
 /// A line as it is shown: what is no character as U+FFFD.
 fn shown(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line)
+}
+
+/// A hash that is the same for lines which are equal but for white space.
+fn words_hash(line: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for byte in words(line.trim_end_matches('\n').as_bytes()) {
+        byte.hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Lines that are counted from 0 become lines for people.

@@ -32,14 +32,27 @@ pub(super) fn report(stage: &Stage, cutter: Cutter<'_>) -> Output {
                 shown::push_line(&mut text, "[its diff is left out: the answer is long enough]");
             }
         }
+        text.push_str(&file.how_written);
         files.push(told.entry);
     }
+    if files.is_empty() {
+        text = "unchanged: all is as the patch wants it already".into();
+    } else {
+        let is_same = |(at, file): &(usize, &Staged)| {
+            file.hunks > 0 && file.after.is_some() && stage.fate(*at) == Fate::Unchanged
+        };
+        for (_, file) in stage.files.iter().enumerate().filter(is_same) {
+            let line = format!("unchanged {}: it is as the patch wants it already", file.name);
+            shown::push_line(&mut text, &line);
+        }
+    }
     let headline = format!(
-        "patched {}, {}",
+        "patched {}, {}\n",
         shown::count(files.len(), "file", "files"),
         shown::count(hunks, "hunk", "hunks")
     );
-    Output::text(format!("{headline}\n{text}"))
+    let headline = if files.is_empty() { String::new() } else { headline };
+    Output::text(format!("{headline}{text}"))
         .with("files", files)
         .with("hunks", hunks)
         .with("strategy", strategy.as_str())

@@ -14,8 +14,13 @@ use super::hunk::{Action, FilePatch, Hunk};
 use crate::cut::Cutter;
 use crate::document::{self, Document};
 use crate::edit::plan::Strategy;
-use crate::shown::Root;
+use crate::shown::{self, Root};
 use crate::taken_out;
+
+/// Once so many parts of a patch do not apply, the rest of it is not tried: whoever wrote it has to write all of it again.
+const MAX_FAILURES: usize = 100;
+/// The closest place is looked for and shown for so many hunks.
+const MAX_EXPLAINED: usize = 10;
 
 /// The files that a patch is about.
 #[derive(Debug, Default)]
@@ -23,6 +28,8 @@ pub(super) struct Stage {
     pub(super) files: Vec<Staged>,
     /// What does not apply, in words.
     pub(super) failures: Vec<String>,
+    /// Hunks that were not tried, because enough others do not apply.
+    not_tried: usize,
 }
 
 /// One place, before and after.
@@ -44,6 +51,8 @@ pub(super) struct Staged {
     pub(super) strategy: Strategy,
     /// What else there is to say of it.
     pub(super) notes: Vec<String>,
+    /// How it was written, if that is worth a note.
+    pub(super) how_written: String,
 }
 
 /// What happens to a file in the end.
@@ -63,6 +72,10 @@ impl Stage {
     pub(super) fn prepare(cx: &Context, patches: &[FilePatch]) -> Result<Self, ToolError> {
         let mut stage = Self::default();
         for patch in patches {
+            if stage.failures.len() >= MAX_FAILURES {
+                stage.not_tried += patch.hunks();
+                continue;
+            }
             match stage.add(cx, patch) {
                 Err(error) if error.is_fault() => return Err(error),
                 Err(error) => stage.failures.push(error.to_string()),
@@ -70,6 +83,19 @@ impl Stage {
             }
         }
         Ok(stage)
+    }
+
+    /// Why nothing is changed, if something does not apply.
+    pub(super) fn refusal(&self) -> Option<ToolError> {
+        if self.failures.is_empty() {
+            return None;
+        }
+        let mut words = format!("nothing was changed\n\n{}", self.failures.join("\n\n"));
+        if self.not_tried > 0 {
+            let more = shown::count(self.not_tried, "more hunk was", "more hunks were");
+            words = format!("{words}\n\n{more} not tried; correct these first");
+        }
+        Some(ToolError::failed(words))
     }
 
     /// Refuses what would write back what was only shown of a file.
@@ -110,7 +136,10 @@ impl Stage {
         }
         let name = Root::of(cx, path)?.show(Path::new(""));
         let before = match cx.files().stat(path)? {
-            None => None,
+            None => {
+                document::check_file_path(path)?;
+                None
+            }
             Some(stat) if stat.kind == FileKind::File => Some(document::load(cx, path)?),
             Some(stat) => {
                 return Err(ToolError::failed(format!("cannot patch {name}: it is {}", stat.kind)));
@@ -128,6 +157,7 @@ impl Stage {
             hunks: 0,
             strategy: Strategy::Exact,
             notes: Vec::new(),
+            how_written: String::new(),
         });
         Ok(self.files.len() - 1)
     }
@@ -190,11 +220,15 @@ impl Stage {
         let document = Document::parse(bytes).map_err(|_| {
             ToolError::failed(format!("cannot patch {name}: it is binary, and a patch is text"))
         })?;
-        let Applied { replacements, places } = apply(document.text(), hunks);
+        let allowed = MAX_FAILURES.saturating_sub(self.failures.len());
+        let Applied { replacements, places } = apply(document.text(), hunks, allowed);
+        self.not_tried += hunks.len() - places.len();
         let whole = explain::Whole { name: &name, text: document.text(), cutter: Cutter::of(cx) };
         for (number, (hunk, place)) in (1..).zip(hunks.iter().zip(&places)) {
             if let Err(miss) = place {
-                self.failures.push(explain::failure(&whole, hunk, miss, (number, hunks.len())));
+                let is_short = self.failures.len() >= MAX_EXPLAINED;
+                let which = (number, hunks.len());
+                self.failures.push(explain::failure(&whole, hunk, miss, which, is_short));
             }
         }
         let spliced = document
@@ -278,11 +312,11 @@ impl Staged {
     /// Both contents as texts for people; what is binary is not shown.
     pub(super) fn texts<'s>(&'s self, old: Option<&'s Staged>) -> (Cow<'s, str>, Cow<'s, str>) {
         let before = old.unwrap_or(self).before.as_ref().map(|(bytes, _)| bytes);
-        (shown(before), shown(self.after.as_ref()))
+        (text_of(before), text_of(self.after.as_ref()))
     }
 }
 
-fn shown(bytes: Option<&Vec<u8>>) -> Cow<'_, str> {
+fn text_of(bytes: Option<&Vec<u8>>) -> Cow<'_, str> {
     let document = bytes.and_then(|bytes| Document::parse(bytes.clone()).ok());
     document.map_or(Cow::Borrowed(""), |document| Cow::Owned(document.to_text().into_owned()))
 }

@@ -223,7 +223,7 @@ fn line_endings_and_the_last_line() {
 fn found(text: &str, hunks: &str) -> Vec<Result<(usize, Found), Miss>> {
     let parsed = parse(&format!("*** Update File: f\n{hunks}")).unwrap();
     let [FilePatch { action: Action::Change { hunks, .. }, .. }] = &parsed[..] else { panic!() };
-    let places = apply(text.as_bytes(), hunks).places;
+    let places = apply(text.as_bytes(), hunks, usize::MAX).places;
     places.into_iter().map(|place| place.map(|place| (place.start, place.strategy))).collect()
 }
 
@@ -704,7 +704,7 @@ proptest! {
         let [FilePatch { action: Action::Change { hunks, .. }, .. }] = &parsed[..] else {
             return Err(TestCaseError::fail("one file"));
         };
-        let applied = apply(old.text(), hunks);
+        let applied = apply(old.text(), hunks, usize::MAX);
         prop_assert!(applied.places.iter().all(Result::is_ok), "{:?}\n{patch}", applied.places);
         let spliced = old.splice(&applied.replacements).unwrap();
         prop_assert_eq!(&spliced, new.bytes(), "{}", patch);
@@ -712,7 +712,7 @@ proptest! {
         // one that its header names may be another.
         let above = "y\n".repeat(extra).replace('\n', ending);
         let more = [above.as_bytes(), old.text()].concat();
-        let again = apply(&more, hunks);
+        let again = apply(&more, hunks, usize::MAX);
         let more_text = String::from_utf8_lossy(&more).into_owned();
         let more_lines: Vec<&str> = more_text.lines().collect();
         let is_unique = |hunk: &Hunk| {
@@ -748,7 +748,7 @@ proptest! {
         let text = raw.concat();
         let parsed = parse(&patch).unwrap();
         let Action::Change { hunks, .. } = &parsed[0].action else { panic!() };
-        let applied = apply(text.as_bytes(), hunks);
+        let applied = apply(text.as_bytes(), hunks, usize::MAX);
         let Some(Ok(place)) = applied.places.first() else { return Ok(()) };
         let changed = place.start + 1;
         let new = Document::parse(text.into_bytes()).unwrap().splice(&applied.replacements).unwrap();
@@ -772,7 +772,7 @@ proptest! {
             for FilePatch { action, .. } in &files {
                 if let Action::Change { hunks, .. } | Action::Delete(hunks) = action {
                     let text = "a\nb\n@@\n\na b\n";
-                    let applied = apply(text.as_bytes(), hunks);
+                    let applied = apply(text.as_bytes(), hunks, usize::MAX);
                     let document = Document::parse(text.into()).unwrap();
                     prop_assert!(document.splice(&applied.replacements).is_ok());
                 }
@@ -788,4 +788,78 @@ fn metadata_is_there_for_programs() {
     let keys: Vec<&Value> =
         ["files", "hunks", "strategy"].map(|key| &result.output.metadata[key]).into();
     assert_eq!(keys, [&json!([{"path": "f", "action": "changed"}]), &json!(1), &json!("exact")]);
+}
+
+fn repeated(count: usize, part: impl Fn(usize) -> String) -> String {
+    (0..count).map(part).collect::<Vec<_>>().concat()
+}
+
+/// A patch of hunks, each of which replaces one line.
+fn many_hunks(count: usize, old: impl Fn(usize) -> String) -> String {
+    let hunk = |at: usize| format!("@@ -{0} +{0} @@\n-{1}\n+new {at}\n", at + 1, old(at));
+    format!("--- a/f\n+++ b/f\n{}", repeated(count, hunk))
+}
+
+#[test]
+fn thousands_of_wrong_hunks_are_bounded() {
+    let text = repeated(2_000, |at| format!("line {at} of the file\n"));
+    let files = [("f", text.as_str())];
+    let patch = many_hunks(10_000, |at| format!("line {at} of another file"));
+    let told = check_refused(&files, &patch, &["f, hunk 1 of 10000", "f, hunk 100 of 10000"]);
+    assert!(told.len() < 30_000, "{} bytes", told.len());
+    assert!(told.ends_with("9900 more hunks were not tried; correct these first"), "{told}");
+    assert_eq!(told.matches("the closest place is").count(), 10);
+    let of_files = |count| {
+        repeated(count, |at| format!("--- a/f{at}\n+++ b/f{at}\n@@ -1 +1 @@\n-one\n+two\n"))
+    };
+    let told = check_refused(&files, &of_files(150), &["f0", "50 more hunks were not tried"]);
+    assert!(told.len() < 50_000, "{} bytes", told.len());
+    check_refused(&files, &of_files(10_000), &["about 10000 files; it must be about at most 1000"]);
+}
+
+#[test]
+fn thousands_of_hunks_are_found() {
+    let text = repeated(20_000, |at| format!("line {at} of the file\n"));
+    let patch = many_hunks(10_000, |at| format!("line  {at} of the file"));
+    let told = check(&[("f", &text)], &patch, &[]);
+    assert!(told.starts_with("patched 1 file, 10000 hunks"), "{}", &told[..100]);
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "a look at what a tool left alone")]
+fn what_comes_to_the_same_changes_nothing() {
+    let workspace = Workspace::new(&[("f", "a\nb\n"), ("g", "a\n")]);
+    let written = || std::fs::metadata(workspace.path("f")).unwrap().modified().unwrap();
+    let before = written();
+    for patch in [
+        "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\n+a\n b\n",
+        "*** Begin Patch\n*** Update File: f\n@@\n-a\n+x\n*** Update File: f\n@@\n-x\n+a\n*** End Patch",
+    ] {
+        let result = call(&workspace, patch);
+        let text = result.output.to_text();
+        assert_eq!(
+            (result.outcome, text.as_str()),
+            (Outcome::Ok, "unchanged: all is as the patch wants it already")
+        );
+        assert_eq!(result.output.metadata["files"], json!([]));
+    }
+    assert_eq!(written(), before);
+    assert!(workspace.text("undo", json!({})).contains("there is nothing to undo"));
+    let patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+a\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+c\n";
+    let text = call(&workspace, patch).output.to_text();
+    assert!(text.starts_with("patched 1 file, 2 hunks\nchanged g"), "{text}");
+    assert!(text.contains("unchanged f"), "{text}");
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "makes a link, as no tool can")]
+fn other_names_of_a_file_keep_the_old_content() {
+    let workspace = Workspace::new(&[("f", "a\n")]);
+    std::fs::hard_link(workspace.path("f"), workspace.path("other")).unwrap();
+    let text = call(&workspace, "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n").output.to_text();
+    assert!(
+        text.contains("the file had another name (a hard link), which keeps the old content"),
+        "{text}"
+    );
+    assert_eq!((workspace.read("f"), workspace.read("other")), (b"b\n".to_vec(), b"a\n".to_vec()));
 }

@@ -1,0 +1,77 @@
+//! An undo that leaves out what its caller may not write.
+//!
+//! A path that was free when it was changed may be hidden by now. Taking back a change would write to it, so a model's undo leaves it as it is, with
+//! everything that cannot be done without it: the other end of a move, another name of the same file, a directory that it is in.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::{UndoPlan, Way};
+use crate::FileState;
+
+impl UndoPlan {
+    /// Leaves out the paths that `is_hidden`, and what depends on them. They are in [`UndoPlan::left_out`] afterwards, and the plan can only be
+    /// performed as long as nothing else in it becomes hidden.
+    pub fn leave_out_hidden(&mut self, is_hidden: impl Fn(&Path) -> bool) {
+        self.spares_hidden = true;
+        let mut left: HashSet<PathBuf> = self
+            .ways
+            .iter()
+            .map(|way| &way.path)
+            .chain(self.ways.iter().filter_map(|way| way.moved_from.as_ref()))
+            .chain(self.conflicts.iter().map(|conflict| &conflict.path))
+            .filter(|path| is_hidden(path))
+            .cloned()
+            .collect();
+        if left.is_empty() {
+            return;
+        }
+        while let Some(more) = self.depending(&left) {
+            left.extend(more);
+        }
+        // The time of a directory goes with the names in it, and is not worth naming.
+        let is_time = |path: &&PathBuf| {
+            self.ways.iter().any(|way| way.path == **path && way.is_directory_time())
+        };
+        self.left_out = left.iter().filter(|path| !is_time(path)).cloned().collect();
+        self.left_out.sort();
+        self.conflicts.retain(|conflict| !left.contains(&conflict.path));
+        let mut settled = std::mem::take(&mut self.settled).into_iter();
+        self.ways.retain(|way| {
+            let settled = settled.next().flatten();
+            let stays = !left.contains(&way.path);
+            if stays {
+                self.settled.push(settled);
+            }
+            stays
+        });
+    }
+
+    /// The paths that cannot be taken back without those that are left, and are not among them yet.
+    fn depending(&self, left: &HashSet<PathBuf>) -> Option<Vec<PathBuf>> {
+        let needs = |way: &Way| {
+            let other = [way.moved_from.as_ref(), way.linked_with.as_ref()];
+            other.into_iter().flatten().any(|path| left.contains(path)) || self.holds(way, left)
+        };
+        let more: Vec<PathBuf> = self
+            .ways
+            .iter()
+            .filter(|way| left.contains(&way.path) || needs(way))
+            .flat_map(|way| std::iter::once(&way.path).chain(way.moved_from.as_ref()))
+            .filter(|path| !left.contains(*path))
+            .cloned()
+            .collect();
+        (!more.is_empty()).then_some(more)
+    }
+
+    /// Whether a directory would go in which something stays that is left out.
+    fn holds(&self, way: &Way, left: &HashSet<PathBuf>) -> bool {
+        let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
+        let is_there = |below: &Way| below.now != FileState::Absent && left.contains(&below.path);
+        is_directory(&way.now)
+            && !is_directory(&way.then)
+            && self.ways.iter().any(|below| {
+                is_there(below) && below.path != way.path && below.path.starts_with(&way.path)
+            })
+    }
+}
