@@ -120,24 +120,38 @@ fn kind(bytes: usize) -> Line {
     if bytes > LONGEST_LINE { Line::TooLong(bytes) } else { Line::Whole }
 }
 
+/// Runs the calls of one line as a turn, and answers each item of it in its place.
 async fn answer(setup: &Setup, line: &[u8], events: bool) -> Result<()> {
-    let asked = match serde_json::from_slice(line)
-        .map_err(|error| format!("the line is not JSON: {error}"))
-    {
-        Ok(value) => wire::read_calls(value).map_err(|error| error.to_string()),
-        Err(error) => Err(error),
-    };
-    let asked = match asked {
-        Ok(asked) => asked,
+    let items = match read_items(line) {
+        Ok(items) => items,
         Err(error) => return print_error(&error),
     };
-    let formats: Vec<wire::Format> = asked.iter().map(|asked| asked.format).collect();
-    let calls: Vec<ToolCall> = asked.into_iter().map(wire::Asked::into_call).collect();
-    let results = until_interrupted(&setup.session, turn(setup, calls, events)).await??;
-    for (result, format) in results.iter().zip(formats) {
-        terminal::print_json(&wire::to_line(format, result))?;
+    let mut calls = Vec::new();
+    let mut formats = Vec::new();
+    for item in items {
+        formats.push(item.as_ref().map(|asked| asked.format).map_err(ToString::to_string));
+        calls.extend(item.map(wire::Asked::into_call));
+    }
+    let results = if calls.is_empty() {
+        Vec::new()
+    } else {
+        until_interrupted(&setup.session, turn(setup, calls, events)).await??
+    };
+    let mut results = results.iter();
+    for format in formats {
+        match format.map(|format| results.next().map(|result| wire::to_line(format, result))) {
+            Ok(Some(line)) => terminal::print_json(&line)?,
+            Ok(None) => {}
+            Err(error) => print_error(&error)?,
+        }
     }
     Ok(())
+}
+
+fn read_items(line: &[u8]) -> Result<Vec<Result<wire::Asked, wire::WireError>>, String> {
+    let value =
+        serde_json::from_slice(line).map_err(|error| format!("the line is not JSON: {error}"))?;
+    wire::read_turn(value).map_err(|error| error.to_string())
 }
 
 async fn turn(setup: &Setup, calls: Vec<ToolCall>, events: bool) -> Result<Vec<CallResult>> {
