@@ -8,7 +8,7 @@ use std::time::Duration;
 use windlass::engine::EngineBuilder;
 use windlass::files::Durability;
 use windlass::journal::{DrainAtClose, Kind, SessionNews, Store, StoreError};
-use windlass::policy::PathGlob;
+use windlass::policy::{Decision, Layer, PathGlob, Ruling};
 use windlass::process::ProcessSettings;
 use windlass::session::{Budget, Principal};
 use windlass::tool::Overrides;
@@ -17,6 +17,7 @@ use windlass::{Builder, Session, Windlass};
 use crate::config::Config;
 use crate::hub::outside_anchor;
 use crate::job_socket::JobSocket;
+use crate::repository::OuterRepository;
 use crate::{Error, People, Recording, SessionOptions, Settings, hook_files, secrets};
 
 /// A workspace with its running engine. It is a [`Windlass`] in all it does, and makes the sessions that follow the configuration.
@@ -48,8 +49,11 @@ impl Workspace {
     ) -> Result<Self, Error> {
         let mut builder = Windlass::builder(path);
         builder = with_policy(builder, &mut config)?;
+        let repository = OuterRepository::of(path, settings.places.home.as_deref());
+        builder = with_repository(builder, repository.as_ref());
         builder = with_places(builder, settings, &config);
-        builder = with_limits(builder, settings, &config)?;
+        let tree = repository.and_then(|repository| repository.tree);
+        builder = with_limits(builder, settings, &config, tree)?;
         builder = with_programs(builder, settings, path, &mut config);
         builder = with_people(builder, settings);
         for warning in config.warnings() {
@@ -143,6 +147,16 @@ fn with_policy(builder: Builder, config: &mut Config) -> Result<Builder, Error> 
         .not_secret(not_secret.iter().flat_map(|text| not_secret_globs(text))))
 }
 
+/// Lets git read its directory where that lies outside the workspace. Changes of it are decided on like any other outside.
+fn with_repository(builder: Builder, repository: Option<&OuterRepository>) -> Builder {
+    let directories = repository.into_iter().flat_map(|repository| &repository.git);
+    let rules =
+        directories.filter_map(|directory| format!("read {}/**", directory.to_str()?).parse().ok());
+    rules.fold(builder, |builder, rule| {
+        builder.ruling(Ruling::new(Decision::Allow, rule).in_layer(Layer::Default))
+    })
+}
+
 /// A text of `not_secret` as a glob, and as the exact path that it may be.
 fn not_secret_globs(text: &str) -> impl Iterator<Item = PathGlob> {
     let exact = PathGlob::from(PathBuf::from(text));
@@ -172,16 +186,27 @@ fn with_places(mut builder: Builder, settings: &Settings, config: &Config) -> Bu
 }
 
 /// The limits of the history, and the confinement of programs.
-fn with_limits(builder: Builder, settings: &Settings, config: &Config) -> Result<Builder, Error> {
+fn with_limits(
+    builder: Builder,
+    settings: &Settings,
+    config: &Config,
+    tree: Option<PathBuf>,
+) -> Result<Builder, Error> {
     let bytes = config.number("undo_megabytes").saturating_mul(1 << 20);
     let seconds = config.number("undo_days").saturating_mul(24 * 60 * 60);
-    Ok(builder
-        .undo_limits(bytes, Duration::from_secs(seconds))
-        .processes(processes(config, &settings.state)?))
+    Ok(builder.undo_limits(bytes, Duration::from_secs(seconds)).processes(processes(
+        config,
+        &settings.state,
+        tree,
+    )?))
 }
 
-/// The settings of programs.
-fn processes(config: &Config, state: &Path) -> Result<ProcessSettings, Error> {
+/// The settings of programs. They can read the working tree that the workspace is a part of.
+fn processes(
+    config: &Config,
+    state: &Path,
+    tree: Option<PathBuf>,
+) -> Result<ProcessSettings, Error> {
     let usual = ProcessSettings::default();
     let mut pass_through = usual.pass_through.clone();
     pass_through.extend(config.names("pass_through"));
@@ -190,6 +215,7 @@ fn processes(config: &Config, state: &Path) -> Result<ProcessSettings, Error> {
         state: Some(state.to_owned()),
         environment: config.names("env"),
         pass_through,
+        readable: tree.into_iter().collect(),
         sockets: config.names("sockets").into_iter().map(PathBuf::from).collect(),
         protected: config.names("protected").into_iter().map(PathBuf::from).collect(),
         memory: config.number("memory_megabytes").saturating_mul(1 << 20),
