@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::nearest::unknown;
 use crate::{Kinds, Session};
 
 /// A condition in code: name and kinds of a tool, and the session that asks.
@@ -189,6 +190,6 @@ impl FromStr for Role {
             .iter()
             .find(|(name, _)| *name == text)
             .map(|(_, role)| *role)
-            .ok_or_else(|| format!("unknown role `{text}`: it is one of explorer, planner, coder"))
+            .ok_or_else(|| unknown("role", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }

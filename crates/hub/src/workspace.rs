@@ -11,14 +11,14 @@ use windlass::journal::{DrainAtClose, Kind, SessionNews, Store, StoreError};
 use windlass::policy::{Decision, Layer, PathGlob, Ruling};
 use windlass::process::ProcessSettings;
 use windlass::session::{Budget, Principal};
-use windlass::tool::Overrides;
+use windlass::tool::{Overrides, likeness, nearest};
 use windlass::{Builder, Session, Windlass};
 
-use crate::config::Config;
+use crate::config::{Config, NamedTool};
 use crate::hub::outside_anchor;
 use crate::job_socket::JobSocket;
 use crate::repository::OuterRepository;
-use crate::{Error, People, Recording, SessionOptions, Settings, hook_files, secrets};
+use crate::{Error, People, Recording, SessionOptions, Settings, ToolChoice, hook_files, secrets};
 
 /// A workspace with its running engine. It is a [`Windlass`] in all it does, and makes the sessions that follow the configuration.
 #[derive(Debug)]
@@ -64,8 +64,12 @@ impl Workspace {
         let overrides =
             Overrides { soft_limit: soft_limit.map(Duration::from_secs), ..Overrides::default() };
         let (without, budget) = (config.names("without"), budget(&config));
+        let named_tools = config.named_tools();
         let windlass =
             builder.configure(move |engine| limits(engine, &config).secrets(secrets)).build()?;
+        for warning in check_tools(&windlass.engine().tool_names(), named_tools)? {
+            settings.on_warning.tell(&warning);
+        }
         for line in windlass.recovered() {
             settings.on_warning.tell(line);
         }
@@ -105,6 +109,7 @@ impl Workspace {
     /// ```
     pub fn session(&self, options: SessionOptions) -> Result<Arc<Session>, Error> {
         let SessionOptions { id, asker, tools, proposals } = options;
+        self.check_choice(&tools)?;
         let is_named = id.is_some();
         let id = id.unwrap_or_else(|| self.windlass.engine().new_session_id());
         let store = self.windlass.store();
@@ -125,11 +130,53 @@ impl Workspace {
         Ok(Arc::new(session))
     }
 
+    /// Checks that the tools of a choice are there: one that is misspelt would be offered, or left out, in silence.
+    fn check_choice(&self, choice: &ToolChoice) -> Result<(), Error> {
+        let known = self.windlass.engine().tool_names();
+        let only = choice.only.iter().flatten().map(|tool| ("--tools", tool));
+        for (option, tool) in only.chain(choice.without.iter().map(|tool| ("--without", tool))) {
+            if let Some(error) = unknown_tool(&known, tool, option.to_owned()) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Answers other processes that look at the jobs of a session, for as long as the returned value lives. A process has one such
     /// socket. Must be called inside a runtime. `None` if there cannot be a socket: the session works without it.
     pub fn serve_jobs(&self, session: &Arc<Session>) -> Option<JobSocket> {
         JobSocket::open(&self.state, self.windlass.engine(), session)
     }
+}
+
+/// Checks the tools that the configuration names. One with a name like another's is misspelt; any other may be a command tool of
+/// another workspace, which is a warning.
+fn check_tools(known: &[String], named: Vec<NamedTool>) -> Result<Vec<String>, Error> {
+    let mut warnings = Vec::new();
+    for NamedTool { tool, key, source } in named {
+        match unknown_tool(known, &tool, format!("`{key}` in {source}")) {
+            Some(error @ Error::UnknownTool { .. }) if is_misspelt(known, &tool) => {
+                return Err(error);
+            }
+            Some(error) => warnings.push(error.to_string()),
+            None => {}
+        }
+    }
+    Ok(warnings)
+}
+
+/// Returns whether a name differs from that of a tool by one slip or two.
+fn is_misspelt(known: &[String], tool: &str) -> bool {
+    known.iter().any(|name| likeness(tool, name) >= 0.75)
+}
+
+/// The error about a tool that there is not. Patterns and tools of servers, which may start later, are not looked up.
+fn unknown_tool(known: &[String], tool: &str, place: String) -> Option<Error> {
+    if tool.contains('*') || tool.contains("__") || known.iter().any(|name| name == tool) {
+        return None;
+    }
+    let nearest = nearest(tool, known.iter().map(String::as_str)).map(str::to_owned);
+    Some(Error::UnknownTool { tool: tool.to_owned(), place, nearest })
 }
 
 /// The mode and the rules.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use serde_json::{Value, json};
 use windlass::event::{EventKind, Filter};
 use windlass::session::CallId;
 use windlass::{CallResult, Event, ToolCall, wire};
@@ -200,8 +199,7 @@ fn print_event(event: &Event, ended: &mut HashSet<CallId>) -> Result<()> {
 
 /// The answer to a line that is no call.
 fn print_error(why: &str) -> Result<()> {
-    let error: Value = json!({"type": "error", "is_error": true, "outcome": "fault", "error": {"code": "not_a_call", "message": why}});
-    terminal::print_json(&error)
+    terminal::print_json(&terminal::error_line("not_a_call", why))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass::journal::{SessionFilter, SessionRow, utc};
 use windlass::session::SessionId;
 
@@ -62,6 +62,10 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
         SessionsCommand::Delete { id } => {
             store.delete_session(&id)?;
             windlass::changes::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
+            if global.json {
+                terminal::print_json(&json!({"deleted": id}))?;
+                return Ok(ExitCode::SUCCESS);
+            }
             terminal::note(
                 global,
                 &format!(

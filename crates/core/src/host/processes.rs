@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{Absence, Attributes, BoxFuture, Fingerprint, Note, PathUse, Resolved};
+use crate::nearest::unknown;
 use crate::{CallId, CommitState, FileRights, SessionId, ToolError};
 
 /// Starts programs: the one way in which a child of ours comes to life.
@@ -144,9 +145,9 @@ impl FromStr for Backend {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, backend)| *backend).ok_or_else(|| {
-            format!("unknown sandbox back-end `{text}`: it is one of namespaces, bubblewrap, landlock, auto")
-        })
+        found
+            .map(|(_, backend)| *backend)
+            .ok_or_else(|| unknown("sandbox back-end", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }
 
@@ -198,9 +199,9 @@ impl FromStr for Level {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, level)| *level).ok_or_else(|| {
-            format!("unknown sandbox `{text}`: it is one of off, read-only, workspace, staged")
-        })
+        found
+            .map(|(_, level)| *level)
+            .ok_or_else(|| unknown("sandbox", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }
 
