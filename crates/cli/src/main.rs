@@ -4,6 +4,7 @@
 //! `tools`, no runtime for `config`.
 
 mod command;
+mod ids;
 mod options;
 mod person;
 mod places;

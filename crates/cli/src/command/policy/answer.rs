@@ -17,6 +17,7 @@ use windlass_hub::{Hub, Recording, SessionOptions};
 
 use super::approvals;
 use crate::command::{block_on, call, until_interrupted};
+use crate::ids;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal;
@@ -79,8 +80,10 @@ fn find_question(
     id: &str,
     answer: &Answer,
 ) -> Result<Approval> {
-    let found = approvals::all(global, book)?.into_iter().find(|one| one.id.as_str() == id);
-    let id = quote::visible(id);
+    let all = approvals::all(global, book)?;
+    let id = ids::whole("approval", id, all.iter().map(|one| one.id.to_string()))?;
+    let found = all.into_iter().find(|one| one.id.as_str() == id);
+    let id = quote::visible(&id);
     let Some(found) = found else {
         bail!("there is no question `{id}`: `windlass policy approvals` lists what is open")
     };

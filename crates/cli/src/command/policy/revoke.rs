@@ -9,16 +9,19 @@ use windlass::quote;
 use windlass::session::ApprovalId;
 
 use super::approvals;
+use crate::ids;
 use crate::options::Global;
 use crate::terminal;
 
 pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let ids: Vec<ApprovalId> = if all {
-        approvals::all(global, &book)?.into_iter().map(|one| one.id).collect()
-    } else {
-        ids.iter().map(|id| ApprovalId::new(id.as_str())).collect()
+    let known: Vec<ApprovalId> =
+        approvals::all(global, &book)?.into_iter().map(|one| one.id).collect();
+    let whole = |id: &String| {
+        ids::whole("approval", id, known.iter().map(ToString::to_string)).map(ApprovalId::new)
     };
+    let ids: Vec<ApprovalId> =
+        if all { known.clone() } else { ids.iter().map(whole).collect::<Result<_>>()? };
     let (mut removed, mut unknown) = (Vec::new(), Vec::new());
     for id in &ids {
         if book.remove(id.as_str()).map_err(|why| anyhow!(why))? {
