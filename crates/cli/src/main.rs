@@ -4,6 +4,7 @@
 //! `tools`, no runtime for `config`.
 
 mod command;
+mod ids;
 mod options;
 mod person;
 mod places;
@@ -17,15 +18,33 @@ use clap::Parser;
 fn main() -> ExitCode {
     // What we know is not for the programs that we start. Where that cannot be had, the sandbox still stands between them and us.
     drop(windlass::process::hide_memory());
-    let arguments = options::Arguments::parse();
+    let arguments = match options::Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() && wants_json() => {
+            let text = error.render().to_string();
+            return failed(true, "usage", text.trim_start_matches("error: ").trim_end());
+        }
+        Err(error) => error.exit(),
+    };
+    let is_json = arguments.global.json;
     match command::run(arguments) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            terminal::report(&error);
-            ExitCode::from(2)
-        }
+        Err(error) => failed(is_json, "failed", &format!("{error:#}")),
     }
+}
+
+/// Returns whether `--json` is among the arguments, which could not be parsed.
+fn wants_json() -> bool {
+    std::env::args_os().skip(1).take_while(|one| one != "--").any(|one| one == "--json")
+}
+
+/// Tells why a command failed: as data on stdout with `--json`, otherwise on stderr.
+fn failed(is_json: bool, code: &str, why: &str) -> ExitCode {
+    if !is_json || terminal::print_json(&terminal::error_line(code, why)).is_err() {
+        terminal::tell(why);
+    }
+    ExitCode::from(2)
 }
 
 /// Whoever read our output has seen enough (`windlass log | head`): that is not an error.

@@ -7,9 +7,11 @@ use windlass::quote;
 
 use crate::options::{Color, Global};
 
-/// Prints an error with its causes.
-pub(crate) fn report(error: &anyhow::Error) {
-    tell(&format!("{error:#}"));
+/// An error as a line of JSON.
+pub(crate) fn error_line(code: &str, why: &str) -> serde_json::Value {
+    serde_json::json!({
+        "type": "error", "is_error": true, "outcome": "fault", "error": {"code": code, "message": why},
+    })
 }
 
 /// Tells a person something that is not an error.

@@ -89,6 +89,94 @@ fn wrong_usage_is_exit_code_2() {
     }
 }
 
+/// A rule, a tool or a mode that is misspelt would have no effect: that is an error in every layer.
+#[test]
+fn what_is_misspelt_is_an_error_that_names_it_and_its_place() {
+    let wrong = [
+        ("allow = [\"wirte docs/**\"]", "`allow`", "`write`"),
+        ("deny = [{ rule = \"exce rm\" }]", "`deny`", "`exec`"),
+        ("ask = [\"tool wriet\"]", "`ask`", "`write`"),
+        ("without = [\"bsah\"]", "`without`", "`bash`"),
+        ("mode = \"yolow\"", "`mode`", "`yolo`"),
+        ("sandbox = \"workspce\"", "`sandbox`", "`workspace`"),
+        ("mod = \"ask\"", "`mod`", "`mode`"),
+    ];
+    for (text, key, right) in wrong {
+        let own = Home::new();
+        std::fs::create_dir_all(own.config()).expect("a folder");
+        std::fs::write(own.config().join("config.toml"), text).expect("a file");
+        let extra = Home::with(&[("extra.toml", text)]);
+        for (ran, file) in [
+            (own.run(&["call", "list"]), "config.toml"),
+            (extra.run(&["call", "list", "--config", "extra.toml"]), "extra.toml"),
+        ] {
+            assert_eq!(ran.code, 2, "{text}: {ran:?}");
+            for part in [key, file, &format!("did you mean {right}?")] {
+                assert!(ran.stderr.contains(part), "{text}: no {part} in {ran:?}");
+            }
+        }
+    }
+    let workspace = Home::with(&[(".windlass/config.toml", "deny = [\"raed a\"]\n")]);
+    workspace.run(&["trust", "--yes"]);
+    let ran = workspace.run(&["call", "list"]);
+    assert!(ran.code == 2 && ran.stderr.contains("did you mean `read`?"), "{ran:?}");
+    for (option, value, right) in [
+        ("--tools", "list,raed", "`read`"),
+        ("--without", "bsah", "`bash`"),
+        ("--role", "exploer", "`explorer`"),
+        ("--mode", "aks", "`ask`"),
+        ("--sandbox", "workspce", "`workspace`"),
+        ("--allow", "raed x", "`read`"),
+        ("--deny", "tool raed", "`read`"),
+    ] {
+        let ran = Home::new().run(&["call", "list", option, value]);
+        assert_eq!(ran.code, 2, "{option}: {ran:?}");
+        for part in [option.trim_start_matches('-'), &format!("did you mean {right}?")] {
+            assert!(ran.stderr.contains(part), "{option}: no {part} in {ran:?}");
+        }
+    }
+    // A command tool of another workspace, and tools of servers that come later, are no mistakes.
+    let ran = Home::with(&[("x.toml", "without = [\"deploy_all\", \"github__*\"]")])
+        .run(&["call", "list", "--config", "x.toml"]);
+    assert!(ran.code == 0 && ran.stderr.contains("there is no tool `deploy_all`"), "{ran:?}");
+}
+
+/// With `--json`, stdout has JSON whatever happens.
+#[test]
+fn errors_are_json_with_json() {
+    let home = Home::new();
+    for arguments in [
+        &["fly"][..],
+        &["call"],
+        &["--mode", "aks", "tools"],
+        &["--session", "a/b", "tools"],
+        &["call", "read", "{"],
+        &["call", "read", "@missing"],
+        &["run", "missing"],
+        &["--config", "missing.toml", "tools"],
+        &["--tools", "raed", "call", "list"],
+        &["log", "--session", "missing"],
+        &["sessions", "show", "missing"],
+        &["replay", "missing"],
+        &["jobs", "output", "missing"],
+        &["policy", "approve", "missing"],
+        &["proposals", "show"],
+        &["config", "explain", "mod"],
+        &["trust", "missing"],
+    ] {
+        let ran = home.run(&[arguments, &["--json"]].concat());
+        assert_eq!(ran.code, 2, "{arguments:?}: {ran:?}");
+        let [line] = &ran.lines()[..] else { panic!("one object: {ran:?}") };
+        let message = line["error"]["message"].as_str().or(line["content"][0]["text"].as_str());
+        assert!(message.is_some_and(|text| !text.is_empty()), "{arguments:?}: {line}");
+        assert_eq!((&line["is_error"], &line["outcome"]), (&json!(true), &json!("fault")));
+    }
+    let ran = home.run(&["policy", "revoke", "missing", "--json"]);
+    assert_eq!((ran.code, &ran.lines()[0]["unknown"]), (1, &json!(["missing"])));
+    home.call(&["--session", "one"], "list", &json!({}));
+    assert_eq!(home.run(&["sessions", "delete", "one", "--json"]).lines()[0]["deleted"], "one");
+}
+
 #[test]
 fn completions_and_manual() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::Home;
 
@@ -443,4 +443,66 @@ fn a_replay_leaves_no_anchor_of_its_own() {
     let ran = home.run(&["replay", "one"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(count(), 2);
+}
+
+/// A beginning that only one id has stands for the id.
+#[test]
+fn ids_may_be_shortened() {
+    let home = Home::new();
+    for session in ["review-1", "review-2", "other"] {
+        let input = json!({"path": session, "content": "x\n"});
+        assert_eq!(home.call(&["--mode", "auto", "--session", session], "write", &input).0, 0);
+    }
+    for arguments in [
+        &["sessions", "show", "oth"][..],
+        &["sessions", "export", "oth"],
+        &["log", "--session", "oth"],
+        &["undo", "--list", "--session", "oth"],
+        &["policy", "replay", "oth"],
+        &["replay", "oth"],
+    ] {
+        let ran = home.run(arguments);
+        assert!(ran.code <= 1 && !ran.stdout.is_empty(), "{arguments:?}: {ran:?}");
+        let id = arguments.iter().position(|one| *one == "oth").expect("an id");
+        for (given, told) in [("review", "review-1, review-2"), ("nope", "nope")] {
+            let mut arguments = arguments.to_vec();
+            arguments[id] = given;
+            let ran = home.run(&arguments);
+            assert!(ran.code == 2 && ran.stderr.contains(told), "{arguments:?}: {ran:?}");
+        }
+    }
+    let change = home.run(&["undo", "--list", "--json"]).lines().remove(0);
+    let id = change["call"].as_str().expect("an id").to_owned();
+    let ran = home.run(&["undo", "--call", &id[..id.len() - 1]]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!home.workspace().join("other").exists());
+    let ran = home.run(&["undo", "--call", &id[..1]]);
+    assert!(ran.code == 2 && ran.stderr.contains("several call ids"), "{ran:?}");
+    let ran = home.run(&["sessions", "delete", "oth"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    // A session that is appended to is the one of that very name.
+    home.call(&["--session", "rev"], "list", &json!({}));
+    assert_eq!(home.run(&["log", "--session", "rev", "--json"]).lines()[0]["session"], "rev");
+}
+
+#[test]
+fn the_log_shows_what_is_asked_for() {
+    let home = Home::with(&[("a", "x\n")]);
+    home.call(&[], "read", &json!({"path": "a"}));
+    home.call(&[], "read", &json!({"path": "missing"}));
+    home.call(&[], "write", &json!({"path": "b", "content": "x"}));
+    let rows = |options: &[&str]| -> Vec<String> {
+        let rows = home.run(&[&["log", "--json"], options].concat()).lines();
+        let text = |row: &Value, key: &str| row[key].as_str().unwrap_or_default().to_owned();
+        rows.iter().map(|row| format!("{} {}", text(row, "tool"), text(row, "outcome"))).collect()
+    };
+    assert_eq!(rows(&["--outcome", "denied"]), ["write denied"]);
+    assert_eq!(rows(&["--tool", "read", "--outcome", "ok"]), ["read ok"]);
+    assert_eq!(rows(&["--tool", "read", "-n", "1"]), ["read error"]);
+    assert_eq!(rows(&["-n", "2"]), rows(&[])[rows(&[]).len() - 2..]);
+    assert_eq!(rows(&["--since", "1h"]), rows(&[]));
+    assert!(rows(&["--since", "0s"]).is_empty() && rows(&["-n", "0"]).is_empty());
+    for (option, value) in [("--outcome", "okay"), ("--since", "soon"), ("-n", "few")] {
+        assert_eq!(home.run(&["log", option, value]).code, 2, "{option} {value}");
+    }
 }

@@ -12,6 +12,7 @@ mod command_tools;
 mod concurrency;
 mod config;
 mod doors;
+mod git_elsewhere;
 mod hooks;
 mod incidents;
 mod journal;

@@ -325,6 +325,32 @@ fn one_of_eight_processes_that_answer_counts() {
     }
 }
 
+/// A process that is killed while it approves leaves a call that the next one makes, and one call is made in all.
+#[test]
+fn a_killed_approval_is_taken_up_again() {
+    for round in 0..24 {
+        let home = Home::new();
+        asked(&home, &["--session", "one"]).kill();
+        let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+        let id = question["id"].as_str().expect("an id");
+        let mut killed = home.command(&["policy", "approve", id]).spawn().expect("runs");
+        // Each process comes as far as it comes: all moments are right ones.
+        std::thread::sleep(std::time::Duration::from_millis(2 * round));
+        killed.kill().expect("a process to kill");
+        killed.wait().expect("it ends");
+        let again = home.run(&["policy", "approve", id]);
+        let log = home.run(&["log", "--session", "one", "--json"]).lines();
+        let is_made = |row: &&serde_json::Value| row["kind"] == "started";
+        let is_answer = |row: &&serde_json::Value| row["kind"] == "approval_answered";
+        let begun = log.iter().filter(is_made).count();
+        assert!(begun >= 1 && log.iter().any(|row| is_answer(&row)), "{again:?} {log:?}");
+        assert!(is_there(&home, "new") || begun == 1, "{again:?} {log:?}");
+        let done = log.iter().filter(|row| row["kind"] == "finished" && row["outcome"] == "ok");
+        assert!(done.count() <= 1, "{log:?}");
+        assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+    }
+}
+
 /// What was answered is not what is there now: it asks again, and the answer is not kept for something else.
 #[test]
 fn an_answer_is_for_the_call_as_it_was() {

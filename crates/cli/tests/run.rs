@@ -62,6 +62,27 @@ fn a_line_that_is_no_call_gets_an_error_and_the_run_goes_on() {
 }
 
 #[test]
+fn an_item_that_is_no_call_gets_an_error_and_its_neighbours_run() {
+    let home = Home::with(&[("a", "hello\n")]);
+    let read =
+        |id: &str| json!({"type": "tool_use", "id": id, "name": "read", "input": {"path": "a"}});
+    let turn = json!([
+        {"type": "thinking", "thinking": "I look."}, read("1"), 5, {"type": "text", "text": "And:"}, read("2"), {"x": 1},
+    ]);
+    let ran = home.run_with_input(&["run"], format!("{turn}\n[5]\n{}\n", read("3")).as_bytes());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let said: Vec<_> = ran
+        .lines()
+        .iter()
+        .map(|line| match line["tool_use_id"].as_str() {
+            Some(id) => format!("{id} {}", line["outcome"].as_str().unwrap_or_default()),
+            None => line["error"]["message"].as_str().unwrap_or_default()[..6].to_owned(),
+        })
+        .collect();
+    assert_eq!(said, ["1 ok", "item 3", "2 ok", "item 6", "item 1", "3 ok"]);
+}
+
+#[test]
 fn events_tell_what_happens_meanwhile() {
     let home = Home::with(&[("a", "hello\n")]);
     let lines = home

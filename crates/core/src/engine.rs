@@ -54,9 +54,9 @@ use crate::registry::Registry;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
-    Approval, CallId, CallResult, Context, Decided, Effects, EventKind, History, Hook, Host,
-    IdSource, Job, Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall, Policy,
-    PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId, StateStore, TextIndex,
+    Approval, ApprovalId, CallId, CallResult, Context, Decided, Effects, EventKind, History, Hook,
+    Host, IdSource, Job, Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall,
+    Policy, PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId, StateStore, TextIndex,
     ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
@@ -168,6 +168,8 @@ struct Call {
     decided: Option<Decided>,
     /// The answer of a person that the call brings along: a no, or a yes to other arguments.
     answer: Option<Box<Approval>>,
+    /// The question on record whose answer it brings along, to be used up before it runs.
+    resumed: Option<ApprovalId>,
     /// The authority of the person who makes it, if a person does.
     for_person: Option<for_person::ForPerson>,
     /// This call as those that it makes see it.
@@ -257,6 +259,7 @@ impl Engine {
         let ticket = self.0.scheduler.reserve_one();
         let mut call =
             self.receive(session, turn, call, Around { place: ticket.place(), cx: None });
+        call.resumed = answer.as_ref().map(|one| one.id.clone());
         call.answer = answer;
         (call.id.clone(), self.begin(call, ticket))
     }
@@ -387,6 +390,7 @@ impl Engine {
             source: None,
             decided: None,
             answer: None,
+            resumed: None,
             for_person: None,
             said: hooks::Said::default(),
         }
@@ -473,9 +477,11 @@ async fn pass(
     let effects = ready.effects.clone();
     let cached = key.as_ref().and_then(|key| engine.cache.get(engine, call.files.get(), key));
     let mut output = if let Some(output) = cached {
+        resume::use_answer(engine, call, &grant).await?;
         output
     } else {
         record::started(engine, call, &effects, &grant).await?;
+        resume::use_answer(engine, call, &grant).await?;
         match run::run(engine, call, ready, grant, key).await {
             // A normal failure is an answer, and hooks hear of it like of any other.
             Err(error @ ToolError::Failed(_)) => Output::error(error.to_string()),

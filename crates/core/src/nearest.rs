@@ -17,6 +17,13 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
+/// The message about a name that is none of a few: all of them, and the nearest.
+pub(crate) fn unknown(kind: &str, text: &str, names: &[&str]) -> String {
+    let near = nearest(text, names.iter().copied());
+    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    format!("unknown {kind} `{text}`: it is one of {}{near}", names.join(", "))
+}
+
 /// From 0 (nothing in common) to 1 (the same), whatever the case.
 ///
 /// ```

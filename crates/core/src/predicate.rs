@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::nearest::unknown;
 use crate::{Kinds, Level, Limits, Session};
 
 /// A condition in code: name and kinds of a tool, and the session that asks.
@@ -203,8 +204,10 @@ impl Role {
 impl FromStr for Role {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, role)| *role).ok_or_else(|| {
-            format!("unknown role `{text}`: it is one of explorer, planner, coder, full")
-        })
+        Self::NAMES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, role)| *role)
+            .ok_or_else(|| unknown("role", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }

@@ -174,7 +174,7 @@ impl Recorder {
     }
 
     /// Records and tells the answer of a person to an approval.
-    pub(crate) fn approval_answered(&self, approval: &Approval) {
+    pub(crate) fn approval_answered(&self, approval: &Approval) -> BoxFuture<'static, bool> {
         let body = ApprovalAnswered::of(approval, &self.secrets);
         let source = EventSource {
             session: Some(approval.session.clone()),
@@ -184,7 +184,7 @@ impl Recorder {
         };
         let kind = RecordKind::ApprovalAnswered;
         let event = || EventKind::ApprovalAnswered(Arc::new(body.clone()));
-        self.note_later(kind, &approval.tool, &body, &source, event);
+        self.note_safely(kind, &approval.tool, &body, &source, event)
     }
 
     /// Records and tells that a tool asks a person something.
@@ -195,8 +195,10 @@ impl Recorder {
     }
 
     /// Records and tells the answer of a person to questions.
-    pub(crate) fn question_answered(&self, request: &QuestionRequest) {
-        let Some(body) = QuestionAnswered::of(request, &self.secrets) else { return };
+    pub(crate) fn question_answered(&self, request: &QuestionRequest) -> BoxFuture<'static, bool> {
+        let Some(body) = QuestionAnswered::of(request, &self.secrets) else {
+            return Box::pin(std::future::ready(true));
+        };
         let source = EventSource {
             session: Some(request.session.clone()),
             above: request.asker.parent.iter().cloned().collect(),
@@ -205,7 +207,7 @@ impl Recorder {
         };
         let kind = RecordKind::QuestionAnswered;
         let event = || EventKind::QuestionAnswered(Arc::new(body.clone()));
-        self.note_later(kind, &request.tool, &body, &source, event);
+        self.note_safely(kind, &request.tool, &body, &source, event)
     }
 
     /// Records and tells that a call changed a value that lasts.
@@ -231,6 +233,26 @@ impl Recorder {
         };
         self.move_on();
         safe
+    }
+
+    /// Records and tells something. The future returns whether it is safe.
+    fn note_safely(
+        &self,
+        kind: RecordKind,
+        tool: &str,
+        body: &impl Serialize,
+        source: &EventSource,
+        event: impl FnOnce() -> EventKind,
+    ) -> BoxFuture<'static, bool> {
+        let record = self.record(kind, None, tool, body, source);
+        let appended = self.append(record, None, source, event);
+        let bus = self.bus.clone();
+        Box::pin(async move {
+            let Some(appended) = appended else { return true };
+            let is_safe = appended.safe().await.is_ok();
+            bus.move_on();
+            is_safe
+        })
     }
 
     /// Records and tells something without waiting for it.

@@ -76,6 +76,8 @@ pub struct ProcessSettings {
     pub rights: Option<Arc<FileRights>>,
     /// Sockets of the machine that programs can connect to.
     pub sockets: Vec<PathBuf>,
+    /// Directories outside the workspace that confined programs can read, without what is masked.
+    pub readable: Vec<PathBuf>,
     /// Places in the workspace besides the usual that no confined program can change.
     pub protected: Vec<PathBuf>,
     /// Bytes of memory that a program may use, with all that it starts.
@@ -99,6 +101,7 @@ impl Default for ProcessSettings {
             pass_through: PASS_THROUGH.iter().map(ToString::to_string).collect(),
             rights: None,
             sockets: Vec::new(),
+            readable: Vec::new(),
             protected: Vec::new(),
             memory: limits.memory,
             processes: limits.processes,

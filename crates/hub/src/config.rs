@@ -13,7 +13,7 @@ use std::{fmt, io};
 use toml::Value;
 use windlass::Mode;
 use windlass::hooks::{HookFile, HookShape};
-use windlass::policy::{Decision, Layer, Ruling};
+use windlass::policy::{Decision, Layer, Resource, Ruling};
 use windlass::process::{Backend, Confinement, Level, NetworkAccess};
 use windlass::tool::{Author, CommandFile};
 
@@ -95,6 +95,14 @@ impl fmt::Display for Source {
             Self::Flag => f.write_str("command line"),
         }
     }
+}
+
+/// A tool that a key names.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedTool {
+    pub(crate) tool: String,
+    pub(crate) key: &'static str,
+    pub(crate) source: Source,
 }
 
 /// One value, or one more entry of a list.
@@ -247,22 +255,42 @@ impl Config {
         self.last(key).map_or_else(|| Ok(T::default()), |it| parse(&it.value).map_err(wrong(key)))
     }
 
-    /// Every rule, with the layer that it came from. One that does not parse is a warning, never the end.
-    pub fn rules(&mut self) -> Vec<Ruling> {
-        let mut rulings = Vec::new();
-        for (key, decision) in
-            [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)]
-        {
-            for setting in self.settings.iter().filter(|setting| setting.key == key) {
-                for ruling in rules::rulings(&setting.value, decision, setting.layer) {
-                    match ruling {
-                        Ok(ruling) => rulings.push(ruling),
-                        Err(error) => self.warnings.push(format!("{error} ({})", setting.source)),
-                    }
-                }
-            }
-        }
-        rulings
+    /// Every rule, with the layer that it came from.
+    pub fn rules(&self) -> Vec<Ruling> {
+        self.rulings().map(|(_, ruling)| ruling).collect()
+    }
+
+    fn rulings(&self) -> impl Iterator<Item = (&Setting, Ruling)> {
+        let decisions =
+            [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)];
+        decisions.into_iter().flat_map(move |(key, decision)| {
+            let settings = self.settings.iter().filter(move |setting| setting.key == key);
+            settings.flat_map(move |setting| {
+                let rulings = rules::rulings(&setting.value, decision, setting.layer);
+                rulings.into_iter().map(move |ruling| (setting, ruling))
+            })
+        })
+    }
+
+    /// The tools that the configuration names, each with the key and the place that name it.
+    pub(crate) fn named_tools(&self) -> Vec<NamedTool> {
+        let without = self.settings.iter().filter(|setting| setting.key == "without");
+        let without = without.flat_map(|setting| {
+            strings(&setting.value).into_iter().map(move |tool| (setting, tool))
+        });
+        let in_rules = self.rulings().filter_map(|(setting, ruling)| {
+            let tool = matches!(ruling.rule.resource(), Resource::Tool(_))
+                .then(|| ruling.rule.to_string())?;
+            Some((setting, tool.strip_prefix("tool ")?.to_owned()))
+        });
+        let named = without.chain(in_rules);
+        named
+            .map(|(setting, tool)| NamedTool {
+                tool,
+                key: setting.key,
+                source: setting.source.clone(),
+            })
+            .collect()
     }
 
     /// The entries of a list of names, from all layers.
@@ -483,6 +511,13 @@ mod tests {
             ("mod = \"ask\"", "did you mean `mode`?"),
             ("mode = 3", "a mode is a text"),
             ("mode = \"sudo\"", "unknown mode `sudo`"),
+            ("mode = \"yolow\"", "did you mean `yolo`?"),
+            ("sandbox = \"workspce\"", "did you mean `workspace`?"),
+            (
+                "deny = [\"exce rm\"]",
+                "`deny` in c.toml: `exce rm` is not a rule: there is no effect `exce`; did you mean `exec`?",
+            ),
+            ("ask = [{ rule = \"wirte a\" }]", "did you mean `write`?"),
             ("sandbox_backend = \"bwrap\"", "one of namespaces, bubblewrap, landlock, auto"),
             ("sandbox_backend = 1", "a back-end is a text"),
             ("timeout = \"x\"", "whole number"),
@@ -506,13 +541,5 @@ mod tests {
         assert_eq!((config.examples.len(), config.mode().expect("a mode")), (2, Mode::Plan));
         assert!(config.warnings.is_empty(), "{:?}", config.warnings);
         assert_eq!(with_workspace("example = 3").examples.len(), 1);
-    }
-
-    #[test]
-    fn a_rule_that_does_not_parse_is_a_warning() {
-        let mut config = Config::default();
-        config.set("deny", vec!["fly me", "read x"]);
-        assert_eq!(config.rules().len(), 1);
-        assert!(config.warnings[0].contains("fly me"));
     }
 }

@@ -36,6 +36,16 @@ pub enum Error {
     /// A path of the key `hidden` does not make a rule.
     #[error(transparent)]
     Hidden(#[from] RuleError),
+    /// A tool that there is not.
+    #[error("{place}: there is no tool `{tool}`{}", .nearest.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?")))]
+    UnknownTool {
+        /// The name that was given.
+        tool: String,
+        /// The option or key, and the file.
+        place: String,
+        /// The tool with the most similar name.
+        nearest: Option<String>,
+    },
     /// The files that take effect only after trust cannot be looked at.
     #[error(transparent)]
     Trust(#[from] TrustError),

@@ -10,6 +10,7 @@ mod error;
 mod hook_files;
 mod hub;
 mod job_socket;
+mod repository;
 mod rules;
 mod secrets;
 mod settings;

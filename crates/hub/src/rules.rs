@@ -11,12 +11,12 @@ use toml::value::{Datetime, Offset};
 use windlass::Rule;
 use windlass::policy::{Decision, Layer, RuleError, Ruling};
 
-/// Checks that a value has the form of a list of rules. The rules are parsed later: one that does not parse is a warning.
+/// Checks that a value is a list of rules.
 pub(crate) fn check(value: &Value) -> Result<(), String> {
     let Some(list) = value.as_array() else {
         return Err("it must be a list of rules, such as [\"…\"]".to_owned());
     };
-    list.iter().try_for_each(|entry| entry_of(entry).map(drop))
+    list.iter().try_for_each(|entry| rule_of(&entry_of(entry)?).map(drop))
 }
 
 /// The texts of the rules in a list.
@@ -25,14 +25,10 @@ pub(crate) fn texts(value: &Value) -> Vec<String> {
     entries.filter_map(|entry| entry_of(entry).ok()).map(|entry| entry.rule.to_owned()).collect()
 }
 
-/// The rules of a list, and why some of them are none.
-pub(crate) fn rulings(
-    value: &Value,
-    decision: Decision,
-    layer: Layer,
-) -> Vec<Result<Ruling, String>> {
+/// The rules of a list that was checked.
+pub(crate) fn rulings(value: &Value, decision: Decision, layer: Layer) -> Vec<Ruling> {
     let entries = value.as_array().into_iter().flatten();
-    entries.map(|entry| ruling(&entry_of(entry)?, decision, layer)).collect()
+    entries.filter_map(|entry| ruling(&entry_of(entry).ok()?, decision, layer).ok()).collect()
 }
 
 struct Entry<'a> {
@@ -64,9 +60,12 @@ fn entry_of(value: &Value) -> Result<Entry<'_>, String> {
     })
 }
 
+fn rule_of(entry: &Entry<'_>) -> Result<Rule, String> {
+    entry.rule.parse().map_err(|error: RuleError| error.to_string())
+}
+
 fn ruling(entry: &Entry<'_>, decision: Decision, layer: Layer) -> Result<Ruling, String> {
-    let rule: Rule = entry.rule.parse().map_err(|error: RuleError| error.to_string())?;
-    let mut ruling = Ruling::new(decision, rule).in_layer(layer);
+    let mut ruling = Ruling::new(decision, rule_of(entry)?).in_layer(layer);
     ruling.reason = entry.reason.map(str::to_owned);
     ruling.until = entry.until;
     Ok(ruling)
@@ -128,10 +127,7 @@ mod tests {
             "[\"exec rm\", { rule = \"write a/**\", reason = \"frozen\", until = 2026-12-01 }]",
         );
         check(&list).expect("it is a list of rules");
-        let rules: Vec<Ruling> = rulings(&list, Decision::Deny, Layer::User)
-            .into_iter()
-            .map(|rule| rule.expect("a rule"))
-            .collect();
+        let rules = rulings(&list, Decision::Deny, Layer::User);
         assert_eq!(rules[1].to_string(), "deny write a/**");
         assert_eq!(rules[1].reason.as_deref(), Some("frozen"));
         assert_eq!((rules[0].until, rules[0].layer), (None, Layer::User));
@@ -162,6 +158,7 @@ mod tests {
             ("\"x\"", "a list of rules"),
             ("[3]", "a rule is a text"),
             ("[{ reason = \"x\" }]", "needs its `rule`"),
+            ("[\"raed x\"]", "did you mean `read`?"),
             ("[{ rule = \"read x\", unti = 1 }]", "no `unti`"),
             ("[{ rule = \"read x\", until = 7 }]", "must be a date"),
             ("[{ rule = \"read x\", until = 10:00:00 }]", "after 1970"),

@@ -8,16 +8,17 @@ use std::time::Duration;
 use windlass::engine::EngineBuilder;
 use windlass::files::Durability;
 use windlass::journal::{DrainAtClose, Kind, SessionNews, Store, StoreError};
-use windlass::policy::PathGlob;
+use windlass::policy::{Decision, Layer, PathGlob, Ruling};
 use windlass::process::ProcessSettings;
 use windlass::session::{Budget, Principal};
-use windlass::tool::Overrides;
+use windlass::tool::{Overrides, likeness, nearest};
 use windlass::{Builder, Session, Windlass};
 
-use crate::config::Config;
+use crate::config::{Config, NamedTool};
 use crate::hub::outside_anchor;
 use crate::job_socket::JobSocket;
-use crate::{Error, People, Recording, SessionOptions, Settings, hook_files, secrets};
+use crate::repository::OuterRepository;
+use crate::{Error, People, Recording, SessionOptions, Settings, ToolChoice, hook_files, secrets};
 
 /// A workspace with its running engine. It is a [`Windlass`] in all it does, and makes the sessions that follow the configuration.
 #[derive(Debug)]
@@ -48,8 +49,11 @@ impl Workspace {
     ) -> Result<Self, Error> {
         let mut builder = Windlass::builder(path);
         builder = with_policy(builder, &mut config)?;
+        let repository = OuterRepository::of(path, settings.places.home.as_deref());
+        builder = with_repository(builder, repository.as_ref());
         builder = with_places(builder, settings, &config);
-        builder = with_limits(builder, settings, &config)?;
+        let tree = repository.and_then(|repository| repository.tree);
+        builder = with_limits(builder, settings, &config, tree)?;
         builder = with_programs(builder, settings, path, &mut config);
         builder = with_people(builder, settings);
         for warning in config.warnings() {
@@ -60,8 +64,12 @@ impl Workspace {
         let overrides =
             Overrides { soft_limit: soft_limit.map(Duration::from_secs), ..Overrides::default() };
         let (without, budget) = (config.names("without"), budget(&config));
+        let named_tools = config.named_tools();
         let windlass =
             builder.configure(move |engine| limits(engine, &config).secrets(secrets)).build()?;
+        for warning in check_tools(&windlass.engine().tool_names(), named_tools)? {
+            settings.on_warning.tell(&warning);
+        }
         for line in windlass.recovered() {
             settings.on_warning.tell(line);
         }
@@ -101,6 +109,7 @@ impl Workspace {
     /// ```
     pub fn session(&self, options: SessionOptions) -> Result<Arc<Session>, Error> {
         let SessionOptions { id, asker, tools, proposals } = options;
+        self.check_choice(&tools)?;
         let is_named = id.is_some();
         let id = id.unwrap_or_else(|| self.windlass.engine().new_session_id());
         let store = self.windlass.store();
@@ -121,11 +130,53 @@ impl Workspace {
         Ok(Arc::new(session))
     }
 
+    /// Checks that the tools of a choice are there: one that is misspelt would be offered, or left out, in silence.
+    fn check_choice(&self, choice: &ToolChoice) -> Result<(), Error> {
+        let known = self.windlass.engine().tool_names();
+        let only = choice.only.iter().flatten().map(|tool| ("--tools", tool));
+        for (option, tool) in only.chain(choice.without.iter().map(|tool| ("--without", tool))) {
+            if let Some(error) = unknown_tool(&known, tool, option.to_owned()) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     /// Answers other processes that look at the jobs of a session, for as long as the returned value lives. A process has one such
     /// socket. Must be called inside a runtime. `None` if there cannot be a socket: the session works without it.
     pub fn serve_jobs(&self, session: &Arc<Session>) -> Option<JobSocket> {
         JobSocket::open(&self.state, self.windlass.engine(), session)
     }
+}
+
+/// Checks the tools that the configuration names. One with a name like another's is misspelt; any other may be a command tool of
+/// another workspace, which is a warning.
+fn check_tools(known: &[String], named: Vec<NamedTool>) -> Result<Vec<String>, Error> {
+    let mut warnings = Vec::new();
+    for NamedTool { tool, key, source } in named {
+        match unknown_tool(known, &tool, format!("`{key}` in {source}")) {
+            Some(error @ Error::UnknownTool { .. }) if is_misspelt(known, &tool) => {
+                return Err(error);
+            }
+            Some(error) => warnings.push(error.to_string()),
+            None => {}
+        }
+    }
+    Ok(warnings)
+}
+
+/// Returns whether a name differs from that of a tool by one slip or two.
+fn is_misspelt(known: &[String], tool: &str) -> bool {
+    known.iter().any(|name| likeness(tool, name) >= 0.75)
+}
+
+/// The error about a tool that there is not. Patterns and tools of servers, which may start later, are not looked up.
+fn unknown_tool(known: &[String], tool: &str, place: String) -> Option<Error> {
+    if tool.contains('*') || tool.contains("__") || known.iter().any(|name| name == tool) {
+        return None;
+    }
+    let nearest = nearest(tool, known.iter().map(String::as_str)).map(str::to_owned);
+    Some(Error::UnknownTool { tool: tool.to_owned(), place, nearest })
 }
 
 /// The mode and the rules.
@@ -142,6 +193,16 @@ fn with_policy(builder: Builder, config: &mut Config) -> Result<Builder, Error> 
         .provenance(config.number("provenance") != 0)
         .ask_before(config.is_on("ask_before"))
         .not_secret(not_secret.iter().flat_map(|text| not_secret_globs(text))))
+}
+
+/// Lets git read its directory where that lies outside the workspace. Changes of it are decided on like any other outside.
+fn with_repository(builder: Builder, repository: Option<&OuterRepository>) -> Builder {
+    let directories = repository.into_iter().flat_map(|repository| &repository.git);
+    let rules =
+        directories.filter_map(|directory| format!("read {}/**", directory.to_str()?).parse().ok());
+    rules.fold(builder, |builder, rule| {
+        builder.ruling(Ruling::new(Decision::Allow, rule).in_layer(Layer::Default))
+    })
 }
 
 /// A text of `not_secret` as a glob, and as the exact path that it may be.
@@ -173,16 +234,27 @@ fn with_places(mut builder: Builder, settings: &Settings, config: &Config) -> Bu
 }
 
 /// The limits of the history, and the confinement of programs.
-fn with_limits(builder: Builder, settings: &Settings, config: &Config) -> Result<Builder, Error> {
+fn with_limits(
+    builder: Builder,
+    settings: &Settings,
+    config: &Config,
+    tree: Option<PathBuf>,
+) -> Result<Builder, Error> {
     let bytes = config.number("undo_megabytes").saturating_mul(1 << 20);
     let seconds = config.number("undo_days").saturating_mul(24 * 60 * 60);
-    Ok(builder
-        .undo_limits(bytes, Duration::from_secs(seconds))
-        .processes(processes(config, &settings.state)?))
+    Ok(builder.undo_limits(bytes, Duration::from_secs(seconds)).processes(processes(
+        config,
+        &settings.state,
+        tree,
+    )?))
 }
 
-/// The settings of programs.
-fn processes(config: &Config, state: &Path) -> Result<ProcessSettings, Error> {
+/// The settings of programs. They can read the working tree that the workspace is a part of.
+fn processes(
+    config: &Config,
+    state: &Path,
+    tree: Option<PathBuf>,
+) -> Result<ProcessSettings, Error> {
     let usual = ProcessSettings::default();
     let mut pass_through = usual.pass_through.clone();
     pass_through.extend(config.names("pass_through"));
@@ -191,6 +263,7 @@ fn processes(config: &Config, state: &Path) -> Result<ProcessSettings, Error> {
         state: Some(state.to_owned()),
         environment: config.names("env"),
         pass_through,
+        readable: tree.into_iter().collect(),
         sockets: config.names("sockets").into_iter().map(PathBuf::from).collect(),
         protected: config.names("protected").into_iter().map(PathBuf::from).collect(),
         memory: config.number("memory_megabytes").saturating_mul(1 << 20),

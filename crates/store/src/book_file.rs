@@ -156,6 +156,20 @@ impl<R: Filed> BookFile<R> {
         fs::rename(&new, self.path())
     }
 
+    /// Locks the file that says that a process waits for a record.
+    fn lock_waiting<T>(
+        &self,
+        id: &str,
+        lock: impl FnOnce(&Path) -> io::Result<T>,
+    ) -> Result<T, String> {
+        let path = self.waiting(id)?;
+        let dir = self.dir.join("waiting");
+        let told = |error| format!("cannot lock {}: {error}", path.display());
+        make_dir(&dir).map_err(told)?;
+        remove_leftovers(&dir);
+        lock(&path).map_err(told)
+    }
+
     /// The file whose lock says that a process waits for a record.
     fn waiting(&self, id: &str) -> Result<PathBuf, String> {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -216,17 +230,38 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// Waits for the lock.
     fn begin(path: &Path) -> io::Result<Self> {
         loop {
             let file = own_file(path, false)?;
             file.lock()?;
-            // Another process may have taken it for a leftover before it was locked.
-            let is_there = fs::metadata(path)
-                .is_ok_and(|there| file.metadata().is_ok_and(|mine| mine.ino() == there.ino()));
-            if is_there {
-                return Ok(Self { path: path.to_owned(), _locked: file });
+            if let Some(waiting) = Self::of(path, file) {
+                return Ok(waiting);
             }
         }
+    }
+
+    /// Takes the lock unless another process or another call of this one has it.
+    fn try_begin(path: &Path) -> io::Result<Option<Self>> {
+        loop {
+            let file = own_file(path, false)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+            if let Some(waiting) = Self::of(path, file) {
+                return Ok(Some(waiting));
+            }
+        }
+    }
+
+    /// The holder of a locked file, if it is still the file of that name: another process may have taken it for a leftover before
+    /// it was locked.
+    fn of(path: &Path, locked: File) -> Option<Self> {
+        let is_there = fs::metadata(path)
+            .is_ok_and(|there| locked.metadata().is_ok_and(|mine| mine.ino() == there.ino()));
+        is_there.then(|| Self { path: path.to_owned(), _locked: locked })
     }
 }
 
@@ -291,6 +326,16 @@ impl<R: Filed> Book<R> for BookFile<R> {
         })
     }
 
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
+        if !self.has(id)? {
+            return Ok(false);
+        }
+        self.change(|all| {
+            let found = all.iter_mut().filter_map(Entry::whole_mut).find(|one| one.id() == id);
+            found.map(change).is_some()
+        })
+    }
+
     /// Each version is a new file.
     fn version(&self) -> u64 {
         let Ok(file) = fs::metadata(self.path()) else { return 0 };
@@ -300,12 +345,11 @@ impl<R: Filed> Book<R> for BookFile<R> {
     }
 
     fn hold(&self, id: &str) -> Result<Held, String> {
-        let path = self.waiting(id)?;
-        let dir = self.dir.join("waiting");
-        let told = |error| format!("cannot lock {}: {error}", path.display());
-        make_dir(&dir).map_err(told)?;
-        remove_leftovers(&dir);
-        Waiting::begin(&path).map(Held::by).map_err(told)
+        self.lock_waiting(id, Waiting::begin).map(Held::by)
+    }
+
+    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+        Ok(self.lock_waiting(id, Waiting::try_begin)?.map(Held::by))
     }
 
     fn is_held(&self, id: &str) -> Result<bool, String> {
@@ -329,7 +373,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::Duration;
 
-    use windlass_core::{Answer, ApprovalId, Asker, ContentHash, Scope, SessionId, Settled};
+    use windlass_core::{
+        Answer, ApprovalId, Asker, ContentHash, ModelCall, Scope, SessionId, Settled,
+    };
 
     use super::*;
 
@@ -359,6 +405,8 @@ mod tests {
             rules: Vec::new(),
             has_run: false,
             can_be_remembered: true,
+            made: ModelCall::default(),
+            is_journaled: false,
         }
     }
 
@@ -491,7 +539,11 @@ mod tests {
         assert!(!book.is_held("a2").unwrap());
         let other = book.hold("a3").unwrap();
         assert!(book.is_held("a1").unwrap() && book.is_held("a3").unwrap());
+        assert!(book.claim("a1").unwrap().is_none(), "another one has it");
         drop((held, other));
+        let claim = book.claim("a1").unwrap().unwrap();
+        assert!(book.is_held("a1").unwrap() && book.claim("a1").unwrap().is_none());
+        drop(claim);
         assert!(fs::read_dir(dir.path().join("waiting")).unwrap().next().is_none());
         for id in ["", "..", "a/b", "../approvals.json"] {
             assert!(book.hold(id).is_err() && book.is_held(id).is_err(), "{id}");

@@ -127,21 +127,40 @@ impl BadCall {
 /// assert_eq!(turn.len(), 3);
 /// ```
 pub fn read_calls(value: Value) -> Result<Vec<Asked>, WireError> {
+    read_turn(value)?.into_iter().collect()
+}
+
+/// Reads one JSON value like [`read_calls`], but an item of a list that is no call is an error in its own place, so that its
+/// neighbours can run. Text and thinking blocks beside calls are passed over.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_wire::read_turn;
+/// let turn = read_turn(json!([{"type": "text", "text": "Both."}, {"tool": "jobs"}, 5])).unwrap();
+/// assert!(turn[0].is_ok());
+/// assert!(turn[1].as_ref().unwrap_err().to_string().starts_with("item 3 of the list, the number 5, is not a tool call"));
+/// ```
+pub fn read_turn(value: Value) -> Result<Vec<Result<Asked, WireError>>, WireError> {
     let found = described(&value);
-    let mut calls = Vec::new();
+    let mut turn = Vec::new();
     match value {
         Value::Array(items) => {
             for (at, item) in items.into_iter().enumerate() {
-                take_item(item, &mut calls).map_err(|found| WireError::NotACall {
-                    found: format!("item {} of the list, {found},", at + 1),
-                })?;
+                match calls_of(item) {
+                    Ok(calls) => turn.extend(calls.into_iter().map(Ok)),
+                    Err(found) => {
+                        let found = format!("item {} of the list, {found},", at + 1);
+                        turn.push(Err(WireError::NotACall { found }));
+                    }
+                }
             }
         }
         item => {
-            take_item(item, &mut calls).map_err(|found| WireError::NotACall { found })?;
+            let calls = calls_of(item).map_err(|found| WireError::NotACall { found })?;
+            turn.extend(calls.into_iter().map(Ok));
         }
     }
-    if calls.is_empty() { Err(WireError::NoCalls { found }) } else { Ok(calls) }
+    if turn.is_empty() { Err(WireError::NoCalls { found }) } else { Ok(turn) }
 }
 
 /// A call in the form of its provider: the reverse of [`read_calls`].
@@ -177,16 +196,13 @@ pub fn write_call(format: Format, call: &ToolCall) -> Value {
 }
 
 /// Takes the calls out of one item; an item that cannot be one is told apart from mere talk around the calls.
-fn take_item(item: Value, calls: &mut Vec<Asked>) -> Result<(), String> {
+fn calls_of(item: Value) -> Result<Vec<Asked>, String> {
     let Value::Object(mut map) = item else { return Err(described(&item)) };
-    if take(&mut map, calls) || is_talk(&map) {
-        return Ok(());
+    let mut calls = Vec::new();
+    if take(&mut map, &mut calls) || is_talk(&map) {
+        return Ok(calls);
     }
-    match plain(&mut map) {
-        Some(call) => calls.push(call),
-        None => return Err(described_object(&map)),
-    }
-    Ok(())
+    plain(&mut map).map(|call| vec![call]).ok_or_else(|| described_object(&map))
 }
 
 /// Takes a provider's call, or all calls of a provider's message; `false` if it is neither.

@@ -130,7 +130,7 @@ fn workspace(global: &Global) -> Result<String> {
 }
 
 fn configuration(global: &Global) -> Result<String> {
-    let mut config = setup::hub(global)?.config(&global.workspace)?;
+    let config = setup::hub(global)?.config(&global.workspace)?;
     let (mode, rules) = (config.mode()?, config.rules().len());
     let warnings = match config.warnings() {
         [] => String::new(),

@@ -9,6 +9,7 @@ use serde_json::Value;
 use windlass::quote;
 use windlass_hub::{JobQuestion, ask_jobs};
 
+use crate::ids;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
@@ -45,9 +46,18 @@ pub(crate) enum JobsWhat {
 
 pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
     let state = setup::state(global)?;
+    let whole = |given: &str| {
+        let jobs = ask_jobs(&state, &JobQuestion::List)?;
+        ids::whole(
+            "job",
+            given,
+            jobs.iter().filter_map(|job| Some(job["job"].as_str()?.to_owned())),
+        )
+    };
     match jobs.what.unwrap_or(JobsWhat::List) {
         JobsWhat::List => list(global, &ask_jobs(&state, &JobQuestion::List)?),
         JobsWhat::Output { job, follow } => {
+            let job = whole(&job)?;
             let mut cursor = 0;
             loop {
                 let question = JobQuestion::Output { job: job.clone(), cursor };
@@ -66,6 +76,7 @@ pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
             }
         }
         JobsWhat::Kill { job, signal } => {
+            let job = whole(&job)?;
             let question = JobQuestion::Kill { job: job.clone(), signal };
             let told = one(ask_jobs(&state, &question)?, &job)?;
             list(global, &[told])

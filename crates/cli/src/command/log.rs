@@ -1,7 +1,9 @@
 //! `windlass log`: the journal as a timeline, and the proof that nobody changed it.
 
+mod filter;
 mod note;
 
+use std::collections::VecDeque;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,10 +15,13 @@ use windlass::journal::{
     CallExtended, CallFinished, CallStarted, JobEnded, JournalRow, Kind, Recovery, Store,
     VerifyError, utc,
 };
-use windlass::session::SessionId;
+use windlass::policy::Secrets;
 use windlass::{Outcome, quote};
 
+pub(super) use self::filter::Filter;
+use self::filter::{Since, outcome};
 use super::export::{self, ExportFormat};
+use crate::ids;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
@@ -34,6 +39,18 @@ pub(crate) struct Log {
     /// Go on with what comes.
     #[arg(long)]
     follow: bool,
+    /// Only the last so many records.
+    #[arg(short = 'n', long = "last", value_name = "N")]
+    last: Option<usize>,
+    /// Only the records of this tool.
+    #[arg(long, value_name = "NAME")]
+    tool: Option<String>,
+    /// Only the ends of calls with this outcome: ok, error, fault, denied, `timed_out`, cancelled.
+    #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
+    outcome: Option<Outcome>,
+    /// Only records from this time on: 30s, 10m, 2h or 3d ago, or a date or time in UTC such as 2026-11-18 or 2026-11-18T16:30.
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
 }
 
 /// What to do with the journal.
@@ -54,49 +71,88 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
     if let Some(LogCommand::Verify) = log.what {
         return verify(global, &store);
     }
-    let session = global.session.as_ref();
-    if let Some(session) = session {
+    let session = global.session.as_ref().map(|id| ids::session(&store, id)).transpose()?;
+    if let Some(session) = &session {
         store.session(session)?;
     }
     if let Some(LogCommand::Export { format }) = log.what {
-        return export::run(global, &store, session, format);
+        return export::run(global, &store, session.as_ref(), format);
     }
-    let mut after = show(global, &store, session, 0)?;
+    let (tool, outcome, since) = (log.tool.clone(), log.outcome, log.since.clone());
+    let filter = &Filter { session, tool, outcome, since };
+    let mut after = match log.last {
+        Some(most) => show_last(global, &store, filter, most)?,
+        None => show(global, &store, filter, 0)?,
+    };
     if !log.follow {
         return Ok(ExitCode::SUCCESS);
     }
     // Until somebody interrupts.
     loop {
         std::thread::sleep(PAUSE);
-        after = show(global, &store, session, after)?;
+        after = show(global, &store, filter, after)?;
     }
 }
 
 /// Prints the records after one; the number of the last.
-pub(super) fn show(
-    global: &Global,
+pub(super) fn show(global: &Global, store: &Store, filter: &Filter, after: u64) -> Result<u64> {
+    let printer = Printer::new(global)?;
+    each_portion(store, filter, after, |rows| printer.print(rows))
+}
+
+/// Prints the last records; the number of the last.
+fn show_last(global: &Global, store: &Store, filter: &Filter, most: usize) -> Result<u64> {
+    let mut last = VecDeque::new();
+    let after = each_portion(store, filter, 0, |rows| {
+        last.extend(rows);
+        last.drain(..last.len().saturating_sub(most));
+        Ok(())
+    })?;
+    Printer::new(global)?.print(last.into())?;
+    Ok(after)
+}
+
+/// Reads the records after one, in portions of those that a filter lets pass; the number of the last.
+fn each_portion(
     store: &Store,
-    session: Option<&SessionId>,
+    filter: &Filter,
     mut after: u64,
+    mut take: impl FnMut(Vec<JournalRow>) -> Result<()>,
 ) -> Result<u64> {
-    let (paint, secrets) = (Paint::of(global), setup::hub(global)?.secrets(&global.workspace)?);
     loop {
-        let mut rows = store.records(session, after, PORTION)?;
+        let mut rows = store.records(filter.session.as_ref(), after, PORTION)?;
         let Some(last) = rows.last() else { return Ok(after) };
         after = last.seq;
-        for row in &mut rows {
-            export::clean(row, &secrets);
-        }
+        rows.retain(|row| filter.admits(row));
+        take(rows)?;
+    }
+}
+
+/// Prints records as lines, without secrets.
+struct Printer {
+    paint: Paint,
+    is_json: bool,
+    secrets: Secrets,
+}
+
+impl Printer {
+    fn new(global: &Global) -> Result<Self> {
+        let secrets = setup::hub(global)?.secrets(&global.workspace)?;
+        Ok(Self { paint: Paint::of(global), is_json: global.json, secrets })
+    }
+
+    fn print(&self, rows: Vec<JournalRow>) -> Result<()> {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-        for row in &rows {
-            if global.json {
-                serde_json::to_writer(&mut out, row)?;
+        for mut row in rows {
+            export::clean(&mut row, &self.secrets);
+            if self.is_json {
+                serde_json::to_writer(&mut out, &row)?;
                 writeln!(out)?;
             } else {
-                writeln!(out, "{}", line(row, paint))?;
+                writeln!(out, "{}", line(&row, self.paint))?;
             }
         }
-        out.flush()?;
+        Ok(out.flush()?)
     }
 }
 

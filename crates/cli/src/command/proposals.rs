@@ -13,9 +13,10 @@ use windlass::files::FileKind;
 use windlass::session::SessionId;
 use windlass::tool::diff::{Look, Version, render_file};
 use windlass::{Windlass, quote};
-use windlass_hub::Recording;
+use windlass_hub::{Recording, Workspace};
 
 use super::{block_on, call, until_interrupted};
+use crate::ids;
 use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal::{self, Paint};
@@ -90,9 +91,9 @@ fn named(workspace: &Path, paths: &[PathBuf]) -> Option<Vec<PathBuf>> {
 }
 
 /// The proposals of the session that was named, or of the only one that has any.
-fn chosen(global: &Global, windlass: &Windlass, workspace: &Path) -> Result<Arc<Proposals>> {
+fn chosen(global: &Global, windlass: &Workspace, workspace: &Path) -> Result<Arc<Proposals>> {
     let session = match &global.session {
-        Some(session) => session.clone(),
+        Some(session) => ids::changed_session(windlass, session)?,
         None => only_session(windlass, workspace)?,
     };
     let proposals = windlass.proposals(&session)?;

@@ -26,6 +26,7 @@ use windlass_hub::{Hub, People, Recording, SessionOptions, Settings, Workspace};
 
 use super::recorded::{self, Recorded, Was};
 use super::{block_on, until_interrupted};
+use crate::ids;
 use crate::options::{Global, session_id};
 use crate::setup;
 use crate::terminal;
@@ -54,8 +55,9 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
         );
     }
     let store = setup::hub(global)?.store()?;
-    let calls = recorded::calls(&store, &options.id)?;
-    let workspace = recorded::workspace(global, &store, &options.id)?;
+    let id = &ids::session(&store, &options.id)?;
+    let calls = recorded::calls(&store, id)?;
+    let workspace = recorded::workspace(global, &store, id)?;
     let history = UndoHistory::open(&setup::state(global)?)?;
     let folder = Folder::new()?;
     terminal::note(global, &format!("copying {}", workspace.display()));
@@ -65,7 +67,7 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
         terminal::note(global, &format!("not copied: {}: {}", note.path.display(), note.why));
     }
     if !options.as_is {
-        let mut changes = history.checkpoints(&Query::Session(options.id.clone()))?;
+        let mut changes = history.checkpoints(&Query::Session(id.clone()))?;
         changes.reverse();
         for note in copy::rewind(&history, &changes, &workspace, copy.path()) {
             terminal::note(global, &note);
@@ -75,7 +77,7 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
     let windlass = open(global, &workspace, copy.path(), &folder, Arc::clone(&yes))?;
     let names = Names::new(&workspace, copy.path());
     let again = Again { global, names, history: &history, yes };
-    let code = block_on(again.all(windlass, &options.id, &calls))?;
+    let code = block_on(again.all(windlass, id, &calls))?;
     copy.remove()?;
     code
 }

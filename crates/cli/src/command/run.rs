@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use serde_json::{Value, json};
 use windlass::event::{EventKind, Filter, Subscription};
 use windlass::{Event, ToolCall, wire};
 use windlass_hub::Recording;
@@ -125,25 +124,39 @@ fn kind(bytes: usize) -> Line {
     if bytes > LONGEST_LINE { Line::TooLong(bytes) } else { Line::Whole }
 }
 
+/// Runs the calls of one line as a turn, and answers each item of it in its place.
 async fn answer(setup: &Setup, line: &[u8], events: &mut Events) -> Result<()> {
-    let asked = match serde_json::from_slice(line)
-        .map_err(|error| format!("the line is not JSON: {error}"))
-    {
-        Ok(value) => wire::read_calls(value).map_err(|error| error.to_string()),
-        Err(error) => Err(error),
-    };
-    let asked = match asked {
-        Ok(asked) => asked,
+    let items = match read_items(line) {
+        Ok(items) => items,
         Err(error) => return print_error(&error),
     };
-    let formats: Vec<wire::Format> = asked.iter().map(|asked| asked.format).collect();
-    let calls: Vec<ToolCall> = asked.into_iter().map(wire::Asked::into_call).collect();
-    let turn = events.printed_during(setup.windlass.turn(&setup.session, calls));
-    let results = until_interrupted(&setup.session, turn).await??;
-    for (result, format) in results.iter().zip(formats) {
-        terminal::print_json(&wire::to_line(format, result))?;
+    let mut calls: Vec<ToolCall> = Vec::new();
+    let mut formats = Vec::new();
+    for item in items {
+        formats.push(item.as_ref().map(|asked| asked.format).map_err(ToString::to_string));
+        calls.extend(item.map(wire::Asked::into_call));
+    }
+    let results = if calls.is_empty() {
+        Vec::new()
+    } else {
+        let turn = events.printed_during(setup.windlass.turn(&setup.session, calls));
+        until_interrupted(&setup.session, turn).await??
+    };
+    let mut results = results.iter();
+    for format in formats {
+        match format.map(|format| results.next().map(|result| wire::to_line(format, result))) {
+            Ok(Some(line)) => terminal::print_json(&line)?,
+            Ok(None) => {}
+            Err(error) => print_error(&error)?,
+        }
     }
     Ok(())
+}
+
+fn read_items(line: &[u8]) -> Result<Vec<Result<wire::Asked, wire::WireError>>, String> {
+    let value =
+        serde_json::from_slice(line).map_err(|error| format!("the line is not JSON: {error}"))?;
+    wire::read_turn(value).map_err(|error| error.to_string())
 }
 
 /// The events of the session, printed beside whatever else is done. An event is told when the journal has numbered its record, which is
@@ -200,8 +213,7 @@ fn print_event(event: &Event) -> Result<()> {
 
 /// The answer to a line that is no call.
 fn print_error(why: &str) -> Result<()> {
-    let error: Value = json!({"type": "error", "is_error": true, "outcome": "fault", "error": {"code": "not_a_call", "message": why}});
-    terminal::print_json(&error)
+    terminal::print_json(&terminal::error_line("not_a_call", why))
 }
 
 #[cfg(test)]

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass::journal::{SessionFilter, SessionRow, utc};
 use windlass::session::SessionId;
 
 use super::export::{self, ExportFormat};
-use super::log;
+use super::log::{self, Filter};
+use crate::ids;
 use crate::options::{Global, session_id};
 use crate::setup;
 use crate::terminal::{self, Paint};
@@ -29,19 +30,19 @@ pub(crate) enum SessionsCommand {
     List,
     /// Show the calls of one.
     Show {
-        /// Its id.
+        /// Its id, or a beginning of it that no other one has.
         #[arg(value_parser = session_id)]
         id: SessionId,
     },
     /// Print its records as JSON lines.
     Export {
-        /// Its id.
+        /// Its id, or a beginning of it that no other one has.
         #[arg(value_parser = session_id)]
         id: SessionId,
     },
     /// Remove what its calls said and answered; the journal keeps that they happened.
     Delete {
-        /// Its id.
+        /// Its id, or a beginning of it that no other one has.
         #[arg(value_parser = session_id)]
         id: SessionId,
     },
@@ -52,16 +53,23 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
     match sessions.what.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(global, &store.sessions(SessionFilter::default())?)?,
         SessionsCommand::Show { id } => {
+            let id = ids::session(&store, &id)?;
             store.session(&id)?;
-            log::show(global, &store, Some(&id), 0)?;
+            log::show(global, &store, &Filter::of_session(id), 0)?;
         }
         SessionsCommand::Export { id } => {
+            let id = ids::session(&store, &id)?;
             store.session(&id)?;
             return export::run(global, &store, Some(&id), ExportFormat::Jsonl);
         }
         SessionsCommand::Delete { id } => {
+            let id = ids::session(&store, &id)?;
             store.delete_session(&id)?;
             windlass::changes::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
+            if global.json {
+                terminal::print_json(&json!({"deleted": id}))?;
+                return Ok(ExitCode::SUCCESS);
+            }
             terminal::note(
                 global,
                 &format!(

@@ -10,11 +10,12 @@ use clap::Args;
 use serde_json::{Value, json};
 use windlass::changes::{Checkpoint, FileState, Query, RecordedChange};
 use windlass::journal::utc;
-use windlass::session::{CallId, TurnId};
+use windlass::session::SessionId;
 use windlass::{Outcome, Undo, quote};
 use windlass_hub::Recording;
 
 use super::{block_on, call, until_interrupted};
+use crate::ids;
 use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal::{self, Paint};
@@ -33,7 +34,7 @@ pub(crate) struct UndoCommand {
     /// Show the changes of this workspace (or of --session ID), the newest first.
     #[arg(long)]
     list: bool,
-    /// Take back the changes of this call.
+    /// Take back the changes of this call: its id, or a beginning of it that no other one has.
     #[arg(long, value_name = "ID", conflicts_with_all = ["turn", "list"])]
     call: Option<String>,
     /// Take back the changes of this turn.
@@ -48,15 +49,15 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     if options.list {
         return list(global);
     }
-    let what = match (&options.call, &options.turn, &global.session) {
-        (Some(call), ..) => Undo::Call(CallId::new(call.as_str())),
-        (_, Some(turn), _) => Undo::Turn(TurnId::new(turn.as_str())),
-        (_, _, Some(session)) => Undo::Session(session.clone()),
+    let setup = Setup::for_person(global, Recording::Whole)?;
+    let session = named_session(global, &setup)?;
+    let what = match (&options.call, &options.turn, session) {
+        (Some(call), ..) => Undo::Call(ids::call(&setup.windlass, call)?),
+        (_, Some(turn), _) => Undo::Turn(ids::turn(&setup.windlass, turn)?),
+        (_, _, Some(session)) => Undo::Session(session),
         (None, None, None) => Undo::Last,
     };
     let is_for_all = matches!(what, Undo::Session(_));
-    let setup = Setup::for_person(global, Recording::Whole)?;
-    check_session(global, &setup)?;
     let result = block_on(until_interrupted(&setup.session, async {
         if options.dry_run {
             setup.windlass.undo_preview(&setup.session, what).await
@@ -75,16 +76,17 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     Ok(ExitCode::from(result.outcome.exit_code()))
 }
 
-/// A session that is named must be one. What it changed is known also after its records were deleted.
-fn check_session(global: &Global, setup: &Setup) -> Result<()> {
+/// The session that is named, which must be one. What it changed is known also after its records were deleted.
+fn named_session(global: &Global, setup: &Setup) -> Result<Option<SessionId>> {
     let (Some(session), Some(store)) = (&global.session, setup.windlass.store()) else {
-        return Ok(());
+        return Ok(global.session.clone());
     };
+    let session = ids::changed_session(&setup.windlass, session)?;
     let changes = setup.windlass.history().checkpoints(&Query::Session(session.clone()))?;
     if changes.is_empty() {
-        store.session(session)?;
+        store.session(&session)?;
     }
-    Ok(())
+    Ok(Some(session))
 }
 
 /// Whoever looks for what is not there, or takes back all there is, should know that there was more.
@@ -103,10 +105,9 @@ fn tell_dropped(global: &Global, setup: &Setup) -> Result<()> {
 /// The changes of this workspace, or of a session, as a timeline: the newest first.
 fn list(global: &Global) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Recording::Whole)?;
-    check_session(global, &setup)?;
     let workspace = setup.windlass.path();
-    let query = match &global.session {
-        Some(session) => Query::Session(session.clone()),
+    let query = match named_session(global, &setup)? {
+        Some(session) => Query::Session(session),
         None => Query::Workspace(workspace.to_owned()),
     };
     let checkpoints = setup.windlass.history().checkpoints(&query)?;

@@ -44,6 +44,7 @@ impl Context {
             can_be_remembered: inner.is_whole && !verdict.is_asked_always(),
             denies: inner.policy.deny_rules(),
             rights: inner.session.rights().digest(),
+            made: inner.made.clone(),
             has_run: false,
             can_wait: true,
         }

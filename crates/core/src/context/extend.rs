@@ -131,6 +131,11 @@ impl Context {
         let request = self.request(&verdict);
         let before =
             if inner.is_whole { inner.broker.answered(&verdict, &request).await } else { None };
+        if let Some(Ok(Permission::Granted(grant, _))) = &before
+            && let Err(refusal) = inner.broker.use_up(grant).await
+        {
+            return (verdict, Err(refusal));
+        }
         let answer = match before {
             Some(answer) => answer,
             None => self.put_to_people(&verdict, request, &inner.cancel).await,

@@ -75,6 +75,7 @@ impl PeopleDoor<'_> {
             at,
             expires: inner.broker.expiry(at),
             answer: None,
+            is_journaled: false,
         };
         let source = self.0.source();
         let announce =

@@ -196,6 +196,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         can_be_remembered: !verdict.is_asked_always(),
         denies: engine.policy_of(call).deny_rules(),
         rights: call.session.rights().digest(),
+        made: call.made.clone(),
         has_run: false,
         can_wait: true,
     }

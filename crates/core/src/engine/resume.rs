@@ -4,12 +4,25 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::Engine;
 use super::answers::unreadable;
+use super::{Call, Engine, Shared};
 use crate::{
-    Approval, ApprovalId, CallResult, Inquiry as _, InquiryState, Overrides, Scope, Session,
-    Settled, ToolCall, ToolError, quote,
+    Answer, Approval, ApprovalId, CallResult, Grant, Inquiry as _, InquiryState, ModelCall,
+    Overrides, Scope, Session, Settled, ToolCall, ToolError, quote,
 };
+
+/// Uses up the answer that lets a call run, right before it runs: a kill before this leaves the answer to be used by
+/// [`Engine::resume`], and after it the call is not made again.
+pub(super) async fn use_answer(
+    engine: &Shared,
+    call: &mut Call,
+    grant: &Grant,
+) -> Result<(), ToolError> {
+    match call.resumed.take() {
+        Some(id) => engine.broker.use_once(&id).await,
+        None => engine.broker.use_up(grant).await,
+    }
+}
 
 impl Engine {
     /// Makes the call that an approval was about, once it has been answered: without asking the model again. A "no" comes back as a
@@ -54,9 +67,37 @@ impl Engine {
         session: &Arc<Session>,
         id: &ApprovalId,
     ) -> Result<Option<CallResult>, ToolError> {
-        let waiting = self.0.broker.wait_for_asker(id).await;
-        let was_held = waiting.map_err(|why| unreadable(&why))?;
-        let Some(approval) = self.approvals().await?.into_iter().find(|one| one.id == *id) else {
+        let claimed = self.0.broker.claim(id).await;
+        let (_claim, was_held) = claimed.map_err(|why| unreadable(&why))?;
+        self.resume_claimed(session, id, was_held).await
+    }
+
+    /// Answers an approval and makes its call, like [`Engine::answer`] and [`Engine::resume`] one after the other; no other process
+    /// that resumes the call comes between them.
+    pub async fn answer_and_resume(
+        &self,
+        session: &Arc<Session>,
+        id: &ApprovalId,
+        answer: Answer,
+    ) -> Result<Option<CallResult>, ToolError> {
+        let claim = self.0.broker.try_claim(id).await.map_err(|why| unreadable(&why))?;
+        let answered = self.answer(id, answer).await;
+        answered.map_err(|error| ToolError::failed(format!("`{id}`: {error}")))?;
+        match claim {
+            Some(_claim) => self.resume_claimed(session, id, false).await,
+            None => self.resume(session, id).await,
+        }
+    }
+
+    /// Makes the call of an approval that no other one waits for.
+    async fn resume_claimed(
+        &self,
+        session: &Arc<Session>,
+        id: &ApprovalId,
+        was_held: bool,
+    ) -> Result<Option<CallResult>, ToolError> {
+        let found = self.approvals().await?.into_iter().find(|one| one.id == *id);
+        let Some(mut approval) = found else {
             if was_held {
                 return Ok(None);
             }
@@ -64,6 +105,7 @@ impl Engine {
                 .hint("`windlass policy approvals` lists them"));
         };
         self.check_resumed(session, &approval)?;
+        self.0.broker.journal_answer(&mut approval).await;
         if approval.has_run {
             if approval.settled == Settled::Allowed {
                 return self.keep_held(session, approval).await;
@@ -80,20 +122,33 @@ impl Engine {
         let input = input.or_else(|| (is_denied && approval.has_run).then(|| json!({})));
         let Some(input) = input else {
             return Err(ToolError::failed(format!(
-                "the call of `{id}` cannot be made from the record: its arguments are not kept"
+                "the call of `{id}` cannot be made from the record: its arguments are not kept, or it was made"
             ))
             .hint("the model has to make it again"));
         };
+        let overrides = Overrides { work_dir: approval.directory.clone(), ..Overrides::default() };
+        let ModelCall { tool_use_id, message, model } = approval.made.clone();
+        let call = ToolCall {
+            id: tool_use_id,
+            message,
+            model,
+            ..ToolCall::new(approval.tool.clone(), input)
+        }
+        .with_overrides(overrides);
         // A no ends the call whatever the rules say by now, and other arguments are not those that the answer can be found by.
         let is_carried =
             approval.edited.is_some() || matches!(approval.settled, Settled::Denied(_));
-        if is_carried && approval.scope == Scope::Once && !self.revoke(id).await? {
-            return Ok(None);
-        }
-        let overrides = Overrides { work_dir: approval.directory.clone(), ..Overrides::default() };
-        let call = ToolCall::new(approval.tool.clone(), input).with_overrides(overrides);
+        let is_for_once = approval.scope == Scope::Once;
         let answer = is_carried.then(|| Box::new(approval));
-        Ok(Some(self.start_answered(session, call, answer).1.await))
+        let result = self.start_answered(session, call, answer).1.await;
+        if !is_for_once {
+            // It may have run without its answer, by a rule.
+            self.0.broker.mark_made(id).await.map_err(|why| unreadable(&why))?;
+        } else if is_carried {
+            // No other call can find it, so that it would stay unused if this one was denied.
+            self.revoke(id).await?;
+        }
+        Ok(Some(result))
     }
 
     /// Checks that a call may be made from the record: it is answered, and made where and by whom it was to be made.

@@ -25,6 +25,11 @@ pub(super) struct Lazy {
 }
 
 impl Engine {
+    /// Returns the names of all tools that are registered, whatever a session is offered. Toolsets that are not loaded are not in it.
+    pub fn tool_names(&self) -> Vec<String> {
+        self.0.registry.shared().names().map(str::to_owned).collect()
+    }
+
     /// Returns the definitions that a model is offered in this session. Loads the toolsets that have no pinned manifest.
     pub async fn tools(&self, session: &Arc<Session>) -> Vec<Spec> {
         load_unpinned(&self.0, session).await;

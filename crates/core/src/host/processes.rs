@@ -14,6 +14,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::{Absence, Attributes, BoxFuture, Fingerprint, Note, PathUse, Resolved};
+use crate::nearest::unknown;
 use crate::{ApprovalId, BuiltChange, CallId, CommitState, FileRights, SessionId, ToolError};
 
 /// Starts programs: the one way in which a child of ours comes to life.
@@ -157,9 +158,9 @@ impl FromStr for Backend {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, backend)| *backend).ok_or_else(|| {
-            format!("unknown sandbox back-end `{text}`: it is one of namespaces, bubblewrap, landlock, auto")
-        })
+        found
+            .map(|(_, backend)| *backend)
+            .ok_or_else(|| unknown("sandbox back-end", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }
 
@@ -214,11 +215,9 @@ impl FromStr for Level {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found.map(|(_, level)| *level).ok_or_else(|| {
-            format!(
-                "unknown sandbox `{text}`: it is one of off, read-only, workspace, staged, discard"
-            )
-        })
+        found
+            .map(|(_, level)| *level)
+            .ok_or_else(|| unknown("sandbox", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ApprovalId, CallId, ContentHash, DecidedBy, Effects, RiskLevel, SessionId};
+use crate::{ApprovalId, CallId, ContentHash, DecidedBy, Effects, ModelCall, RiskLevel, SessionId};
 
 /// What a person is asked.
 ///
@@ -79,6 +79,9 @@ pub struct ApprovalRequest {
     pub(crate) rights: ContentHash,
     /// The rules that deny something in this session.
     pub(crate) denies: Vec<String>,
+    /// The place of the call in the conversation of a model.
+    #[serde(skip)]
+    pub(crate) made: ModelCall,
     /// The call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.
     pub has_run: bool,
     /// The answer may come after the call has ended: what it changed is held until then.

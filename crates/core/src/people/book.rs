@@ -51,6 +51,12 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
         }
     }
 
+    /// Returns whether its answer is in the journal.
+    fn is_journaled(&self) -> bool;
+
+    /// Marks its answer as being in the journal.
+    fn set_journaled(&mut self);
+
     /// The record that stays in the book once the answer is used: none, unless it counts again.
     fn after_use(self) -> Option<Self> {
         None
@@ -109,6 +115,13 @@ pub trait Book<R: Inquiry>: Send + Sync {
         Ok(self.take(id)?.is_some())
     }
 
+    /// Changes a record in its place, alone. Returns whether it is there.
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
+        let Some(mut record) = self.take(id)? else { return Ok(false) };
+        change(&mut record);
+        self.put(&record).map(|()| true)
+    }
+
     /// A number that changes whenever the book changes. Cheap: those who wait for an answer look at it many times.
     fn version(&self) -> u64;
 
@@ -117,6 +130,11 @@ pub trait Book<R: Inquiry>: Send + Sync {
 
     /// Returns whether a living process waits for the record.
     fn is_held(&self, id: &str) -> Result<bool, String>;
+
+    /// Marks a record like [`Book::hold`] if no other one does; `None` if another one does.
+    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+        if self.is_held(id)? { Ok(None) } else { self.hold(id).map(Some) }
+    }
 }
 
 /// A record that is waited for.
@@ -201,6 +219,16 @@ impl<R: Inquiry> Book<R> for MemoryBook<R> {
         Ok(Some(kept.records.remove(at)))
     }
 
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
+        let mut kept = self.0.lock();
+        let Some(found) = kept.records.iter_mut().find(|one| one.id() == id) else {
+            return Ok(false);
+        };
+        change(found);
+        kept.version += 1;
+        Ok(true)
+    }
+
     fn version(&self) -> u64 {
         self.0.lock().version
     }
@@ -212,6 +240,11 @@ impl<R: Inquiry> Book<R> for MemoryBook<R> {
 
     fn is_held(&self, id: &str) -> Result<bool, String> {
         Ok(self.0.lock().held.contains(id))
+    }
+
+    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+        let is_new = self.0.lock().held.insert(id.to_owned());
+        Ok(is_new.then(|| Held::by(HeldInMemory { book: self.clone(), id: id.to_owned() })))
     }
 }
 

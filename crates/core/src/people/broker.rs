@@ -10,10 +10,10 @@ use tokio::sync::watch;
 
 use super::attendant::{Attendants, Registered};
 use super::desk::{AskingOne, Desk, Waited};
-use super::record::{Asked, EXPIRES_AFTER, answered, answers};
+use super::record::{Asked, EXPIRES_AFTER, answers};
 use super::{
-    Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, Inquiry as _,
-    InquiryState, QuestionAnswer, QuestionRequest, Reply, Scope, Settled,
+    Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, Held,
+    Inquiry as _, InquiryState, QuestionAnswer, QuestionRequest, Reply, Scope, Settled,
 };
 use crate::recorder::Recorder;
 use crate::sync::Lock;
@@ -101,9 +101,10 @@ impl Broker {
         let (approvals, questions) = (recorder.clone(), recorder);
         let on_approval = move |approval: &Approval| approvals.approval_answered(approval);
         let on_questions = move |request: &QuestionRequest| questions.question_answered(request);
+        let (approval_book, question_book) = (settings.approvals.take(), settings.questions.take());
         Self {
-            approvals: Desk::new(settings.approvals.take(), host.clone(), Box::new(on_approval)),
-            questions: Desk::new(settings.questions.take(), host.clone(), Box::new(on_questions)),
+            approvals: Desk::new(approval_book, host.clone(), Box::new(on_approval)),
+            questions: Desk::new(question_book, host.clone(), Box::new(on_questions)),
             attendants,
             settings,
             host,
@@ -149,9 +150,20 @@ impl Broker {
         self.questions.catch_up().await;
     }
 
-    /// Waits while a call, in whichever process, waits for an approval. Returns whether one did.
-    pub(crate) async fn wait_for_asker(&self, id: &ApprovalId) -> Result<bool, String> {
-        self.approvals.wait_for_asker(id.as_str()).await
+    /// Marks an approval as waited for once no other call waits for it or is made from it, in whichever process. Returns whether one
+    /// did or was.
+    pub(crate) async fn claim(&self, id: &ApprovalId) -> Result<(Held, bool), String> {
+        self.approvals.claim(id.as_str()).await
+    }
+
+    /// Marks an approval as waited for, unless another one does.
+    pub(crate) async fn try_claim(&self, id: &ApprovalId) -> Result<Option<Held>, String> {
+        self.approvals.try_claim(id.as_str()).await
+    }
+
+    /// Puts the answer of an approval into the journal unless it is there.
+    pub(crate) async fn journal_answer(&self, approval: &mut Approval) {
+        self.approvals.journal(approval).await;
     }
 
     /// Registers an attendant for a session, or for all.
@@ -168,18 +180,23 @@ impl Broker {
         !self.settings.is_beforehand && !self.attendants.of(session).is_empty()
     }
 
-    /// Uses an answer that was given before. One that counts once is used up.
+    /// Finds the answer that was given before. [`Broker::use_up`] has to follow before the call runs.
     pub(crate) async fn answered(
         &self,
         verdict: &Verdict,
         request: &ApprovalRequest,
     ) -> Option<Result<Permission, ToolError>> {
-        let before = self.answer_to(request).await.ok()??;
+        let mut before = self.answer_to(request).await.ok()??;
+        self.approvals.journal(&mut before).await;
         if before.scope != Scope::Once && !request.can_be_remembered {
             return None;
         }
         let id = &before.id;
         if let Settled::Denied(why) = &before.settled {
+            if before.scope == Scope::Once {
+                // Of two that find it, both are denied.
+                drop(self.approvals.remove(id.as_str()).await);
+            }
             let why = if why.is_empty() { String::new() } else { format!(": {why}") };
             return Some(Err(
                 verdict.denial(Some(&format!("a person said no before, in {id}{why}")))
@@ -188,19 +205,42 @@ impl Broker {
         Some(Ok(granted(verdict, &before, Some(before.scope))))
     }
 
-    /// Finds an answer that was given before. One that is remembered is found without waiting for the lock of the book.
+    /// Finds an answer that was given before, without waiting for the lock of the book.
     async fn answer_to(&self, request: &ApprovalRequest) -> Result<Option<Approval>, String> {
         let asked = Asked::by(request, self.clock().now());
-        let (asked, found) = self
-            .approvals
-            .read(move |book| answers(book, &asked).map(|found| (asked, found)))
-            .await?;
-        match found.into_iter().next() {
-            Some(first) if first.scope == Scope::Once => {
-                self.approvals.change(move |book| answered(book, &asked)).await
-            }
-            first => Ok(first),
+        let found = self.approvals.read(move |book| answers(book, &asked)).await?;
+        Ok(found.into_iter().next())
+    }
+
+    /// Uses up the earlier answer that a grant comes from, if it comes from one: an answer that counts once goes away, and of one that
+    /// is remembered the call of its question counts as made. A kill before this leaves the answer to be used; one after it does not.
+    pub(crate) async fn use_up(&self, grant: &Grant) -> Result<(), ToolError> {
+        let Some(DecidedBy::Approval { id, scope: Some(scope), .. }) = &grant.decided().settled_by
+        else {
+            return Ok(());
+        };
+        match scope {
+            Scope::Once => self.use_once(id).await,
+            Scope::Session | Scope::Project | Scope::Always => used(id, self.mark_made(id).await),
         }
+    }
+
+    /// Uses up an answer that counts once.
+    pub(crate) async fn use_once(&self, id: &ApprovalId) -> Result<(), ToolError> {
+        used(id, self.approvals.remove(id.as_str()).await)
+    }
+
+    /// Notes that the call of a remembered answer is made. Most are: that is found without waiting for the lock of the book.
+    pub(crate) async fn mark_made(&self, id: &ApprovalId) -> Result<bool, String> {
+        let all = self.approvals.list().await?;
+        let Some(found) = all.into_iter().find(|one| one.id == *id) else { return Ok(false) };
+        if found.input.is_none() {
+            return Ok(true);
+        }
+        let id = id.clone();
+        let mark =
+            move |book: &dyn Book<Approval>| book.update(id.as_str(), &mut |one| one.input = None);
+        self.approvals.change(mark).await
     }
 
     /// The right to run that an approval with other arguments gives, once these are decided on.
@@ -297,7 +337,9 @@ impl Broker {
         };
         let id = self.questions.list().await.ok()?.into_iter().find(answered)?.id;
         let taken = self.questions.change(move |book| book.take(id.as_str())).await;
-        taken.ok()??.answer
+        let mut taken = taken.ok()??;
+        self.questions.journal(&mut taken).await;
+        taken.answer
     }
 
     /// Writes an answer to an approval, and wakes the call that waits for it, in whichever process.
@@ -482,6 +524,21 @@ fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         rules: Vec::new(),
         has_run: request.has_run,
         can_be_remembered: request.can_be_remembered,
+        made: request.made.clone(),
+        is_journaled: false,
+    }
+}
+
+/// The right to use an answer: one call has it.
+fn used(id: &ApprovalId, is_used: Result<bool, String>) -> Result<(), ToolError> {
+    match is_used {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(ToolError::denied(format!(
+            "not allowed: another call used the answer to {id}, or a person took it back"
+        ))),
+        Err(why) => {
+            Err(ToolError::host_failed(format!("the answer to {id} cannot be used: {why}")))
+        }
     }
 }
 

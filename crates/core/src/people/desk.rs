@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use super::entry::Entry;
 use super::watcher::{LOOK, Watched, Watcher};
 use super::worker::BookWorker;
-use super::{AnswerError, Book, Inquiry, MemoryBook, Reply};
+use super::{AnswerError, Book, Held, Inquiry, MemoryBook, Reply};
 use crate::sync::Lock;
 use crate::{BoxFuture, Host};
 
@@ -25,12 +25,12 @@ pub(super) struct Desk<R: Inquiry> {
     /// Keeps what the book could not take, so that a person can be asked all the same.
     spare: MemoryBook<R>,
     host: Arc<dyn Host>,
-    /// Puts on record what was answered.
-    on_answer: OnAnswer<R>,
+    /// Puts an answer into the journal.
+    journal_answer: JournalAnswer<R>,
 }
 
-/// Is told of each answer that this process writes to a book.
-pub(super) type OnAnswer<R> = Box<dyn Fn(&R) + Send + Sync>;
+/// Puts an answer into the journal, and tells those who listen. Returns whether it is safe there.
+pub(super) type JournalAnswer<R> = Box<dyn Fn(&R) -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// The end of waiting.
 #[derive(Debug, Clone)]
@@ -54,13 +54,13 @@ impl<R: Inquiry> Desk<R> {
     pub(super) fn new(
         book: Option<Arc<dyn Book<R>>>,
         host: Arc<dyn Host>,
-        on_answer: OnAnswer<R>,
+        journal_answer: JournalAnswer<R>,
     ) -> Self {
         let spare = MemoryBook::default();
         let book = book.unwrap_or_else(|| Arc::new(spare.clone()));
         let worker = Arc::new(BookWorker::new(book));
         let watcher = Arc::new(Watcher::new(worker.clone()));
-        Self { worker, watcher, spare, host, on_answer }
+        Self { worker, watcher, spare, host, journal_answer }
     }
 
     /// All records, the oldest first.
@@ -92,17 +92,54 @@ impl<R: Inquiry> Desk<R> {
         removed
     }
 
-    /// Writes an answer to the record, and wakes the call that waits for it.
+    /// Writes an answer to the record, and wakes the call that waits for it. That call journals the answer when it takes it; if none
+    /// waits, the answer is journaled here.
     pub(super) async fn answer(&self, id: &str, answer: R::Answer) -> Result<(), AnswerError> {
         let (now, spare, key) = (self.now(), self.spare.clone(), id.to_owned());
         let settle = move |book: &dyn Book<R>| match spare.settle(&key, answer.clone(), now) {
-            Err(AnswerError::Unknown) => book.settle(&key, answer, now),
-            settled => settled,
+            Err(AnswerError::Unknown) => {
+                let is_awaited = book.is_held(&key).map_err(AnswerError::Record)?;
+                book.settle(&key, answer, now).map(|settled| (settled, is_awaited))
+            }
+            settled => settled.map(|settled| (settled, true)),
         };
         let settled = self.worker.change(settle).await.map_err(AnswerError::Record).flatten();
-        (self.on_answer)(&settled?);
+        let (mut settled, is_awaited) = settled?;
         self.watcher.wake(id);
+        if !is_awaited {
+            self.journal(&mut settled).await;
+        }
         Ok(())
+    }
+
+    /// Puts the answer of a record into the journal unless it is there, and notes in the book that it is.
+    pub(super) async fn journal(&self, answered: &mut R) {
+        if answered.is_journaled() || !(self.journal_answer)(answered).await {
+            return;
+        }
+        answered.set_journaled();
+        let id = answered.id().to_owned();
+        let mark = move |book: &dyn Book<R>| book.update(&id, &mut R::set_journaled);
+        // Without the mark, the answer is journaled once more when it is used.
+        drop(self.change(mark).await);
+    }
+
+    /// Marks a record as waited for once no other one does, and returns whether another one did.
+    pub(super) async fn claim(&self, id: &str) -> Result<(Held, bool), String> {
+        let mut was_held = false;
+        loop {
+            if let Some(held) = self.try_claim(id).await? {
+                return Ok((held, was_held));
+            }
+            was_held = true;
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Marks a record as waited for, unless another one does.
+    pub(super) async fn try_claim(&self, id: &str) -> Result<Option<Held>, String> {
+        let id = id.to_owned();
+        self.change(move |book| book.claim(&id)).await
     }
 
     /// Asks, and waits for the first answer. `begin` asks the attendants that are there and were not asked yet. If this future is
@@ -117,10 +154,13 @@ impl<R: Inquiry> Desk<R> {
         let mut open = self.open(record.id());
         let spare = self.spare.clone();
         let put = open.with(move |entry| entry.put(&record, spare)).await;
-        let waited = match put {
+        let mut waited = match put {
             Ok(()) => self.wait(&open, expires, begin, arrivals).await,
             Err(why) => Err(why),
         };
+        if let Ok(Waited::Answered(answered)) = &mut waited {
+            self.journal(answered).await;
+        }
         // A book that fails leaves the question to be taken back.
         open.is_awaited = waited.is_err();
         waited.unwrap_or_else(|why| Waited::Unavailable(vec![why]))
@@ -189,24 +229,10 @@ impl<R: Inquiry> Desk<R> {
         let now = self.now();
         let (waited, settled) = open.with(move |entry| entry.settle(answer, now)).await?;
         match settled {
-            Ok(settled) => (self.on_answer)(&settled),
-            Err(AnswerError::Answered | AnswerError::Unknown) => {}
+            Ok(_) | Err(AnswerError::Answered | AnswerError::Unknown) => {}
             Err(error) => unavailable.push(error.to_string()),
         }
         Ok(waited)
-    }
-
-    /// Waits while a call, in whichever process, waits for a question. Returns whether one did.
-    pub(super) async fn wait_for_asker(&self, id: &str) -> Result<bool, String> {
-        let mut was_held = false;
-        loop {
-            let id = id.to_owned();
-            if !self.read(move |book| book.is_held(&id)).await? {
-                return Ok(was_held);
-            }
-            was_held = true;
-            tokio::time::sleep(LOOK).await;
-        }
     }
 
     /// Waits, for a short time at most, until the questions of calls that were stopped are taken back.

@@ -160,6 +160,9 @@ pub struct QuestionRequest {
     /// The answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<QuestionAnswer>,
+    /// The answer is in the journal.
+    #[serde(default = "super::record::yes")]
+    pub is_journaled: bool,
 }
 
 impl QuestionRequest {
@@ -202,8 +205,16 @@ impl Inquiry for QuestionRequest {
         if let Some(why) = pairs.find_map(|(selection, question)| selection.unfit_for(question)) {
             return Err(why);
         }
-        self.answer = Some(answer);
+        (self.answer, self.is_journaled) = (Some(answer), false);
         Ok(())
+    }
+
+    fn is_journaled(&self) -> bool {
+        self.is_journaled
+    }
+
+    fn set_journaled(&mut self) {
+        self.is_journaled = true;
     }
 }
 
@@ -236,6 +247,7 @@ mod tests {
                 at: SystemTime::UNIX_EPOCH,
                 expires: SystemTime::UNIX_EPOCH,
                 answer: None,
+                is_journaled: false,
             };
             let written = request.write(QuestionAnswer::new(selections));
             match why {

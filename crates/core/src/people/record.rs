@@ -12,7 +12,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Answer, ApprovalRequest, Asker, Book, Inquiry, InquiryState};
-use crate::{ApprovalId, CallId, ContentHash, Effects, PathPattern, Principal, SessionId};
+use crate::{
+    ApprovalId, CallId, ContentHash, Effects, ModelCall, PathPattern, Principal, SessionId,
+};
 
 /// The time in which a question has to be answered, unless the engine is told otherwise.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_hours(7 * 24);
@@ -103,6 +105,7 @@ impl fmt::Display for Settled {
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
 /// #     rights: None, denies: vec![], offers: vec![], rules: vec![], has_run: false, can_be_remembered: true,
+/// #     made: Default::default(), is_journaled: false,
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
@@ -174,10 +177,16 @@ pub struct Approval {
     /// An answer may count for more than this call.
     #[serde(default = "yes")]
     pub can_be_remembered: bool,
+    /// The place of the call in the conversation of a model.
+    #[serde(default, skip_serializing_if = "ModelCall::is_empty")]
+    pub made: ModelCall,
+    /// The answer is in the journal. An answer whose process was killed before that is put there when it is used.
+    #[serde(default = "yes")]
+    pub is_journaled: bool,
 }
 
-/// Records of earlier versions do not say that they can be remembered.
-fn yes() -> bool {
+/// The default of facts that records of earlier versions do not tell.
+pub(super) fn yes() -> bool {
     true
 }
 
@@ -187,6 +196,11 @@ impl Approval {
         let reason = self.reason.as_ref()?;
         let who = self.who.clone().unwrap_or_default();
         Some(format!("[{who}, who allowed this call, says: {reason}]"))
+    }
+
+    /// Returns whether its call can be made from the record: it is answered, and no call has used the answer for it.
+    pub fn can_be_resumed(&self, now: SystemTime) -> bool {
+        self.state(now) == InquiryState::Answered && (self.edited.is_some() || self.input.is_some())
     }
 
     /// Whether it is an answer to this question, asked by this session in this workspace.
@@ -253,7 +267,16 @@ impl Inquiry for Approval {
         self.scope = if is_edited || !self.can_be_remembered { Scope::Once } else { answer.scope };
         (self.reason, self.edited, self.who) = (answer.reason, answer.input, Some(answer.who));
         self.rules = answer.rules;
+        self.is_journaled = false;
         Ok(())
+    }
+
+    fn is_journaled(&self) -> bool {
+        self.is_journaled
+    }
+
+    fn set_journaled(&mut self) {
+        self.is_journaled = true;
     }
 
     /// A remembered answer needs the subject, not the arguments.
@@ -283,19 +306,6 @@ pub(super) fn answers(book: &dyn Book<Approval>, asked: &Asked) -> Result<Vec<Ap
     found.retain(|one| one.answers(asked));
     found.sort_by_key(|one| one.settled == Settled::Allowed);
     Ok(found)
-}
-
-/// Finds the answer that counts, if there is one. An answer that counts once is used up by this.
-pub(super) fn answered(
-    book: &dyn Book<Approval>,
-    asked: &Asked,
-) -> Result<Option<Approval>, String> {
-    for one in answers(book, asked)? {
-        if one.scope != Scope::Once || book.remove(one.id.as_str())? {
-            return Ok(Some(one));
-        }
-    }
-    Ok(None)
 }
 
 /// What an approval is about, in one hash.
@@ -380,6 +390,8 @@ mod tests {
             rules: Vec::new(),
             has_run: false,
             can_be_remembered: true,
+            made: ModelCall::default(),
+            is_journaled: false,
         }
     }
 
@@ -406,18 +418,23 @@ mod tests {
             let book = MemoryBook::default();
             book.put(&approval("a", Settled::Allowed, scope)).unwrap();
             let ask = |subject: &[u8]| {
-                answered(&book, &asked(subject, asks.0, asks.1)).unwrap().is_some()
+                !answers(&book, &asked(subject, asks.0, asks.1)).unwrap().is_empty()
             };
             assert!(!ask(b"y"), "another subject");
             assert_eq!(ask(b"x"), is_answered, "{scope} {asks:?}");
-            assert_eq!(ask(b"x"), is_answered && scope != Scope::Once, "{scope} again");
         }
     }
 
     #[test]
     fn a_no_counts_before_a_yes_and_a_question_is_no_answer() {
         let book = MemoryBook::default();
-        let ask = || answered(&book, &asked(b"x", "s", "/w")).unwrap().map(|one| one.settled);
+        let ask = || {
+            answers(&book, &asked(b"x", "s", "/w"))
+                .unwrap()
+                .into_iter()
+                .next()
+                .map(|one| one.settled)
+        };
         book.put(&approval("a", Settled::Pending, Scope::Once)).unwrap();
         assert_eq!(ask(), None);
         book.put(&approval("b", Settled::Allowed, Scope::Always)).unwrap();

@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::nearest::unknown;
+
 /// What happens where no rule decides.
 ///
 /// ```
@@ -42,9 +44,11 @@ impl Mode {
 impl FromStr for Mode {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::NAMES.iter().find(|(name, _)| *name == text).map(|(_, mode)| *mode).ok_or_else(|| {
-            format!("unknown mode `{text}`: it is one of ask, auto, plan, deny, yolo")
-        })
+        Self::NAMES
+            .iter()
+            .find(|(name, _)| *name == text)
+            .map(|(_, mode)| *mode)
+            .ok_or_else(|| unknown("mode", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }
 

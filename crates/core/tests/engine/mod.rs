@@ -24,6 +24,7 @@ mod provenance;
 mod records;
 mod redaction;
 mod remembered;
+mod resumed;
 mod rights;
 mod schedule;
 mod session_tmp;

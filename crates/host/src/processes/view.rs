@@ -341,7 +341,9 @@ impl Composer<'_> {
         let is_changed = self.setting.access == Access::Staged;
         let writable = if is_changed { self.setting.rights.writable() } else { Vec::new() };
         let readable = self.setting.rights.readable();
-        for path in readable.iter().flat_map(expand).filter(|path| !is_session_tmp(path)) {
+        let shown = self.processes.settings.readable.iter().cloned();
+        let readable = shown.chain(readable.iter().flat_map(expand));
+        for path in readable.filter(|path| !is_session_tmp(path)) {
             if !self.shows(&path) && !writable.iter().any(|paths| paths.root == path) {
                 self.lay_readable(&path)?;
             }

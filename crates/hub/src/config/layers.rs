@@ -6,7 +6,7 @@ use windlass::policy::Layer;
 
 use super::{Config, ConfigError};
 use crate::trust::{Acting, Change, Contents, Found, Known, Role, listed};
-use crate::{Error, Settings, hook_files};
+use crate::{Error, Settings, hook_files, rules};
 
 impl Config {
     /// Reads all layers for a workspace.
@@ -41,7 +41,9 @@ impl Config {
         }
         for (key, rules) in [("allow", &overrides.allow), ("deny", &overrides.deny)] {
             if !rules.is_empty() {
-                self.set(key, rules.clone());
+                let rules = toml::Value::from(rules.clone());
+                rules::check(&rules).map_err(|why| ConfigError::WrongOverride { key, why })?;
+                self.set(key, rules);
             }
         }
         Ok(())

@@ -60,7 +60,8 @@ impl Repository {
 
     /// What belongs to it and is not in the workspace: git will look at it there.
     pub(super) fn elsewhere(&self, workspace: &Path) -> impl Iterator<Item = PathBuf> {
-        let top = Some(self.top.clone()).filter(|top| !top.starts_with(workspace));
+        // Of the files around the workspace, git sees what the sandbox shows to every program.
+        let top = Some(self.top.join(".git")).filter(|git| !git.starts_with(workspace));
         let is_known = |path: &PathBuf| path.starts_with(workspace) || path.starts_with(&self.top);
         let objects = self.objects.clone().filter(|objects| !is_known(objects));
         top.into_iter().chain(objects)

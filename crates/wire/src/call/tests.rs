@@ -174,6 +174,30 @@ fn what_is_no_call_is_refused_in_words() {
     }
 }
 
+#[test]
+fn an_item_that_is_no_call_leaves_its_neighbours_alone() {
+    let block = json!({"type": "tool_use", "id": "a", "name": "jobs", "input": {}});
+    let thinking = json!({"type": "thinking", "thinking": "…", "signature": "x"});
+    for (items, wanted) in [
+        (json!([block, 5, block]), vec!["a", "item 2 of the list, the number 5, is not", "a"]),
+        (json!([thinking, null, block]), vec!["item 2 of the list, null, is not", "a"]),
+        (
+            json!([{"type": "tool_usage"}, {"type": "text", "text": "x"}]),
+            vec!["item 1 of the list, an"],
+        ),
+    ] {
+        let turn = read_turn(items.clone()).unwrap();
+        assert_eq!(turn.len(), wanted.len(), "{items}");
+        for (item, wanted) in turn.into_iter().zip(wanted) {
+            let text = match item {
+                Ok(asked) => asked.into_call().id.unwrap(),
+                Err(error) => error.to_string(),
+            };
+            assert!(text.starts_with(wanted), "{items}: {text}");
+        }
+    }
+}
+
 /// JSON with everything in it but numbers that its text does not keep exactly.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![

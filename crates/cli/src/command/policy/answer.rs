@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Result, anyhow, bail};
 use windlass::journal::utc;
 use windlass::people::{
-    Answer, Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Scope,
+    Answer, Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Scope, Settled,
 };
 use windlass::session::ApprovalId;
 use windlass::{Outcome, quote};
@@ -17,13 +17,15 @@ use windlass_hub::{Hub, Recording, SessionOptions};
 
 use super::approvals;
 use crate::command::{block_on, call, until_interrupted};
+use crate::ids;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal;
 
 pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let question = open_question(global, &book, id)?;
+    let question = find_question(global, &book, id, answer)?;
+    let is_open = question.state(SystemTime::now()) == InquiryState::Open;
     let mut settings = setup::settings(global, Recording::Brief)?;
     settings.people = setup::people(global);
     // What was denied where the question was asked stays denied, also for other arguments.
@@ -36,20 +38,24 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             ..setup::session_options(global)
         })?;
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
-        windlass
-            .engine()
-            .answer(&question.id, answer.clone())
-            .await
-            .map_err(|error| anyhow!("`{id}`: {error}"))?;
-        if !is_awaited && answer.input.is_none() && question.input.is_none() && !question.has_run {
+        let (engine, id) = (windlass.engine(), &question.id);
+        let has_no_call = answer.input.is_none() && question.input.is_none() && !question.has_run;
+        if !is_awaited && is_open && has_no_call {
+            engine.answer(id, answer.clone()).await.map_err(|error| anyhow!("`{id}`: {error}"))?;
             terminal::note(
                 global,
                 "the answer is kept; the call holds a secret, so that the model has to make it again",
             );
             return Ok(ExitCode::SUCCESS);
         }
-        let resumed =
-            until_interrupted(&session, windlass.engine().resume(&session, &question.id)).await??;
+        let resumed = async {
+            if is_open {
+                engine.answer_and_resume(&session, id, answer.clone()).await
+            } else {
+                engine.resume(&session, id).await
+            }
+        };
+        let resumed = until_interrupted(&session, resumed).await??;
         let Some(result) = resumed else {
             terminal::note(
                 global,
@@ -67,14 +73,36 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
     })?
 }
 
-pub(super) fn open_question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
-    let found = approvals::all(global, book)?.into_iter().find(|one| one.id.as_str() == id);
-    let id = quote::visible(id);
-    let Some(found) = found else {
-        bail!("there is no question `{id}`: `windlass policy approvals` lists what is open")
-    };
+/// Finds a question by its id, or by a beginning of it that no other has.
+pub(super) fn question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
+    let all = approvals::all(global, book)?;
+    let id = ids::whole("approval", id, all.iter().map(|one| one.id.to_string()))?;
+    let found = all.into_iter().find(|one| one.id.as_str() == id);
+    let id = quote::visible(&id);
+    found.ok_or_else(|| {
+        anyhow!("there is no question `{id}`: `windlass policy approvals` lists what is open")
+    })
+}
+
+/// Finds the question to answer: one that is open, or one that was answered in the same way by a process that was killed before it
+/// made the call.
+fn find_question(
+    global: &Global,
+    book: &ApprovalFile,
+    id: &str,
+    answer: &Answer,
+) -> Result<Approval> {
+    let found = question(global, book, id)?;
+    let id = quote::visible(found.id.as_str());
     match found.state(SystemTime::now()) {
         InquiryState::Open => Ok(found),
+        InquiryState::Answered if is_left_over(book, &found, answer)? => {
+            terminal::note(
+                global,
+                &format!("`{id}` is {} already; its call was not made yet", found.settled),
+            );
+            Ok(found)
+        }
         InquiryState::Answered => bail!(
             "`{id}` is answered already ({}): `windlass policy revoke {id}` takes that back",
             found.settled
@@ -84,6 +112,14 @@ pub(super) fn open_question(global: &Global, book: &ApprovalFile, id: &str) -> R
             utc(found.expires())
         ),
     }
+}
+
+/// Returns whether a question has this answer already, and no process makes its call.
+fn is_left_over(book: &ApprovalFile, found: &Approval, answer: &Answer) -> Result<bool> {
+    let is_same = (found.settled == Settled::Allowed) == answer.is_yes()
+        && (answer.input.is_none() || answer.input == found.edited);
+    let is_made_now = book.is_held(found.id.as_str()).map_err(|why| anyhow!(why))?;
+    Ok(is_same && found.can_be_resumed(SystemTime::now()) && !is_made_now)
 }
 
 /// An answer for one call that this call did not use would wait for another one that nobody has looked at.

@@ -17,7 +17,7 @@ use crate::terminal::{self, Paint};
 
 pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let question = answer::open_question(global, &book, id)?;
+    let question = answer::question(global, &book, id)?;
     let settings = setup::settings(global, Recording::Brief)?;
     let held = block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;

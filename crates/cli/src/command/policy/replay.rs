@@ -11,6 +11,7 @@ use windlass::{ToolCall, quote};
 use super::decide;
 use crate::command::recorded::{self, Recorded, Was};
 use crate::command::{block_on, log};
+use crate::ids;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
@@ -18,6 +19,7 @@ use crate::terminal::{self, Paint};
 pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
     let hub = setup::hub(global)?;
     let store = hub.store()?;
+    let id = &ids::session(&store, id)?;
     let workspace = recorded::workspace(global, &store, id)?;
     let calls = recorded::calls(&store, id)?;
     let (mut differ, mut undecided) = (0_usize, 0_usize);

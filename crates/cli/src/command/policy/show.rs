@@ -12,7 +12,7 @@ use crate::setup;
 use crate::terminal::{self, add};
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
-    let mut config = setup::hub(global)?.config(&global.workspace)?;
+    let config = setup::hub(global)?.config(&global.workspace)?;
     let (mode, rules) = (config.mode()?, config.rules());
     for warning in config.warnings() {
         terminal::note(global, warning);

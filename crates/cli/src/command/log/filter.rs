@@ -1,0 +1,121 @@
+//! The records that `windlass log` shows: those of a session, a tool, an outcome, a time.
+
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use windlass::Outcome;
+use windlass::journal::{JournalRow, utc};
+use windlass::session::SessionId;
+
+/// What a record must have to be shown.
+#[derive(Debug, Default)]
+pub(in crate::command) struct Filter {
+    pub(super) session: Option<SessionId>,
+    pub(super) tool: Option<String>,
+    pub(super) outcome: Option<Outcome>,
+    pub(super) since: Option<Since>,
+}
+
+impl Filter {
+    pub(in crate::command) fn of_session(session: SessionId) -> Self {
+        Self { session: Some(session), ..Self::default() }
+    }
+
+    pub(super) fn admits(&self, row: &JournalRow) -> bool {
+        self.tool.as_ref().is_none_or(|tool| row.tool.as_ref() == Some(tool))
+            && self.outcome.is_none_or(|outcome| row.outcome == Some(outcome))
+            && self.since.as_ref().is_none_or(|since| since.admits(row.at))
+    }
+}
+
+/// A time from which on records are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Since {
+    /// So long ago.
+    Ago(SystemTime),
+    /// The beginning of a time in UTC as records show it, which sorts like the times themselves.
+    From(String),
+}
+
+impl Since {
+    fn admits(&self, at: SystemTime) -> bool {
+        match self {
+            Self::Ago(time) => at >= *time,
+            Self::From(text) => utc(at).as_str() >= text.as_str(),
+        }
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "`{text}` is no time: it is 30s, 10m, 2h or 3d, or 2026-11-18 or 2026-11-18T16:30 (UTC)"
+            )
+        };
+        if is_date(text) {
+            return Ok(Self::From(text.trim_end_matches('Z').to_owned()));
+        }
+        let (number, unit) =
+            text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
+        let seconds = match unit {
+            "s" => 1,
+            "m" => 60,
+            "h" => 3_600,
+            "d" => 86_400,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let ago = Duration::from_secs(number.saturating_mul(seconds));
+        Ok(Self::Ago(SystemTime::now().checked_sub(ago).unwrap_or(SystemTime::UNIX_EPOCH)))
+    }
+}
+
+/// Returns whether a text is a date, perhaps with a time or the beginning of one.
+fn is_date(text: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let text = text.strip_suffix('Z').unwrap_or(text).as_bytes();
+    let is_whole = matches!(text.len(), 10 | 13 | 16 | 19);
+    let fits =
+        |(byte, form): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form };
+    is_whole && text.iter().zip(FORM).all(fits)
+}
+
+/// Parses an outcome by its name.
+pub(super) fn outcome(text: &str) -> Result<Outcome, String> {
+    const ALL: [Outcome; 6] = [
+        Outcome::Ok,
+        Outcome::Error,
+        Outcome::Fault,
+        Outcome::Denied,
+        Outcome::TimedOut,
+        Outcome::Cancelled,
+    ];
+    ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or_else(|| {
+        format!("unknown outcome `{text}`: it is one of {}", ALL.map(Outcome::as_str).join(", "))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_to_begin_at() {
+        for text in ["", "m", "10", "-1m", "1w", "2026-1-1", "2026-11-18T1", "18.11.2026", "é"] {
+            assert!(text.parse::<Since>().is_err(), "{text}");
+        }
+        let day = SystemTime::UNIX_EPOCH + Duration::from_hours(24);
+        for (text, is_in) in [
+            ("1970-01-02", true),
+            ("1970-01-02T00:00", true),
+            ("1970-01-02T00:00:00Z", true),
+            ("1970-01-02T00:01", false),
+            ("1970-01-03", false),
+            ("10m", false),
+        ] {
+            assert_eq!(text.parse::<Since>().expect(text).admits(day), is_in, "{text}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A process that is killed while it makes the call of an answered question: the next one makes it, once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
+
+use serde_json::json;
+use windlass_core::testing::{MemoryJournal, MockTool};
+use windlass_core::{
+    Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, Attendant, Book, BoxFuture,
+    CallResult, Effects, Held, Journal, JournalError, Kinds, MemoryBook, Mode, Outcome, Output,
+    Policy, Receipt, Record, RecordKind, Reply, Scope, Session, SessionId, ToolCall,
+};
+
+use crate::support::Setup;
+
+/// The steps that a process makes on the disk before it is killed.
+#[derive(Clone)]
+struct Life(Arc<AtomicUsize>);
+
+impl Life {
+    fn of(steps: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(steps)))
+    }
+
+    /// One step more; an error once the process is dead.
+    fn step(&self) -> Result<(), String> {
+        let left =
+            self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.map(drop).map_err(|_| "killed".to_owned())
+    }
+
+    fn is_over(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == 0
+    }
+}
+
+/// A book on the disk, as a process sees it that can be killed between two changes.
+struct MortalBook(Arc<MemoryBook<Approval>>, Life);
+
+impl Book<Approval> for MortalBook {
+    fn list(&self) -> Result<Vec<Approval>, String> {
+        self.0.list()
+    }
+    fn put(&self, record: &Approval) -> Result<(), String> {
+        self.1.step().and_then(|()| self.0.put(record))
+    }
+    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
+        self.1.step().map_err(AnswerError::Record)?;
+        self.0.settle(id, answer, now)
+    }
+    fn take(&self, id: &str) -> Result<Option<Approval>, String> {
+        self.1.step().and_then(|()| self.0.take(id))
+    }
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut Approval)) -> Result<bool, String> {
+        self.1.step().and_then(|()| self.0.update(id, change))
+    }
+    fn version(&self) -> u64 {
+        Book::<Approval>::version(&*self.0)
+    }
+    fn hold(&self, id: &str) -> Result<Held, String> {
+        self.0.hold(id)
+    }
+    fn is_held(&self, id: &str) -> Result<bool, String> {
+        self.0.is_held(id)
+    }
+    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+        self.0.claim(id)
+    }
+}
+
+/// A journal on the disk, in the same way.
+struct MortalJournal(Arc<MemoryJournal>, Life);
+
+impl Journal for MortalJournal {
+    fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
+        match self.1.step() {
+            Ok(()) => self.0.append(record),
+            Err(why) => Box::pin(std::future::ready(Err(JournalError(why)))),
+        }
+    }
+}
+
+/// Leaves every decision to a person who comes later.
+struct Later;
+
+impl Attendant for Later {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+        Box::pin(std::future::ready(Reply::Deferred))
+    }
+}
+
+/// The disk of a machine, and a tool that counts how often it ran there.
+#[derive(Default)]
+struct Disk {
+    book: Arc<MemoryBook<Approval>>,
+    journal: Arc<MemoryJournal>,
+    runs: Arc<AtomicUsize>,
+}
+
+impl Disk {
+    fn process(&self, life: &Life) -> Setup {
+        let (runs, alive) = (self.runs.clone(), life.clone());
+        let write = MockTool::named("write")
+            .with_effects(Kinds::WRITE, |_| Effects::write("a"))
+            .answering(move |_, _| {
+                // A process that is dead runs nothing.
+                runs.fetch_add(usize::from(!alive.is_over()), Ordering::SeqCst);
+                async move { Ok(Output::text("written")) }
+            });
+        let book = Arc::new(MortalBook(self.book.clone(), life.clone()));
+        let journal = Arc::new(MortalJournal(self.journal.clone(), life.clone()));
+        Setup::with([write], move |builder| {
+            let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(book);
+            builder.journal(journal).attendant(Later)
+        })
+        .in_session(Session::new(SessionId::new("s")))
+    }
+
+    /// A question that waits for its answer.
+    async fn question(&self) -> ApprovalId {
+        let asks = self.process(&Life::of(100));
+        let call = ToolCall::new("write", json!({"path": "a"})).with_id("toolu_1");
+        let result = asks.engine.call(&asks.session, call).await;
+        ApprovalId::new(result.output.metadata["approval"].as_str().unwrap())
+    }
+
+    fn answers(&self) -> usize {
+        let is_answer = |one: &&Record| one.kind == RecordKind::ApprovalAnswered;
+        self.journal.records().iter().filter(is_answer).count()
+    }
+}
+
+/// Approves like `policy approve`: an answer that is on record is not given again.
+async fn approve(process: &Setup, id: &ApprovalId, answer: &Answer) -> Option<CallResult> {
+    let (engine, session) = (&process.engine, &process.session);
+    let now = engine.host().clock().now();
+    let is_left = |one: &Approval| one.id == *id && one.can_be_resumed(now);
+    let made = if engine.approvals().await.unwrap().iter().any(is_left) {
+        engine.resume(session, id).await
+    } else {
+        engine.answer_and_resume(session, id, answer.clone()).await
+    };
+    made.ok().flatten()
+}
+
+#[tokio::test]
+async fn a_kill_at_any_step_leaves_a_call_that_is_made_once() {
+    let answers = [
+        Answer::allow(),
+        Answer::allow_for(Scope::Session),
+        Answer::allow_edited(json!({"path": "b"})),
+    ];
+    for answer in answers {
+        let mut lost = 0;
+        for steps in 0..12 {
+            let disk = Disk::default();
+            let id = disk.question().await;
+            approve(&disk.process(&Life::of(steps)), &id, &answer).await;
+            let result = approve(&disk.process(&Life::of(100)), &id, &answer).await;
+            let case = format!("{answer:?}, killed after {steps} steps: {result:?}");
+            if let Some(result) = result {
+                assert_eq!(result.outcome, Outcome::Ok, "{case}");
+                assert_eq!(result.tool_use_id.as_deref(), Some("toolu_1"), "{case}");
+            }
+            let runs = disk.runs.load(Ordering::SeqCst);
+            assert!(runs <= 1, "{case}");
+            lost += usize::from(runs == 0);
+            assert!(disk.answers() >= 1, "{case}");
+        }
+        // Between the use of the answer and the run: the beginning of that call is on record.
+        assert!(lost <= 1, "{answer:?}: {lost} kills lose the call");
+    }
+}
+
+#[tokio::test]
+async fn a_no_is_a_no_after_a_kill() {
+    for steps in 0..6 {
+        let disk = Disk::default();
+        let id = disk.question().await;
+        let no = Answer::deny("not now");
+        approve(&disk.process(&Life::of(steps)), &id, &no).await;
+        approve(&disk.process(&Life::of(100)), &id, &no).await;
+        assert_eq!(disk.runs.load(Ordering::SeqCst), 0, "killed after {steps} steps");
+        assert!(disk.book.list().unwrap().is_empty(), "killed after {steps} steps");
+        assert!(disk.answers() >= 1, "killed after {steps} steps");
+    }
+}
+
+#[tokio::test]
+async fn two_who_resume_make_one_call() {
+    let disk = Disk::default();
+    let id = disk.question().await;
+    let processes = [(); 8].map(|()| disk.process(&Life::of(100)));
+    processes[0].engine.answer(&id, Answer::allow()).await.unwrap();
+    let resumed = processes.iter().map(|one| one.engine.resume(&one.session, &id));
+    let results = futures_util::future::join_all(resumed).await;
+    let is_made = |one: &Result<Option<CallResult>, _>| matches!(one, Ok(Some(_)));
+    assert_eq!(results.into_iter().filter(is_made).count(), 1);
+    assert_eq!((disk.runs.load(Ordering::SeqCst), disk.answers()), (1, 1));
+}
