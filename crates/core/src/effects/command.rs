@@ -85,6 +85,14 @@ pub struct SimpleCommand {
     /// The words with which it does more than its name says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<Risk>,
+    /// Its words without the options that stand before or between its subcommands, for rules that restrict: `git -C . push` is
+    /// `git push` too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bare: Vec<Vec<String>>,
+    /// The reason why it may run programs that are no commands of the line; `None` if it runs none, or what the repository
+    /// describes (`make`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<Cow<'static, str>>,
     /// Programs whose work it does by these words, so that whoever denies them denies this too: `find -delete` is `rm`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acts_as: Vec<Cow<'static, str>>,
@@ -188,6 +196,8 @@ impl SimpleCommand {
             words: words.into_iter().map(Into::into).collect(),
             only_reads: OnlyReads::No,
             risks: Vec::new(),
+            bare: Vec::new(),
+            unseen: None,
             acts_as: Vec::new(),
             reads: Vec::new(),
             changes: Vec::new(),
