@@ -484,8 +484,9 @@ impl Policy {
     /// A command that reads what every program of the machine may read needs nobody's word.
     fn by_public_place(&self, effect: &Effect, effects: &Effects) -> Option<(Decision, DecidedBy)> {
         let Effect::Read(at) = effect else { return None };
-        let is_command = effects.iter().any(|other| matches!(other, Effect::Exec(_)));
-        let is_public = is_command && public_places::holds(at, self.hard_denies.homes());
+        let reads_it = |other: &Effect| matches!(other, Effect::Exec(command) if command.reads(at));
+        let is_public =
+            effects.iter().any(reads_it) && public_places::holds(at, self.hard_denies.homes());
         (is_public && self.mode != Mode::Deny).then(|| (Decision::Allow, self.as_cause()))
     }
 
@@ -689,11 +690,15 @@ mod tests {
     #[test]
     fn a_command_may_read_what_every_program_may() {
         use Decision::{Allow, Ask, Deny};
-        let ls = SimpleCommand::new(["ls"]).reading(OnlyReads::Always);
-        let exec = Effect::Exec(CommandLine::understood("ls", [ls]));
+        let exec = |path: &str| {
+            let mut ls = SimpleCommand::new(["ls"]).reading(OnlyReads::Always);
+            ls.reads.push(PathPattern::file(path));
+            Effect::Exec(CommandLine::understood("ls", [ls]))
+        };
         for (effects, [ask, plan, deny]) in [
-            (Effects::read("/usr/include").and(exec.clone()), [Allow, Allow, Deny]),
-            (Effects::read("/srv").and(exec), [Ask, Deny, Deny]),
+            (Effects::read("/usr/include").and(exec("/usr/include")), [Allow, Allow, Deny]),
+            (Effects::read("/usr/include").and(exec("/usr")), [Ask, Deny, Deny]),
+            (Effects::read("/srv").and(exec("/srv")), [Ask, Deny, Deny]),
             (Effects::read("/usr/include"), [Ask, Deny, Deny]),
         ] {
             for (mode, decision) in [(Mode::Ask, ask), (Mode::Plan, plan), (Mode::Deny, deny)] {

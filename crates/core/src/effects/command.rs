@@ -32,6 +32,9 @@ pub struct CommandLine {
     /// The files that the shell itself writes to: rules about programs do not speak of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redirected: Vec<PathPattern>,
+    /// The files that the shell itself reads, and the directories that it goes to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shell_reads: Vec<PathPattern>,
     /// Where it finds out only while it runs what it reads: what no tool may see has to be kept from it there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<Search>,
@@ -156,6 +159,7 @@ impl CommandLine {
             commands,
             unclear: None,
             redirected: Vec::new(),
+            shell_reads: Vec::new(),
             searches: Vec::new(),
         }
     }
@@ -172,6 +176,11 @@ impl CommandLine {
             && self.commands.iter().all(|command| command.only_reads != OnlyReads::No)
     }
 
+    /// Whether its words say that it reads this.
+    pub(crate) fn reads(&self, at: &PathPattern) -> bool {
+        self.shell_reads.contains(at) || self.commands.iter().any(|part| part.reads.contains(at))
+    }
+
     /// Every path in it.
     pub(super) fn patterns_mut(&mut self) -> impl Iterator<Item = &mut PathPattern> {
         let named = self
@@ -179,7 +188,7 @@ impl CommandLine {
             .iter_mut()
             .flat_map(|command| command.reads.iter_mut().chain(&mut command.changes));
         let searched = self.searches.iter_mut().map(|search| &mut search.place);
-        named.chain(&mut self.redirected).chain(searched)
+        named.chain(&mut self.redirected).chain(&mut self.shell_reads).chain(searched)
     }
 }
 

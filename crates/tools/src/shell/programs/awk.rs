@@ -19,6 +19,7 @@ pub(super) fn awk(words: &[Word], found: &mut Found) {
             .is_none_or(|program| program.pattern.is_some() || !only_prints(&program.text))
     {
         found.risk(*at, "is a program that may do more than print");
+        found.unseen("has a program that may do more than print");
     }
     for word in operands.filter_map(|at| words.get(*at)) {
         // `name=value` among the files sets a variable; as a path it is nonsense, and does no harm.

@@ -3,65 +3,34 @@
 use windlass_core::OnlyReads;
 
 use crate::shell::found::Found;
+use crate::shell::reader::is_name;
 use crate::shell::syntax::Word;
-
-/// Commands after which the words of the others no longer mean what they say, or that read words as code.
-const CHANGE_THE_SHELL: &[&str] = &[
-    "alias",
-    "unalias",
-    "shopt",
-    "eval",
-    "source",
-    ".",
-    "trap",
-    "enable",
-    "hash",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "unset",
-    "let",
-    "read",
-    "mapfile",
-    "readarray",
-    "getopts",
-    "complete",
-    "compgen",
-    "compopt",
-    "bind",
-    "fc",
-    "history",
-    "pushd",
-    "popd",
-    "shift",
-    "logout",
-    "suspend",
-    "caller",
-    "disown",
-    "umask",
-    "ulimit",
-    "wait",
-];
+use crate::shell::variables::changes_what_runs;
 
 pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     match program.text.as_str() {
-        name if CHANGE_THE_SHELL.contains(&name) => {
-            found.unclear(format!("`{name}` changes the shell itself"));
-        }
+        "export" => export(arguments, found),
         "set" => set(arguments, found),
         "test" | "[" => test(words, found),
         "printf" => printf(words, found),
         "date" => date(words, found),
-        "env" if arguments.is_empty() => found.reads(OnlyReads::Always),
-        "command" | "builtin" | "exec" if arguments.is_empty() => {
-            found.unclear("it changes the shell itself");
-        }
+        "cd" => found.unclear("it changes the directory in an unusual way"),
         _ => return false,
     }
     true
+}
+
+/// `export A=b`: variables that do not change what is run.
+fn export(arguments: &[Word], found: &mut Found) {
+    let is_harmless = |word: &Word| {
+        let name = word.text.split('=').next().unwrap_or_default();
+        is_name(name) && !word.is_open && word.pattern.is_none() && !changes_what_runs(name)
+    };
+    if arguments.is_empty() || !arguments.iter().all(is_harmless) {
+        return found.unclear("`export` changes the shell itself");
+    }
+    found.reads(OnlyReads::Always);
 }
 
 /// `set -e`, `set -euo pipefail`: how the shell ends, not what it runs.
