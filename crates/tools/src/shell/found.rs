@@ -43,6 +43,8 @@ pub(super) struct Run {
     pub(super) words: Vec<Word>,
     /// Whether it is given words that are not known here.
     pub(super) more: bool,
+    /// Whether these are paths that cannot be options.
+    pub(super) paths: bool,
 }
 
 impl Found {

@@ -27,8 +27,8 @@ use super::wrappers::{self, Unwrapped};
 const MOST_PLACES: usize = 8;
 /// How often one command may run another.
 const DEEPEST: usize = 16;
-/// How many commands there may be, loops repeated.
-const MOST_COMMANDS: usize = 2_000;
+/// How often the bodies of loops are looked at.
+const MOST_ROUNDS: usize = 1_000;
 
 /// What a text does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,6 +62,7 @@ pub(crate) fn understand(text: &str, place: Place<'_>) -> Understood {
         unclear: None,
         depth: 0,
         in_loop: false,
+        rounds: 0,
     };
     meaning.script(text, vec![place.directory.to_owned()]);
     let Meaning { commands, redirected, shell_reads, searches, touches, unclear, .. } = meaning;
@@ -92,6 +93,7 @@ struct Meaning<'w> {
     unclear: Option<String>,
     depth: usize,
     in_loop: bool,
+    rounds: usize,
 }
 
 impl Meaning<'_> {
@@ -272,7 +274,8 @@ impl Meaning<'_> {
         }
         let outer = std::mem::replace(&mut self.in_loop, true);
         for value in values {
-            if self.commands.len() > MOST_COMMANDS {
+            self.rounds += 1;
+            if self.rounds > MOST_ROUNDS {
                 self.unclear("it repeats too often");
                 break;
             }
@@ -329,16 +332,34 @@ impl Meaning<'_> {
             return self.change_directory(words, places);
         }
         if program.text == "export" {
-            for word in words.iter().skip(1) {
-                let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
-                let value = Word { text: value.to_owned(), holes: Vec::new(), ..word.clone() };
-                let is_set = word.text.contains('=');
-                self.variables.set(name, value, self.is_certain && is_set);
-            }
+            self.export(words);
+            return After::either(places);
         }
         let fed = before.is_some_and(prints_names);
-        self.run(words, &places, More { words: false, names_only: fed });
+        self.run(words, &places, More { words: false, names_only: fed, paths: false });
         After::either(places)
+    }
+
+    /// `export A=b`: variables that do not change what is run.
+    fn export(&mut self, words: &[Word]) {
+        let is_harmless = |word: &Word| {
+            let name = word.text.split('=').next().unwrap_or_default();
+            let is_plain = !word.is_open && word.pattern.is_none();
+            is_plain && reader::is_name(name) && !changes_what_runs(name)
+        };
+        let arguments = words.get(1..).unwrap_or_default();
+        if arguments.is_empty() || !arguments.iter().all(is_harmless) {
+            self.unclear("`export` changes the shell itself");
+        }
+        for word in arguments {
+            let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+            let value = Word { text: value.to_owned(), ..word.clone() };
+            let is_set = word.text.contains('=');
+            self.variables.set(name, value, self.is_certain && is_set);
+        }
+        let literal = words.iter().take_while(|word| !word.is_open);
+        let command = SimpleCommand::new(literal.map(|word| word.text.as_str()));
+        self.commands.push(command.reading(OnlyReads::Always));
     }
 
     /// `cd DIRECTORY`, as bash follows it: by the letters.
@@ -421,7 +442,8 @@ impl Meaning<'_> {
                     return self.xargs(&named, &inner, places, more);
                 }
                 let words = more.words || has_more;
-                self.run(&inner, places, More { words, names_only: more.names_only && !has_more });
+                let names_only = more.names_only && !has_more;
+                self.run(&inner, places, More { words, names_only, ..more });
             }
             Unwrapped::Scripts { .. } if more.words => {
                 self.unclear("a script is given words that are not known");
@@ -453,13 +475,13 @@ impl Meaning<'_> {
         let from = words.len() - inner.len();
         let options: Vec<&str> = words.iter().take(from).map(|word| word.text.as_str()).collect();
         let is_split_safely = options.contains(&"-0") || options.contains(&"--null");
-        let replaces =
-            options.iter().any(|option| option.starts_with("-I") || option.starts_with("-i"));
-        if replaces && inner.first().is_some_and(|program| program.text.contains('{')) {
+        let replaced = wrappers::replaced_by_xargs(words);
+        let is_replaced = |program: &Word| replaced.iter().any(|it| program.text.contains(it));
+        if inner.first().is_some_and(is_replaced) {
             return self.unclear("what is run comes from what it reads");
         }
-        let names_only = more.names_only && is_split_safely && !replaces;
-        self.run(inner, places, More { words: true, names_only });
+        let names_only = more.names_only && is_split_safely && replaced.is_empty();
+        self.run(inner, places, More { words: true, names_only, paths: false });
     }
 
     /// Where a program of this name is.
@@ -524,7 +546,9 @@ impl Meaning<'_> {
             let is_harmless = row.is_some_and(programs::table::Program::takes_any_words);
             if !is_harmless && !matches!(known_as, "rm" | "rmdir" | "mkdir" | "touch") {
                 found.risk(words.len(), "is given words that are not known");
-                found.unseen("is given words that are not known");
+                if !more.paths {
+                    found.unseen("is given words that are not known");
+                }
             }
             if !(is_harmless && more.names_only) {
                 found.only_reads = OnlyReads::No;
@@ -534,7 +558,11 @@ impl Meaning<'_> {
         let scripts = std::mem::take(&mut found.scripts);
         self.add(words, found, places);
         for run in runs {
-            self.run(&run.words, places, More { words: run.more, names_only: false });
+            self.run(
+                &run.words,
+                places,
+                More { words: run.more, names_only: false, paths: run.paths },
+            );
         }
         self.scripts(&scripts, false, places);
     }
@@ -603,6 +631,8 @@ struct More {
     words: bool,
     /// These, or what it reads, are names of files below the directories that were looked at.
     names_only: bool,
+    /// More words are paths that cannot be options.
+    paths: bool,
 }
 
 /// Whether a command prints names of files, each ended so that none can be taken for two.

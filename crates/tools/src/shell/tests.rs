@@ -312,8 +312,19 @@ fn which_places_are_looked_through() {
 
 #[test]
 fn limits_are_not_understood() {
-    for text in ["(".repeat(5_000), "echo;".repeat(5_000), "nice ".repeat(100), "x".repeat(100_000)]
-    {
+    let values = "1 ".repeat(200);
+    let loops = format!(
+        "for i in {values}; do for j in {values}; do for k in {values}; do x=1; done; done; done"
+    );
+    let doubled: Vec<String> = (1..30).map(|n| format!("x{n}=$x{}$x{};", n - 1, n - 1)).collect();
+    for text in [
+        "(".repeat(5_000),
+        "echo;".repeat(5_000),
+        "nice ".repeat(100),
+        "x".repeat(100_000),
+        loops,
+        format!("x0=abc; {} echo $x29", doubled.join(" ")),
+    ] {
         assert!(understood(&text).line.unclear.is_some());
     }
 }
@@ -342,6 +353,22 @@ fn what_may_run_programs_unseen() {
         ("python3 --version", false),
         ("find . -name x -exec grep y {} +", false),
         ("sed -i s/a/b/ f", false),
+        ("find . -name x -exec sed -i s/a/b/ {} +", false),
+        ("find . -exec chmod +x {} \\;", false),
+        ("uv run --frozen pytest", true),
+        ("npx -y tsc", false),
+        ("awk '{print $1 \"\\t\" $2}' f", false),
+        ("x=ls; printf -v x rm; $x y", true),
+        ("x=ls; command export x=rm; $x y", true),
+        ("sh -c 'x=ls; x=rm :; $x y'", true),
+        ("echo rm | xargs -I ls ls x", true),
+        ("echo rm | xargs -i {} x", true),
+        ("find . -exec sh -c '{}' +", true),
+        ("split --filter='rm x' f", true),
+        ("rustup run nightly rm x", true),
+        ("npx -p x rm y", false),
+        ("npx --frob x rm y", true),
+        ("java -jar x.jar", true),
         ("frobnicate x", true),
         ("/opt/x/ls", true),
         ("python3 -c 'print(1)'", true),

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use super::syntax::{Body, Command, Hole, List, Word};
 
+/// The longest text that is made of values.
+const LONGEST: usize = 16 * 1024;
+
 /// Variables that change which programs run or what they load. A star stands for any letters.
 const CHANGE_WHAT_RUNS: &[&str] = &[
     "PATH",
@@ -145,8 +148,9 @@ impl Variables {
                 let is_export = words.first().is_some_and(|word| word.text == "export");
                 let exported = words.iter().skip(1).filter(|_| is_export);
                 let exported = exported.map(|word| word.text.split('=').next().unwrap_or_default());
-                let alone = command.assignments.iter().filter(|_| words.is_empty());
-                let names: Vec<&str> = alone.map(|it| it.name.as_str()).chain(exported).collect();
+                // Before some commands of the shell an assignment stays.
+                let assigned = command.assignments.iter().map(|it| it.name.as_str());
+                let names: Vec<&str> = assigned.chain(exported).collect();
                 for name in names {
                     *self.set.entry(name.to_owned()).or_default() += 1;
                 }
@@ -206,7 +210,9 @@ impl Variables {
             from = hole.at;
             let value = self.known.get(&hole.name).cloned();
             let value = value.or_else(|| given(&hole.name).map(|text| Word::literal(&text)));
-            let Some(value) = value.and_then(|value| expanded(value, hole)) else {
+            let fits = |value: &Word| filled.text.len() + value.text.len() <= LONGEST;
+            let value = value.and_then(|value| expanded(value, hole));
+            let Some(value) = value.filter(fits) else {
                 filled.is_open = true;
                 unknown = unknown.or(Some(hole));
                 continue;

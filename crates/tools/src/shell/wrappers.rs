@@ -174,6 +174,15 @@ fn env(words: &[Word], found: &mut Found) -> Unwrapped {
     Unwrapped::Command { words: inner, has_more: false, is_part }
 }
 
+/// The texts in the words of a command that `xargs` replaces by what it reads.
+pub(super) fn replaced_by_xargs(words: &[Word]) -> Vec<String> {
+    let Some((row, _)) = row("xargs") else { return Vec::new() };
+    let sorted = options::sort_leading(&[row.options], words, 1, &mut Found::default());
+    let named = sorted.values("I").chain(sorted.values("i")).map(|(_, text)| text.text.clone());
+    let usual = sorted.has(&["i"]).then(|| "{}".to_owned());
+    named.chain(usual).filter(|text| !text.is_empty()).collect()
+}
+
 /// `sh -c '…'`: a script is looked into. With letters that make the shell read more than that, it is a command of its own.
 fn script(name: &str, words: &[Word], found: &mut Found) -> Unwrapped {
     let (mut at, mut has_script, mut is_plain) = (1, false, true);

@@ -45,15 +45,26 @@ fn add<'w>(program: &'w Word, rest: impl Iterator<Item = &'w Word>, found: &mut 
     }
 }
 
-/// Returns where the command begins that a tool runs behind one of these subcommands.
-pub(super) fn inner_command(row: &Program, runs: &str, words: &[Word]) -> Option<usize> {
-    let begin = subcommand(row.options, words);
+/// A command that a tool runs.
+pub(super) struct Inner {
+    /// Where it begins.
+    pub(super) at: usize,
+    /// Whether no option before it is unknown, so that it does begin there.
+    pub(super) is_certain: bool,
+}
+
+/// Returns the command that a tool runs behind one of these subcommands.
+pub(super) fn inner_command(row: &Program, runs: &str, words: &[Word]) -> Option<Inner> {
+    let sorted = options::sort_leading(&[row.options], words, 1, &mut Found::default());
+    let begin = *sorted.operands.first()?;
     if runs == "*" {
-        return words.get(begin).map(|_| begin);
+        return Some(Inner { at: begin, is_certain: !sorted.has_unknown });
     }
     let verb = words.get(begin)?;
     runs.split(' ').find(|known| *known == verb.text)?;
-    let inner = words.get(begin + 1..)?;
-    let skipped = inner.iter().take_while(|word| word.text.starts_with('-')).count();
-    words.get(begin + 1 + skipped).map(|_| begin + 1 + skipped)
+    let options = words.iter().skip(begin + 1).take_while(|word| word.text.starts_with('-'));
+    let options: Vec<&str> = options.map(|word| word.text.as_str()).collect();
+    let is_closed = options.iter().all(|option| *option == "--" || option.contains('='));
+    let at = begin + 1 + options.len();
+    words.get(at).map(|_| Inner { at, is_certain: is_closed && !sorted.has_unknown })
 }

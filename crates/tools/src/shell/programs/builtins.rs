@@ -3,14 +3,11 @@
 use windlass_core::OnlyReads;
 
 use crate::shell::found::Found;
-use crate::shell::reader::is_name;
 use crate::shell::syntax::Word;
-use crate::shell::variables::changes_what_runs;
 
 pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     match program.text.as_str() {
-        "export" => export(arguments, found),
         "set" => set(arguments, found),
         "test" | "[" => test(words, found),
         "printf" => printf(words, found),
@@ -19,18 +16,6 @@ pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
         _ => return false,
     }
     true
-}
-
-/// `export A=b`: variables that do not change what is run.
-fn export(arguments: &[Word], found: &mut Found) {
-    let is_harmless = |word: &Word| {
-        let name = word.text.split('=').next().unwrap_or_default();
-        is_name(name) && !word.is_open && word.pattern.is_none() && !changes_what_runs(name)
-    };
-    if arguments.is_empty() || !arguments.iter().all(is_harmless) {
-        return found.unclear("`export` changes the shell itself");
-    }
-    found.reads(OnlyReads::Always);
 }
 
 /// `set -e`, `set -euo pipefail`: how the shell ends, not what it runs.
@@ -67,6 +52,7 @@ fn printf(words: &[Word], found: &mut Found) {
     let is_option = first.text.starts_with('-') && first.text != "--";
     if is_option || format.could_be_option() || format.text.split('%').skip(1).any(sets) {
         found.risk(1, "may set a variable");
+        found.unclear("`printf` may set a variable");
     }
 }
 

@@ -153,7 +153,8 @@ fn runs(words: &[Word], at: usize, found: &mut Found) -> usize {
     let end = rest.iter().enumerate().find_map(ends).unwrap_or(rest.len());
     let inner = rest.get(..end).unwrap_or_default();
     // What it is given instead of `{}` is not known.
-    found.runs.push(Run { words: inner.to_vec(), more: true });
+    // It begins with a place, or with `./`.
+    found.runs.push(Run { words: inner.to_vec(), more: true, paths: true });
     end + 2
 }
 

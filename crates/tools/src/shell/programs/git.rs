@@ -198,7 +198,7 @@ fn verb_of(name: &str, words: &[Word], at: usize, found: &mut Found) {
         ("bisect", "run") => {
             found.risk(at + 1, "runs another program");
             let inner = words.get(at + 2..).unwrap_or_default();
-            found.runs.push(Run { words: inner.to_vec(), more: true });
+            found.runs.push(Run { words: inner.to_vec(), more: false, paths: false });
         }
         // It joins its words for a shell.
         ("submodule", "foreach") => {

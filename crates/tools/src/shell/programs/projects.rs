@@ -20,8 +20,11 @@ pub(super) fn tool(row: &'static Program, runs: &str, words: &[Word], found: &mu
     if runs.is_empty() {
         return;
     }
-    let Some(at) = bare::inner_command(row, runs, words) else { return };
-    let inner = words.get(at..).unwrap_or_default();
+    let Some(inner) = bare::inner_command(row, runs, words) else { return };
+    if !inner.is_certain {
+        found.unseen("has options that are not known here");
+    }
+    let inner = words.get(inner.at..).unwrap_or_default();
     let literal: Vec<String> =
         inner.iter().take_while(|word| !word.is_open).map(|word| word.text.clone()).collect();
     let program = literal.first().map_or("", String::as_str);

@@ -356,35 +356,35 @@ const PROGRAMS: &[Program] = &[
     tool("cmake ctest cpack", "S= B= G= D= U= j= A= T= C= build= install= preset= parallel=", "WORDS -P*! -E*! -C* --build-run* -D*RULE_LAUNCH*! -DCMAKE*COMPILER*! -DCMAKE_*LAUNCHER*! -S*! --script*!"),
     tool("bazel bazelisk buck2", "", "--bazelrc*! --run_under*! --config* --startup*!"),
     tool("just task mage rake invoke", "f,justfile= d,working-directory= set== shell= q,quiet l,list n,dry-run", "-f*! --justfile*! -d* --working-directory* --set* --shell*! -c*! --command*!"),
-    runner("rustc rustdoc rustup", "run", "", "WORDS -C* -o* --out-dir* --emit* -Z*! --codegen* -Clinker*! --test-runtool*!"),
+    tool("rustc rustdoc rustup", "", "WORDS run! -C* -o* --out-dir* --emit* -Z*! --codegen* -Clinker*! --test-runtool*!"),
     tool("go", "C=", "WORDS -C* -exec*! -toolexec*! -vettool*! -o* -overlay*! -modfile* -ldflags* -gcflags* -asmflags* -mod* --exec*! \
         --toolexec*! --vettool*!"),
     runner("npm", "exec x", "\
         prefix= C= g,global s,silent w,workspace= ws,workspaces registry= loglevel= userconfig= globalconfig= cache= \
         y,yes tag= access= omit= include= ignore-scripts force,f", "\
         --prefix* -C* --cwd* --script-shell*! --shell*! --userconfig*! --globalconfig*! --node-options*! -c*! --call*! \
-        --package* --ignore-scripts=false --dir* --registry* --git*! --editor*! --viewer*! --init-module*!"),
+        --package* --ignore-scripts=false --dir* --registry* --git*! --editor*! --viewer*! --init-module*! explore!"),
     runner("pnpm yarn", "exec dlx", "prefix= C,dir= cwd= s,silent F,filter= r,recursive w,workspace-root registry= loglevel= reporter=", "\
         --prefix* -C* --cwd* --script-shell*! --shell*! --userconfig*! --globalconfig*! --node-options*! -c*! --call*! \
-        --package* --ignore-scripts=false --dir* --registry* --shell-mode*!"),
-    runner("npx bunx pnpx uvx", "*", "", "\
+        --package* --ignore-scripts=false --dir* --registry* --shell-mode*! node!"),
+    runner("npx bunx pnpx uvx", "*", "y,yes no no-install q,quiet ignore-existing p,package= c,call= from= with=", "\
         --prefix* -C* --cwd* --script-shell*! --shell*! --node-options*! -c*! --call*! --package* -p* --registry* \
         --from* --with*"),
     runner("pip pip3 pipx pipenv", "run", "python= isolated v,verbose q,quiet log= proxy= timeout= cache-dir= no-cache-dir", "\
         --target* -t* --prefix* --root* -i* --index-url* --extra-index-url* -e* --editable* -r* --python* --config* \
-        -C* --directory* --log* --report*"),
+        -C* --directory* --log* --report* shell!"),
     runner("uv poetry pdm hatch rye conda mamba micromamba", "run exec", "C,directory= project= config-file= q,quiet v,verbose offline n,no-cache n= p,python= e,env=", "\
         --target* -t* --prefix* --root* -i* --index-url* --extra-index-url* -e* --editable* -r* --python* --config* \
-        -C* --directory*"),
+        -C* --directory* shell!"),
     runner("bundle bundler", "exec", "", "--gemfile* --path*"),
-    runner("mise asdf", "exec x", "C= q v", ""),
+    tool("mise asdf", "C= q v", "exec! x! run! shell!"),
     tool("pytest py.test tox nox", "c= C= rootdir= p= o= n= k= m= q,quiet v,verbose x", "\
         -p*! -c*! --rootdir* -o*! --override-ini*! --confcutdir* --basetemp* -e* --pdbcls*! --junit-xml* --junitxml* \
         --pastebin* --log-file*"),
     tool("mvn gradle gradlew sbt ant lein", "f,file= s,settings= D= P= p,project-dir= b,build-file= I,init-script= q,quiet", "-D* -f* --file* -s* --settings* -I*! --init-script*! -b* -c* -p* --project-dir* -P* -S*!"),
-    tool("gcc cc g++ c++ clang clang++ cpp gfortran ld as ar ranlib strip objcopy", "", "WORDS -o* -wrapper*! -B*! -fplugin*! -specs*! -Xclang*! -load*! @*! -T* -Wp,* -Wl,* -iplugindir*! --config*! \
+    tool("gcc cc g++ c++ clang clang++ cpp gfortran ld as ar ranlib strip objcopy", "", "WORDS -o* -wrapper*! -B*! -fplugin*! -specs*! -Xclang*! -load*! @*! -T* -Wp,* -Wl,* -iplugindir*! -plugin*! --config*! \
         --plugin*! -M*!"),
-    tool("javac java kotlinc scalac dotnet msbuild swift xcodebuild zig nim crystal ghc stack cabal dune opam mix rebar3 flutter dart gem rails rspec rubocop composer phpunit", "", "WORDS -agentlib*! -javaagent*! -agentpath*! -XX:OnError*! -XX:OnOutOfMemoryError*! --exec*! -e*! -o* --eval*! \
+    runner("javac kotlinc scalac dotnet msbuild swift xcodebuild zig nim crystal ghc stack cabal dune opam mix rebar3 flutter dart gem rails rspec rubocop composer phpunit", "exec", "", "WORDS runner! console! eval! -agentlib*! -javaagent*! -agentpath*! -XX:OnError*! -XX:OnOutOfMemoryError*! --exec*! -e*! -o* --eval*! \
         -Xplugin*! -pgm*! -F*!"),
     tool("tsc eslint prettier jest vitest mocha ava webpack vite rollup esbuild parcel next nuxt ng turbo nx lerna stylelint biome svelte-check vue-tsc playwright cypress tailwindcss sass babel swc", "c,config= p,project=", "\
         -o* --out* --config*! -c*! --resolve-plugins* --rulesdir*! --plugin*! --require*! -r*! --loader*! --import*! \
@@ -399,13 +399,15 @@ const PROGRAMS: &[Program] = &[
     tool("wget", "", "\
         -O* --output-document* -o* --output-file* -P* --directory-prefix* -i* --input-file* --use-askpass*! -e*! \
         --execute*! --config*! --post-* --body-* --method* -a* --append-output* --save-cookies* --warc-* --header*"),
-    tool("scp sftp rsync", "", "\
+    tool("scp rsync", "", "\
         -o*! -F*! -e*! --rsh*! --rsync-path*! -J*! -S*! -D*! -b*! -L* -R* -W* -E* -I* -i* --files-from* --temp-dir* \
         --log-file* --write-batch*"),
-    tool("nc ncat netcat socat telnet", "", "-e*! --exec*! -c*! --sh-exec*! -l* EXEC*! SYSTEM*! exec:*! system:*!"),
+    tool("nc ncat netcat", "", "-e*! --exec*! -c*! --sh-exec*! -l*"),
+    tool("patch", "", "-e*! --ed*! -o* -d* -i* --output* --directory* --input* --reject-file* -r*"),
+    tool("split", "", "--filter*!"),
     tool("yq xq", "", "-i* --inplace* --in-place* -s* --split-exp*"),
     tool("less more most man", "", "-*! +*!"),
-    tool("kill pkill killall mktemp split csplit patch dos2unix unix2dos iconv sync bc dc logger trash renice ping dig nslookup host whois open xdg-open clear reset stty stdout md5 sponge pv ts hexyl delta diffstat dpkg-query lsof ss netstat vmstat iostat dmesg", "", "-o* --output* --exec*!"),
+    tool("kill pkill killall mktemp csplit dos2unix unix2dos iconv sync bc logger renice ping dig nslookup host whois clear reset stty sponge pv ts hexyl diffstat dpkg-query lsof ss netstat vmstat iostat dmesg", "", "-o* --output* --exec*!"),
     // They run code that they are given.
     runs("\
         python python2 python3 pypy pypy3 ruby perl php lua luajit node nodejs deno bun Rscript julia tclsh guile irb \
@@ -416,12 +418,13 @@ const PROGRAMS: &[Program] = &[
     runs("\
         su runuser sg newgrp script at batch crontab start-stop-daemon run-parts logrotate capsh dtach tmux screen \
         nix-shell nix flatpak-spawn machinectl lxc incus vagrant qemu-x86_64 wine", "").suspecting("*"),
+    runs("socat telnet sftp java", ""),
     runs("docker podman nerdctl", "ps images logs inspect version info stats port top search history diff events").suspecting("-v* --volume* --mount* --privileged* -f* --file* -H* --host* --config* --entrypoint* --device* --pid* --net* --network* -c*"),
     runs("kubectl oc", "get describe logs version api-resources api-versions top explain cluster-info").suspecting("-f* --file* --config* -c* --kubeconfig* --exec*! --token*"),
     runs("helm terraform tofu ansible ansible-playbook packer pulumi", "version list status show validate fmt plan").suspecting("-f* --config* -c* --kubeconfig* -var* --post-renderer*! -chdir*"),
     // They change the shell.
     Program::new("\
-        alias unalias shopt eval source . trap enable hash declare typeset local readonly unset let read mapfile \
+        export alias unalias shopt eval source . trap enable hash declare typeset local readonly unset let read mapfile \
         readarray getopts complete compgen compopt bind fc history pushd popd shift logout suspend caller disown umask \
         ulimit wait", Kind::ChangesShell, ""),
 ];

@@ -19,7 +19,7 @@ pub(super) fn other_user(name: &str, words: &[Word], found: &mut Found) {
     let operands = sorted.operands.iter().filter_map(|at| words.get(*at)).cloned();
     if name == "runuser" && sorted.has(&["user"]) {
         let inner: Vec<Word> = operands.collect();
-        found.runs.push(Run { words: inner, more: false });
+        found.runs.push(Run { words: inner, more: false, paths: false });
     } else if name == "sg" && found.scripts.is_empty() {
         found.scripts.extend(operands.skip(1));
     }
