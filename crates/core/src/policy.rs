@@ -11,6 +11,7 @@ mod hidden;
 mod keep;
 mod mode;
 mod offers;
+mod public_places;
 mod remedy;
 mod rights;
 mod risk;
@@ -440,6 +441,7 @@ impl Policy {
         let (decision, by, keeps) = self
             .by_rules(tool, effect, workspace, situation, &of_mode)
             .or_else(|| self.by_command(effect, effects, workspace, situation))
+            .or_else(|| self.by_public_place(effect, effects))
             .unwrap_or_else(of_mode);
         if decision == Decision::Deny {
             return (decision, by, keeps);
@@ -505,8 +507,8 @@ impl Policy {
 
     /// Why an effect that a rule or the mode allows asks all the same.
     fn doubted(&self, effect: &Effect, situation: &Situation) -> Option<String> {
-        if let Some(rule) = self.may_be_denied(effect, situation) {
-            return Some(format!("the command is not understood, and `{rule}` may bind it"));
+        if let Some((why, rule)) = self.may_be_denied(effect, situation) {
+            return Some(format!("{why}, and `{rule}` may bind it"));
         }
         if !self.provenance || self.mode == Mode::Yolo {
             return None;
@@ -569,6 +571,20 @@ impl Policy {
         at.path.starts_with(workspace).then_some((Decision::Allow, rule, Keep::All))
     }
 
+    /// A command that reads what every program of the machine may read needs nobody's word.
+    fn by_public_place(
+        &self,
+        effect: &Effect,
+        effects: &Effects,
+    ) -> Option<(Decision, DecidedBy, Keep)> {
+        let Effect::Read(at) = effect else { return None };
+        let reads_it = |other: &Effect| matches!(other, Effect::Exec(command) if command.reads(at));
+        let is_public =
+            effects.iter().any(reads_it) && public_places::holds(at, self.hard_denies.homes());
+        (is_public && self.mode != Mode::Deny)
+            .then(|| (Decision::Allow, self.as_cause(), Keep::All))
+    }
+
     /// Whether a part of a command needs no rule in this mode.
     fn lets_pass(&self, part: &SimpleCommand) -> bool {
         self.mode != Mode::Deny && command::reads(part, self.programs().confined)
@@ -579,15 +595,15 @@ impl Policy {
         command::open_parts(self.in_force(situation), command, |part| self.lets_pass(part))
     }
 
-    /// The first rule that may deny a command that is not understood.
-    fn may_be_denied(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+    /// The reason why not all that a command runs is seen, and the first rule that may deny it.
+    fn may_be_denied(&self, effect: &Effect, situation: &Situation) -> Option<(String, String)> {
         let Effect::Exec(command) = effect else { return None };
-        command.unclear.as_ref()?;
+        let why = command::unseen(self.in_force(situation), command)?;
         let denies = |ruling: &&Ruling| {
             ruling.decision == Decision::Deny
                 && matches!(ruling.rule.resource(), Resource::Exec { .. })
         };
-        self.in_force(situation).iter().find(denies).map(ToString::to_string)
+        self.in_force(situation).iter().find(denies).map(|rule| (why, rule.to_string()))
     }
 
     fn in_force(&self, situation: &Situation) -> InForce<'_> {
@@ -749,6 +765,46 @@ mod tests {
             (Policy::new(Mode::Deny).deny(rule("exec rm")), Decision::Deny, "mode deny"),
         ] {
             check(&policy, "bash", &opaque, decision, by);
+        }
+    }
+
+    #[test]
+    fn what_runs_programs_unseen_may_run_what_is_denied() {
+        let rule = |text: &str| text.parse::<Rule>().expect("a rule");
+        let mut tool = SimpleCommand::new(["tool", "x"]);
+        tool.unseen = Some("is not known here".into());
+        let effect = Effect::Exec(CommandLine::understood("tool x", [tool]));
+        let denying = |mode| Policy::new(mode).deny(rule("exec rm"));
+        let asked = "always asked: `tool` is not known here, and `deny exec rm` may bind it";
+        for (policy, decision, by) in [
+            (Policy::new(Mode::Auto), Decision::Allow, "mode auto"),
+            (denying(Mode::Auto), Decision::Ask, asked),
+            (denying(Mode::Yolo), Decision::Ask, asked),
+            (denying(Mode::Ask).allow(rule("exec tool")), Decision::Allow, "allow exec tool"),
+            (denying(Mode::Yolo).allow(rule("tool bash")), Decision::Ask, asked),
+        ] {
+            check(&policy, "bash", &effect, decision, by);
+        }
+    }
+
+    #[test]
+    fn a_command_may_read_what_every_program_may() {
+        use Decision::{Allow, Ask, Deny};
+        let exec = |path: &str| {
+            let mut ls = SimpleCommand::new(["ls"]).reading(OnlyReads::Always);
+            ls.reads.push(PathPattern::file(path));
+            Effect::Exec(CommandLine::understood("ls", [ls]))
+        };
+        for (effects, [ask, plan, deny]) in [
+            (Effects::read("/usr/include").and(exec("/usr/include")), [Allow, Allow, Deny]),
+            (Effects::read("/usr/include").and(exec("/usr")), [Ask, Deny, Deny]),
+            (Effects::read("/srv").and(exec("/srv")), [Ask, Deny, Deny]),
+            (Effects::read("/usr/include"), [Ask, Deny, Deny]),
+        ] {
+            for (mode, decision) in [(Mode::Ask, ask), (Mode::Plan, plan), (Mode::Deny, deny)] {
+                let verdict = Policy::new(mode).decide("bash", effects.clone(), Path::new("/w"));
+                assert_eq!(verdict.decision(), decision, "{effects} in {mode}");
+            }
         }
     }
 

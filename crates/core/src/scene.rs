@@ -53,6 +53,11 @@ impl Scene<'_> {
         self.files.workspace()
     }
 
+    /// The person's home directory, which programs know as `HOME`, if it is known.
+    pub fn home(&self) -> Option<&Path> {
+        self.policy.hard_denies().homes().first().map(PathBuf::as_path)
+    }
+
     /// Where a path of the call really leads.
     pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
         Ok(context::resolve(self.files, self.overrides, path)?)

@@ -87,7 +87,8 @@ impl PlannedTool for Bash {
             Some(cwd) => scene.resolve(cwd).map_or_else(|_| cwd.clone(), |found| found.path),
             None => scene.resolve(&here())?.path,
         };
-        let place = Place { workspace: scene.workspace(), directory: &directory };
+        let place =
+            Place { workspace: scene.workspace(), directory: &directory, home: scene.home() };
         let understood = shell::understand(&placed.command, place);
         let plan = Plan::new(args, placed, directory, &understood);
         Ok(Planned { effects: plan.effects(understood), plan })

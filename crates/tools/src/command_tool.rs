@@ -70,7 +70,7 @@ impl CommandTool {
         let is_held = definition.changes_nothing() && is_confined;
         let access = if is_held { Access::Read } else { Access::Staged };
         // The file says by its `effects` what the command does to the workspace, so it does not matter where it runs.
-        let nowhere = Place { workspace: Path::new(""), directory: Path::new("") };
+        let nowhere = Place { workspace: Path::new(""), directory: Path::new(""), home: None };
         let line = shell::understand(definition.command(), nowhere).line_that_may_change();
         Self { definition, line, access, only_looks }
     }

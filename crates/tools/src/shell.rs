@@ -12,6 +12,7 @@ mod reader;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod variables;
 mod wrappers;
 
 use windlass_core::{CommandLine, Effect, Effects, OnlyReads};

@@ -147,7 +147,7 @@ impl Plan {
             return Err(ToolError::invalid_args("a `command` has its own way to choose tests")
                 .hint("put the filter into the command"));
         }
-        let place = Place { workspace: scene.workspace(), directory };
+        let place = Place { workspace: scene.workspace(), directory, home: scene.home() };
         let understood = shell::understand(&command, place);
         let plan = Self {
             directory: directory.to_owned(),

@@ -32,6 +32,9 @@ pub struct CommandLine {
     /// The files that the shell itself writes to: rules about programs do not speak of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redirected: Vec<PathPattern>,
+    /// The files that the shell itself reads, and the directories that it goes to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shell_reads: Vec<PathPattern>,
     /// Where it finds out only while it runs what it reads: what no tool may see has to be kept from it there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<Search>,
@@ -88,6 +91,14 @@ pub struct SimpleCommand {
     /// The words with which it does more than its name says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<Risk>,
+    /// Its words without the options that stand before or between its subcommands, for rules that restrict: `git -C . push` is
+    /// `git push` too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bare: Vec<Vec<String>>,
+    /// The reason why it may run programs that are no commands of the line; `None` if it runs none, or what the repository
+    /// describes (`make`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<Cow<'static, str>>,
     /// Programs whose work it does by these words, so that whoever denies them denies this too: `find -delete` is `rm`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acts_as: Vec<Cow<'static, str>>,
@@ -151,6 +162,7 @@ impl CommandLine {
             commands,
             unclear: None,
             redirected: Vec::new(),
+            shell_reads: Vec::new(),
             searches: Vec::new(),
             is_job: false,
         }
@@ -174,6 +186,11 @@ impl CommandLine {
             && self.commands.iter().all(|command| command.only_reads != OnlyReads::No)
     }
 
+    /// Whether its words say that it reads this.
+    pub(crate) fn reads(&self, at: &PathPattern) -> bool {
+        self.shell_reads.contains(at) || self.commands.iter().any(|part| part.reads.contains(at))
+    }
+
     /// Every path in it.
     pub(super) fn patterns_mut(&mut self) -> impl Iterator<Item = &mut PathPattern> {
         let named = self
@@ -181,7 +198,7 @@ impl CommandLine {
             .iter_mut()
             .flat_map(|command| command.reads.iter_mut().chain(&mut command.changes));
         let searched = self.searches.iter_mut().map(|search| &mut search.place);
-        named.chain(&mut self.redirected).chain(searched)
+        named.chain(&mut self.redirected).chain(&mut self.shell_reads).chain(searched)
     }
 }
 
@@ -198,6 +215,8 @@ impl SimpleCommand {
             words: words.into_iter().map(Into::into).collect(),
             only_reads: OnlyReads::No,
             risks: Vec::new(),
+            bare: Vec::new(),
+            unseen: None,
             acts_as: Vec::new(),
             reads: Vec::new(),
             changes: Vec::new(),

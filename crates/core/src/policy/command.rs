@@ -54,6 +54,20 @@ pub(super) fn open_parts(
     parts.filter(|(_, part)| is_open(part)).map(|(at, _)| at).collect()
 }
 
+/// Returns why a command may run a program that is not seen: it is not understood, or a part of it runs what its words do not say and
+/// no rule allows that part.
+pub(super) fn unseen(rules: InForce<'_>, command: &CommandLine) -> Option<String> {
+    if command.unclear.is_some() {
+        return Some("the command is not understood".to_owned());
+    }
+    let is_allowed =
+        |part: &SimpleCommand| matches!(of_part(rules, part), Some((Decision::Allow, _)));
+    command.commands.iter().find_map(|part| {
+        let why = part.unseen.as_ref().filter(|_| !is_allowed(part))?;
+        Some(format!("`{}` {why}", part.words.first()?))
+    })
+}
+
 /// The rule that allows a command which by its own words makes this very change; what the shell writes is no part of that.
 pub(super) fn allows_change(
     rules: InForce<'_>,

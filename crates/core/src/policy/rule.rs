@@ -254,24 +254,33 @@ impl Rule {
         }
     }
 
-    /// Whether it is about commands, and this one begins with its words (or is just them), or does the work of the program that it
-    /// names.
+    /// Whether it is about commands, and this one begins with its words (or is just them), wherever its options stand, or does the
+    /// work of the program that it names.
+    ///
+    /// ```
+    /// use windlass_core::{Rule, SimpleCommand};
+    /// let mut push = SimpleCommand::new(["git", "-C", ".", "push"]);
+    /// push.bare = vec![vec!["git".into(), "push".into()]];
+    /// let binds = |rule: &str| rule.parse::<Rule>().is_ok_and(|rule| rule.binds(&push));
+    /// assert!(binds("exec git push") && !binds("exec git pull"));
+    /// ```
     pub fn binds(&self, simple: &SimpleCommand) -> bool {
         let acts_as = match &self.resource {
             Resource::Exec { words, .. } => matches!(words.as_slice(), [program]
                 if simple.acts_as.iter().any(|other| other == program)),
             _ => false,
         };
-        acts_as || self.spells(simple) || self.spells_by_file_name(simple)
+        let spells = |words: &[String]| self.spells(words) || self.spells_by_file_name(words);
+        acts_as || spells(&simple.words) || simple.bare.iter().any(|words| spells(words))
     }
 
     /// Whether it names a program by the last part of its path. A path can lead to the same program in many ways (`/usr/../bin/rm`,
     /// `/proc/self/root/bin/rm`), so a rule that restricts binds all of them, and others of that name with them. A program of the
     /// workspace has a path of its own (`./rm`) and is another one.
-    fn spells_by_file_name(&self, simple: &SimpleCommand) -> bool {
+    fn spells_by_file_name(&self, given: &[String]) -> bool {
         let Resource::Exec { words, exact } = &self.resource else { return false };
         let (Some((program, rest)), Some((rule, rule_rest))) =
-            (simple.words.split_first(), words.split_first())
+            (given.split_first(), words.split_first())
         else {
             return false;
         };
@@ -283,9 +292,9 @@ impl Rule {
             && (!exact || rest.len() == rule_rest.len())
     }
 
-    fn spells(&self, simple: &SimpleCommand) -> bool {
+    fn spells(&self, given: &[String]) -> bool {
         let Resource::Exec { words, exact } = &self.resource else { return false };
-        simple.words.starts_with(words) && (!exact || simple.words.len() == words.len())
+        given.starts_with(words) && (!exact || given.len() == words.len())
     }
 
     /// Whether it says all that this command does: the command begins with its words, and they reach past every risk.
@@ -298,7 +307,7 @@ impl Rule {
     /// ```
     pub fn covers(&self, simple: &SimpleCommand) -> bool {
         let Resource::Exec { words, .. } = &self.resource else { return false };
-        self.spells(simple) && simple.is_within(words.len())
+        self.spells(&simple.words) && simple.is_within(words.len())
     }
 }
 

@@ -12,6 +12,10 @@ pub(super) struct Found {
     /// As what it is known, if there were no risks.
     pub(super) only_reads: OnlyReads,
     pub(super) risks: Vec<Risk>,
+    /// The reason why it may run programs that are not in [`Found::runs`] and [`Found::scripts`].
+    pub(super) unseen: Option<Cow<'static, str>>,
+    /// Its words without the options around its subcommands.
+    pub(super) bare: Vec<Vec<String>>,
     /// Programs whose work it does.
     pub(super) acts_as: Vec<&'static str>,
     pub(super) touches: Vec<(Touch, PathPattern)>,
@@ -19,6 +23,8 @@ pub(super) struct Found {
     pub(super) searches: Vec<Search>,
     /// What it runs itself.
     pub(super) runs: Vec<Run>,
+    /// Scripts that it gives to a shell.
+    pub(super) scripts: Vec<Word>,
     /// What makes the whole line hard to understand.
     pub(super) unclear: Option<String>,
 }
@@ -37,6 +43,8 @@ pub(super) struct Run {
     pub(super) words: Vec<Word>,
     /// Whether it is given words that are not known here.
     pub(super) more: bool,
+    /// Whether these are paths that cannot be options.
+    pub(super) paths: bool,
 }
 
 impl Found {
@@ -47,6 +55,10 @@ impl Found {
 
     pub(super) fn risk(&mut self, word: usize, why: impl Into<Cow<'static, str>>) {
         self.risks.push(Risk { word, why: why.into() });
+    }
+
+    pub(super) fn unseen(&mut self, why: impl Into<Cow<'static, str>>) {
+        self.unseen.get_or_insert_with(|| why.into());
     }
 
     pub(super) fn unclear(&mut self, why: impl Into<String>) {

@@ -18,14 +18,17 @@ use super::found::{Found, Touch};
 use super::programs;
 use super::reader::{self, Script};
 use super::syntax::{
-    AndOr, Body, Command, Connector, List, Pipeline, Redirect, RedirectKind, Word,
+    AndOr, Assignment, Body, Command, Connector, List, Pipeline, Redirect, RedirectKind, Word,
 };
+use super::variables::{Variables, changes_what_runs};
 use super::wrappers::{self, Unwrapped};
 
 /// How many directories it may be in.
 const MOST_PLACES: usize = 8;
 /// How often one command may run another.
 const DEEPEST: usize = 16;
+/// How often the bodies of loops are looked at.
+const MOST_ROUNDS: usize = 1_000;
 
 /// What a text does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,26 +43,34 @@ pub(crate) struct Understood {
 pub(crate) struct Place<'p> {
     pub(crate) workspace: &'p Path,
     pub(crate) directory: &'p Path,
+    /// The home directory of programs, if it is known.
+    pub(crate) home: Option<&'p Path>,
 }
 
 /// Finds out what a text does.
 pub(crate) fn understand(text: &str, place: Place<'_>) -> Understood {
     let mut meaning = Meaning {
         workspace: place.workspace,
+        home: place.home,
+        variables: Variables::default(),
+        is_certain: true,
         commands: Vec::new(),
         redirected: Vec::new(),
+        shell_reads: Vec::new(),
         searches: Vec::new(),
         touches: Vec::new(),
         unclear: None,
         depth: 0,
         in_loop: false,
+        rounds: 0,
     };
     meaning.script(text, vec![place.directory.to_owned()]);
-    let Meaning { commands, redirected, searches, touches, unclear, .. } = meaning;
+    let Meaning { commands, redirected, shell_reads, searches, touches, unclear, .. } = meaning;
     Understood {
         line: CommandLine {
             unclear,
             redirected,
+            shell_reads,
             searches,
             ..CommandLine::understood(text, commands)
         },
@@ -69,13 +80,19 @@ pub(crate) fn understand(text: &str, place: Place<'_>) -> Understood {
 
 struct Meaning<'w> {
     workspace: &'w Path,
+    home: Option<&'w Path>,
+    variables: Variables,
+    /// Whether what is looked at is run in any case, and once.
+    is_certain: bool,
     commands: Vec<SimpleCommand>,
     redirected: Vec<PathPattern>,
+    shell_reads: Vec<PathPattern>,
     searches: Vec<Search>,
     touches: Vec<(Touch, PathPattern)>,
     unclear: Option<String>,
     depth: usize,
     in_loop: bool,
+    rounds: usize,
 }
 
 impl Meaning<'_> {
@@ -88,7 +105,67 @@ impl Meaning<'_> {
         if let Some(why) = unclear {
             self.unclear(why);
         }
+        // Variables of the shell that starts it may be there or not.
+        let outer = std::mem::replace(&mut self.variables, Variables::of(&list));
+        let was_certain = std::mem::replace(&mut self.is_certain, true);
         self.list(&list, places);
+        (self.variables, self.is_certain) = (outer, was_certain);
+    }
+
+    /// Looks at something that is run in a shell of its own.
+    fn apart<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.variables.clone();
+        let looked = look(self);
+        self.variables = outer;
+        looked
+    }
+
+    /// Looks at something that may not be run, or more than once.
+    fn perhaps<T>(&mut self, look: impl FnOnce(&mut Self) -> T) -> T {
+        let was_certain = std::mem::replace(&mut self.is_certain, false);
+        let looked = look(self);
+        self.is_certain = was_certain;
+        looked
+    }
+
+    /// A word with the values of its variables.
+    fn filled(&mut self, word: &Word, places: &Places) -> Word {
+        if word.holes.is_empty() {
+            return word.clone();
+        }
+        let home = self.home.and_then(Path::to_str);
+        let here = match places.as_slice() {
+            [place] if !self.in_loop => place.to_str(),
+            _ => None,
+        };
+        let given = |name: &str| match name {
+            "HOME" => home.map(str::to_owned),
+            "PWD" => here.map(str::to_owned),
+            _ => None,
+        };
+        let (filled, unknown) = self.variables.fill(word, given);
+        if let Some(hole) = unknown {
+            let what = if hole.name == "HOME" { "the home directory" } else { "a variable" };
+            self.unclear(format!("it expands {what} (at column {})", hole.column));
+        }
+        filled
+    }
+
+    fn filled_all(&mut self, words: &[Word], places: &Places) -> Vec<Word> {
+        words.iter().map(|word| self.filled(word, places)).collect()
+    }
+
+    /// `A=b` before a command, or alone.
+    fn assign(&mut self, assignments: &[Assignment], is_alone: bool, places: &Places) {
+        for Assignment { name, value } in assignments {
+            let value = self.filled(value, places);
+            if changes_what_runs(name) {
+                self.unclear(format!("`{name}` changes what is run"));
+            }
+            if is_alone {
+                self.variables.set(name, value, self.is_certain);
+            }
+        }
     }
 
     fn list(&mut self, list: &List, mut places: Places) -> After {
@@ -105,20 +182,28 @@ impl Meaning<'_> {
     }
 
     fn and_or(&mut self, and_or: &AndOr, places: Places) -> After {
-        let mut after = self.pipeline(&and_or.first, places.clone());
+        if and_or.in_background {
+            self.apart(|this| this.pipelines(and_or, places.clone()));
+            return After::either(places);
+        }
+        self.pipelines(and_or, places)
+    }
+
+    fn pipelines(&mut self, and_or: &AndOr, places: Places) -> After {
+        let mut after = self.pipeline(&and_or.first, places);
         for (connector, next) in &and_or.rest {
             after = match connector {
                 Connector::And => {
-                    let then = self.pipeline(next, after.success);
+                    let then = self.perhaps(|this| this.pipeline(next, after.success));
                     After { success: then.success, failure: union(after.failure, then.failure) }
                 }
                 Connector::Or => {
-                    let then = self.pipeline(next, after.failure);
+                    let then = self.perhaps(|this| this.pipeline(next, after.failure));
                     After { success: union(after.success, then.success), failure: then.failure }
                 }
             };
         }
-        if and_or.in_background { After::either(places) } else { after }
+        after
     }
 
     fn pipeline(&mut self, pipeline: &Pipeline, places: Places) -> After {
@@ -128,7 +213,7 @@ impl Meaning<'_> {
             // Each of them is in a shell of its own.
             let mut before: Option<&Command> = None;
             for command in &pipeline.commands {
-                self.command(command, places.clone(), before);
+                self.apart(|this| this.command(command, places.clone(), before));
                 before = Some(command);
             }
             After::either(places)
@@ -141,22 +226,26 @@ impl Meaning<'_> {
 
     fn command(&mut self, command: &Command, places: Places, before: Option<&Command>) -> After {
         for list in &command.inside {
-            self.list(list, places.clone());
+            self.apart(|this| this.list(list, places.clone()));
         }
         for redirect in &command.redirects {
             self.redirect(redirect, &places);
         }
         match &command.body {
-            Body::Simple(words) => self.simple(words, places, before),
+            Body::Simple(words) => {
+                self.assign(&command.assignments, words.is_empty(), &places);
+                let words = self.filled_all(words, &places);
+                self.simple(&words, places, before)
+            }
             Body::Subshell(list) => {
-                self.list(list, places.clone());
+                self.apart(|this| this.list(list, places.clone()));
                 After::either(places)
             }
             Body::Group(list) => self.list(list, places),
             Body::If(lists) => {
                 let mut here = places;
                 for list in lists {
-                    let after = self.list(list, here.clone()).any();
+                    let after = self.perhaps(|this| this.list(list, here.clone())).any();
                     here = union(here, after);
                 }
                 After::either(here)
@@ -164,17 +253,47 @@ impl Meaning<'_> {
             Body::Loop(lists) => {
                 let outer = std::mem::replace(&mut self.in_loop, true);
                 for list in lists {
-                    self.list(list, places.clone());
+                    self.perhaps(|this| this.list(list, places.clone()));
                 }
                 self.in_loop = outer;
+                After::either(places)
+            }
+            Body::For { name, values, body } => {
+                let values = self.filled_all(values, &places);
+                self.for_each(name, values, body, &places);
                 After::either(places)
             }
         }
     }
 
+    /// The body of a loop, once for each value.
+    fn for_each(&mut self, name: &str, values: Vec<Word>, body: &List, places: &Places) {
+        if changes_what_runs(name) {
+            self.unclear(format!("`{name}` changes what is run"));
+        }
+        let outer = std::mem::replace(&mut self.in_loop, true);
+        for value in values {
+            self.rounds += 1;
+            if self.rounds > MOST_ROUNDS {
+                self.unclear("it repeats too often");
+                break;
+            }
+            let inside = self.variables.in_loop(name, value, body);
+            let before = std::mem::replace(&mut self.variables, inside);
+            self.perhaps(|this| this.list(body, places.clone()));
+            self.variables = before;
+            self.variables.forget(name);
+        }
+        self.in_loop = outer;
+    }
+
     fn redirect(&mut self, redirect: &Redirect, places: &Places) {
-        let target = redirect.target.text.as_str();
-        if redirect.target.is_open || is_device(target) {
+        let word = self.filled(&redirect.target, places);
+        let target = word.text.as_str();
+        if word.pattern.is_some() {
+            return self.unclear("a redirection leads to a pattern");
+        }
+        if word.is_open || is_device(target) {
             return;
         }
         if target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/") {
@@ -186,6 +305,7 @@ impl Meaning<'_> {
                 self.redirected.push(path.clone());
                 self.touches.push((Touch::Write, path));
             } else {
+                self.shell_reads.push(path.clone());
                 self.touches.push((Touch::Read, path));
             }
         }
@@ -210,15 +330,44 @@ impl Meaning<'_> {
         if program.text == "cd" {
             return self.change_directory(words, places);
         }
+        if program.text == "export" {
+            self.export(words);
+            return After::either(places);
+        }
         let fed = before.is_some_and(prints_names);
-        self.run(words, &places, More { words: false, names_only: fed });
+        self.run(words, &places, More { words: false, names_only: fed, paths: false });
         After::either(places)
+    }
+
+    /// `export A=b`: variables that do not change what is run.
+    fn export(&mut self, words: &[Word]) {
+        let is_harmless = |word: &Word| {
+            let name = word.text.split('=').next().unwrap_or_default();
+            let is_plain = !word.is_open && word.pattern.is_none();
+            is_plain && reader::is_name(name) && !changes_what_runs(name)
+        };
+        let arguments = words.get(1..).unwrap_or_default();
+        if arguments.is_empty() || !arguments.iter().all(is_harmless) {
+            self.unclear("`export` changes the shell itself");
+        }
+        for word in arguments {
+            let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+            let value = Word { text: value.to_owned(), ..word.clone() };
+            let is_set = word.text.contains('=');
+            self.variables.set(name, value, self.is_certain && is_set);
+        }
+        let literal = words.iter().take_while(|word| !word.is_open);
+        let command = SimpleCommand::new(literal.map(|word| word.text.as_str()));
+        self.commands.push(command.reading(OnlyReads::Always));
     }
 
     /// `cd DIRECTORY`, as bash follows it: by the letters.
     fn change_directory(&mut self, words: &[Word], places: Places) -> After {
-        let target = match words {
-            [_, target] | [_, _, target] if words.len() == 2 || words[1].text == "--" => target,
+        let home = self.home.and_then(Path::to_str).map(Word::literal);
+        let target = match (words, &home) {
+            ([_, target], _) => target,
+            ([_, dashes, target], _) if dashes.text == "--" => target,
+            ([_], Some(home)) => home,
             _ => {
                 self.unclear("it changes the directory in an unusual way");
                 return After::either(places);
@@ -237,7 +386,9 @@ impl Meaning<'_> {
         self.commands.push(SimpleCommand::new(["cd", text]).reading(OnlyReads::Always));
         let success: Places = places.iter().map(|place| normalize(&place.join(text))).collect();
         for place in &success {
-            self.touches.push((Touch::Read, PathPattern::file(quoted(place.clone()))));
+            let place = PathPattern::file(quoted(place.clone()));
+            self.shell_reads.push(place.clone());
+            self.touches.push((Touch::Read, place));
         }
         After { success, failure: places }
     }
@@ -265,62 +416,83 @@ impl Meaning<'_> {
         }
         let mut named = words.to_vec();
         let name = self.name_of(&program.text, places);
+        let origin = self.origin(&name);
+        let known_as = origin.known_as(&name).to_owned();
         if let Some(first) = named.first_mut() {
             first.text = name;
         }
         let mut found = Found::default();
-        match wrappers::unwrap(&named, &mut found) {
-            Unwrapped::Nothing => self.part(&named, found, places, more),
-            Unwrapped::Unknown(why) => {
-                found.risk(named.len(), why);
-                self.add(&named, found, places);
+        if origin == Origin::Elsewhere {
+            found.unseen("is a program at an unusual place");
+        }
+        let unwrapped = wrappers::unwrap(&known_as, &named, &mut found);
+        if !matches!(unwrapped, Unwrapped::Nothing) {
+            let of_options = std::mem::take(&mut found.scripts);
+            self.scripts(&of_options, false, places);
+        }
+        match unwrapped {
+            Unwrapped::Nothing => self.part(&known_as, &named, found, places, more),
+            Unwrapped::Unknown => self.add(&named, found, places),
+            Unwrapped::Command { words: inner, has_more, is_part } => {
+                if is_part || origin == Origin::Elsewhere {
+                    self.add(&named, found, places);
+                }
+                if known_as == "xargs" {
+                    return self.xargs(&named, &inner, places, more);
+                }
+                let words = more.words || has_more;
+                let names_only = more.names_only && !has_more;
+                self.run(&inner, places, More { words, names_only, ..more });
             }
-            Unwrapped::Command { from, is_part } => {
-                self.wrapped(&named, from, is_part, found, places, more);
-            }
-            Unwrapped::Script { .. } if more.words => {
+            Unwrapped::Scripts { .. } if more.words => {
                 self.unclear("a script is given words that are not known");
             }
-            Unwrapped::Script { text, is_bash } => {
-                if !is_bash && !wrappers::is_portable(&text) {
-                    self.unclear("a script may mean something else to another shell");
+            Unwrapped::Scripts { scripts, is_bash, is_part } => {
+                if is_part || origin == Origin::Elsewhere {
+                    self.add(&named, found, places);
                 }
-                self.nested(&text, places);
+                self.scripts(&scripts, is_bash, places);
             }
         }
     }
 
-    fn nested(&mut self, text: &str, places: &Places) {
-        // A script in a script lies one deeper, however it is reached.
-        self.script(text, places.clone());
+    /// Scripts that a command gives to a shell.
+    fn scripts(&mut self, scripts: &[Word], is_bash: bool, places: &Places) {
+        for script in scripts {
+            if script.is_open || script.pattern.is_some() {
+                self.unclear("a script is not literal");
+                continue;
+            }
+            if !is_bash && !wrappers::is_portable(&script.text) {
+                self.unclear("a script may mean something else to another shell");
+            }
+            self.script(&script.text, places.clone());
+        }
     }
 
-    fn wrapped(
-        &mut self,
-        words: &[Word],
-        from: usize,
-        is_part: bool,
-        found: Found,
-        places: &Places,
-        more: More,
-    ) {
-        let is_xargs = words.first().is_some_and(|word| word.text == "xargs");
-        let inner = words.get(from..).unwrap_or_default();
-        if is_part {
-            self.add(words, found, places);
+    fn xargs(&mut self, words: &[Word], inner: &[Word], places: &Places, more: More) {
+        let from = words.len() - inner.len();
+        let options: Vec<&str> = words.iter().take(from).map(|word| word.text.as_str()).collect();
+        let is_split_safely = options.contains(&"-0") || options.contains(&"--null");
+        let replaced = wrappers::replaced_by_xargs(words);
+        let is_replaced = |program: &Word| replaced.iter().any(|it| program.text.contains(it));
+        if inner.first().is_some_and(is_replaced) {
+            return self.unclear("what is run comes from what it reads");
         }
-        if is_xargs {
-            let options: Vec<&str> =
-                words.iter().take(from).map(|word| word.text.as_str()).collect();
-            let is_split_safely = options.contains(&"-0") || options.contains(&"--null");
-            let replaces = options.iter().any(|option| option.starts_with("-I"));
-            if replaces && inner.first().is_some_and(|program| program.text.contains('{')) {
-                return self.unclear("what is run comes from what it reads");
-            }
-            let names_only = more.names_only && is_split_safely && !replaces;
-            return self.run(inner, places, More { words: true, names_only });
+        let names_only = more.names_only && is_split_safely && replaced.is_empty();
+        self.run(inner, places, More { words: true, names_only, paths: false });
+    }
+
+    /// Where a program of this name is.
+    fn origin(&self, name: &str) -> Origin {
+        let has_dots = name.split('/').any(|part| part == "..");
+        let is_inside =
+            !self.workspace.as_os_str().is_empty() && Path::new(name).starts_with(self.workspace);
+        match name {
+            _ if !name.contains('/') => Origin::System,
+            _ if !has_dots && (name.starts_with("./") || is_inside) => Origin::Workspace,
+            _ => Origin::Elsewhere,
         }
-        self.run(inner, places, more);
     }
 
     /// The name of a program; one in the workspace by its path there, wherever it is run.
@@ -344,8 +516,22 @@ impl Meaning<'_> {
     }
 
     /// A command that runs nothing else by its place, with all that its program is known for.
-    fn part(&mut self, words: &[Word], mut found: Found, places: &Places, more: More) {
-        programs::look(words, &mut found);
+    fn part(
+        &mut self,
+        known_as: &str,
+        words: &[Word],
+        mut found: Found,
+        places: &Places,
+        more: More,
+    ) {
+        let is_elsewhere = words.first().is_some_and(|word| word.text != known_as);
+        // What a program of the workspace does, the repository says.
+        if !known_as.contains('/') {
+            programs::look(known_as, words, &mut found);
+        }
+        if is_elsewhere {
+            found.only_reads = OnlyReads::No;
+        }
         if let Some(why) = found.unclear.take() {
             self.unclear(why);
         }
@@ -354,21 +540,30 @@ impl Meaning<'_> {
                 found.risk(at, "could be a hidden file");
             }
         }
-        let name = words.first().map_or("", |word| word.text.as_str());
         if more.words {
-            let is_harmless = programs::takes_any_words(name);
-            if !is_harmless && !matches!(name, "rm" | "rmdir" | "mkdir" | "touch") {
+            let row = programs::table::find(known_as);
+            let is_harmless = row.is_some_and(programs::table::Program::takes_any_words);
+            if !is_harmless && !matches!(known_as, "rm" | "rmdir" | "mkdir" | "touch") {
                 found.risk(words.len(), "is given words that are not known");
+                if !more.paths {
+                    found.unseen("is given words that are not known");
+                }
             }
             if !(is_harmless && more.names_only) {
                 found.only_reads = OnlyReads::No;
             }
         }
         let runs = std::mem::take(&mut found.runs);
+        let scripts = std::mem::take(&mut found.scripts);
         self.add(words, found, places);
         for run in runs {
-            self.run(&run.words, places, More { words: run.more, names_only: false });
+            self.run(
+                &run.words,
+                places,
+                More { words: run.more, names_only: false, paths: run.paths },
+            );
         }
+        self.scripts(&scripts, false, places);
     }
 
     /// Adds a command as far as its words are literal.
@@ -383,6 +578,8 @@ impl Meaning<'_> {
             }
         }
         command.risks = found.risks;
+        command.unseen = found.unseen;
+        command.bare = found.bare;
         command.acts_as = found.acts_as.into_iter().map(Into::into).collect();
         for (touch, pattern) in found.touches {
             if pattern.path.to_str().is_some_and(is_device) {
@@ -405,6 +602,27 @@ impl Meaning<'_> {
     }
 }
 
+/// Where a program is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Where programs of the system are.
+    System,
+    /// In the workspace.
+    Workspace,
+    /// Anywhere else, or on a way that is not followed here.
+    Elsewhere,
+}
+
+impl Origin {
+    /// The name by which the tables know the program: on any way to `rm` it may be `rm`.
+    fn known_as(self, name: &str) -> &str {
+        match self {
+            Self::Elsewhere => name.rsplit('/').next().unwrap_or(name),
+            Self::System | Self::Workspace => name,
+        }
+    }
+}
+
 /// What a command is given besides the words that are seen.
 #[derive(Debug, Clone, Copy)]
 struct More {
@@ -412,6 +630,8 @@ struct More {
     words: bool,
     /// These, or what it reads, are names of files below the directories that were looked at.
     names_only: bool,
+    /// More words are paths that cannot be options.
+    paths: bool,
 }
 
 /// Whether a command prints names of files, each ended so that none can be taken for two.

@@ -1,71 +1,75 @@
-//! What is known about programs: a file for each that has much to say, tables for the others. What is not known here is a
-//! program like any other: a rule can allow it by its words, and nothing is said about what it reads or changes.
+//! What is known about programs: a file for each that has much to say, rows of one table for the others. What is not known here may
+//! run anything: a rule can allow it by its words, and nothing is said about what it reads or changes.
 
 mod awk;
+mod bare;
 mod builtins;
 mod files;
 mod find;
 mod git;
-mod interpreters;
-mod options;
+pub(super) mod options;
+mod projects;
 mod ripgrep;
 mod sed;
+mod suspects;
+pub(super) mod table;
 mod tar;
 mod text;
+mod users;
 
+use windlass_core::OnlyReads;
+
+use self::table::{Kind, Program};
 use super::found::Found;
 use super::syntax::Word;
 
-/// Finds out what a program does with these words, of which the first is its name.
-pub(super) fn look(words: &[Word], found: &mut Found) {
-    let Some(program) = words.first() else { return };
-    if builtins::builtin(words, found) || interpreters::interpreter(words, found) {
+/// Finds out what a program does with these words. The tables know it by `name`.
+pub(super) fn look(name: &str, words: &[Word], found: &mut Found) {
+    if builtins::builtin(words, found) {
         return;
     }
-    match program.text.as_str() {
+    match name {
         "awk" | "gawk" | "mawk" | "nawk" => awk::awk(words, found),
-        "cp" | "mv" | "ln" | "install" => files::copy(words, found),
-        "chmod" | "chown" | "chgrp" => files::attributes(words, found),
+        "cargo" => projects::cargo(words, found),
         "dd" => files::dd(words, found),
         "fd" | "fdfind" => find::fd(words, found),
         "find" => find::find(words, found),
         "git" => git::git(words, found),
-        "mkdir" | "touch" | "tee" | "truncate" | "mkfifo" => files::create(words, found),
+        "make" | "gmake" => projects::make(words, found),
         "rg" => ripgrep::rg(words, found),
-        "rm" | "rmdir" | "unlink" | "shred" => files::remove(words, found),
         "sed" | "gsed" => sed::sed(words, found),
+        "su" | "runuser" | "sg" | "script" => users::other_user(name, words, found),
         "tar" | "gtar" | "bsdtar" => tar::tar(words, found),
-        name => {
-            if let Some(reader) = text::find(name) {
-                reader.look(words, found);
-            }
-        }
+        _ if files::changes(name, words, found) => {}
+        _ => by_table(name, words, found),
     }
 }
 
-/// Whether a program only reads whatever further words it is given: there is no option with which it does more.
-pub(super) fn takes_any_words(program: &str) -> bool {
-    matches!(
-        program,
-        "cat"
-            | "head"
-            | "tail"
-            | "wc"
-            | "ls"
-            | "stat"
-            | "du"
-            | "grep"
-            | "egrep"
-            | "fgrep"
-            | "echo"
-            | "basename"
-            | "dirname"
-            | "md5sum"
-            | "sha1sum"
-            | "sha256sum"
-            | "realpath"
-            | "readlink"
-            | "cut"
-            | "nl"
-    )
+fn by_table(name: &str, words: &[Word], found: &mut Found) {
+    if let Some(row) = table::find(name) {
+        return by_row(name, row, words, found);
+    }
+    found.unseen("is not known here, and may run anything");
+    bare::note(None, words, found);
+}
+
+fn by_row(name: &str, row: &'static Program, words: &[Word], found: &mut Found) {
+    match row.kind {
+        Kind::Reads(operands) => text::look(operands, row.options, words, found),
+        Kind::ChangesShell => found.unclear(format!("`{name}` changes the shell itself")),
+        // It is given no command.
+        Kind::Wraps(_)
+            if matches!(name, "command" | "builtin" | "exec")
+                && found.only_reads == OnlyReads::No =>
+        {
+            found.unclear("it changes the shell itself");
+        }
+        Kind::Wraps(_) => {}
+        Kind::Tool { .. } | Kind::Runs { .. } if projects::asks_for_version(name, words) => {
+            // Some find out by files of the project which of their versions is meant.
+            found.reads(OnlyReads::InSandbox);
+        }
+        Kind::Tool { runs } => projects::tool(row, runs, words, found),
+        Kind::Runs { unless } => projects::interpreter(name, row, unless, words, found),
+    }
 }

@@ -1,8 +1,8 @@
 //! Reads a text as bash does, as far as all of it is literal.
 //!
 //! The reader knows the part of the language in which words mean themselves: quotes, lists, pipelines, groups, conditions,
-//! redirections, here-documents. Whatever else it meets it says, with the column. Where it is certain how bash goes on
-//! behind that (`$x`, `$(…)`), it goes on too; where it is not, it stops. So every byte of the text is either read by a rule that is written
+//! redirections, here-documents, assignments, loops over words. Variables it leaves as holes in words, to be filled where their
+//! values are known. Whatever else it meets it says, with the column. Where it is certain how bash goes on behind that (`$(…)`), it goes on too; where it is not, it stops. So every byte of the text is either read by a rule that is written
 //! down here or is the reason why the text is not understood: there is no third way, and no recovery from errors.
 //!
 //! Bash takes a backslash and a newline out of the text before it looks for operators. Between the characters of an operator that
@@ -12,7 +12,7 @@ mod heredoc;
 mod redirect;
 mod word;
 
-use super::syntax::{AndOr, Body, Command, Connector, List, Pipeline, Word};
+use super::syntax::{AndOr, Assignment, Body, Command, Connector, List, Pipeline, Word};
 
 /// The longest text that is read.
 const LONGEST: usize = 64 * 1024;
@@ -39,6 +39,7 @@ pub(super) fn read(text: &str) -> Script {
         commands: 0,
         has_stopped: false,
         waiting: Vec::new(),
+        inside: Vec::new(),
     };
     if text.len() > LONGEST {
         reader.stop("it is too long");
@@ -66,6 +67,8 @@ struct Reader<'t> {
     has_stopped: bool,
     /// Here-documents whose text begins behind the next newline.
     waiting: Vec<heredoc::Delimiter>,
+    /// What is run to make the words of the loop that was read last.
+    inside: Vec<List>,
 }
 
 impl Reader<'_> {
@@ -233,7 +236,8 @@ impl Reader<'_> {
         let body = self.compound();
         match body {
             Some(body) => {
-                let mut command = Command { body, redirects: Vec::new(), inside: Vec::new() };
+                let mut command = Command::new(body);
+                command.inside = std::mem::take(&mut self.inside);
                 loop {
                     self.skip_blanks();
                     if !self.redirect(&mut command) {
@@ -295,17 +299,20 @@ impl Reader<'_> {
     }
 
     fn for_loop(&mut self) -> Option<Body> {
-        self.note("it repeats with a variable");
         self.skip_blanks();
         let mut inside = Vec::new();
         let name = self.word(&mut inside)?;
         self.skip_blanks();
-        if name.is_quoted || !self.take_word("in") {
+        let is_name =
+            !name.is_quoted && !name.is_open && name.holes.is_empty() && is_name(&name.text);
+        if !is_name || !self.take_word("in") {
             self.stop("it repeats in an unusual way");
             return None;
         }
         self.skip_blanks();
-        while self.word(&mut inside).is_some() {
+        let mut values = Vec::new();
+        while let Some(value) = self.word(&mut inside) {
+            values.push(value);
             self.skip_blanks();
         }
         if self.peek() == Some(b';') {
@@ -313,8 +320,8 @@ impl Reader<'_> {
         }
         self.skip_lines();
         let body = self.do_done();
-        inside.push(body);
-        Some(Body::Loop(inside))
+        self.inside = inside;
+        Some(Body::For { name: name.text, values, body })
     }
 
     fn do_done(&mut self) -> List {
@@ -358,8 +365,7 @@ impl Reader<'_> {
 
     fn simple(&mut self) -> Option<Command> {
         let begin = self.at;
-        let mut command =
-            Command { body: Body::Simple(Vec::new()), redirects: Vec::new(), inside: Vec::new() };
+        let mut command = Command::new(Body::Simple(Vec::new()));
         let mut words = Vec::new();
         loop {
             self.skip_blanks();
@@ -368,10 +374,19 @@ impl Reader<'_> {
             }
             let from = self.at;
             let Some(word) = self.word(&mut command.inside) else { break };
-            if words.is_empty() && is_assignment(self.text.get(from..self.at).unwrap_or_default()) {
-                self.at = from;
-                self.stop("it sets a variable");
-                break;
+            let raw = self.text.get(from..self.at).unwrap_or_default();
+            if words.is_empty() && is_assignment(raw) {
+                match assignment(word, raw) {
+                    Some(assignment) if self.peek() != Some(b'(') => {
+                        command.assignments.push(assignment);
+                        continue;
+                    }
+                    _ => {
+                        self.at = from;
+                        self.stop("it sets a variable");
+                        break;
+                    }
+                }
             }
             if words.is_empty() && is_reserved(&word) {
                 self.at = from;
@@ -387,6 +402,28 @@ impl Reader<'_> {
         command.body = Body::Simple(words);
         (!is_nothing || self.unclear.is_some()).then_some(command)
     }
+}
+
+/// The plain assignment that a word is: `a=value`.
+fn assignment(word: Word, raw: &[u8]) -> Option<Assignment> {
+    let (name, value) = word.text.split_once('=')?;
+    let from = name.len() + 1;
+    // As it is written: a joined line or a quote in it makes it something else.
+    if !is_name(name) || !raw.starts_with(word.text.get(..from)?.as_bytes()) {
+        return None;
+    }
+    let (name, text) = (name.to_owned(), value.to_owned());
+    let mut value = Word { text, pattern: None, ..word };
+    for hole in &mut value.holes {
+        hole.at -= from;
+    }
+    Some(Assignment { name, value })
+}
+
+/// Whether a text is the name of a variable.
+pub(super) fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
 }
 
 /// Whether a word, as written, sets a variable: `a=`, `a+=`, `a[…]=`.

@@ -12,6 +12,27 @@ pub(super) struct Word {
     pub(super) is_open: bool,
     /// Whether any of it was quoted: then it is no reserved word.
     pub(super) is_quoted: bool,
+    /// The variables that belong into it, in the order of the text.
+    pub(super) holes: Vec<Hole>,
+}
+
+/// A place in a word where the value of a variable belongs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hole {
+    /// Where in the text of the word.
+    pub(super) at: usize,
+    pub(super) name: String,
+    /// Whether the value stays one word whatever is in it.
+    pub(super) is_quoted: bool,
+    /// Where in the script it stands, for people.
+    pub(super) column: usize,
+}
+
+/// `name=value`.
+#[derive(Debug, Clone)]
+pub(super) struct Assignment {
+    pub(super) name: String,
+    pub(super) value: Word,
 }
 
 impl Word {
@@ -20,9 +41,15 @@ impl Word {
         Self { text: text.to_owned(), ..Self::default() }
     }
 
+    /// Leaves a place for the value of a variable at its end.
+    pub(super) fn leave_hole(&mut self, name: &str, is_quoted: bool, column: usize) {
+        let (at, name) = (self.text.len(), name.to_owned());
+        self.holes.push(Hole { at, name, is_quoted, column });
+    }
+
     /// Whether it is this word, unquoted: what the shell would take for one of its own.
     pub(super) fn is_bare(&self, text: &str) -> bool {
-        !self.is_quoted && !self.is_open && self.text == text
+        !self.is_quoted && !self.is_open && self.holes.is_empty() && self.text == text
     }
 
     /// Where the shell looks for names, if it is a pattern: below its literal part, as deep as it has parts.
@@ -40,7 +67,9 @@ impl Word {
 
     /// Whether it could become something that begins with a dash.
     pub(super) fn could_be_option(&self) -> bool {
-        self.is_open || self.pattern == Some(0)
+        self.is_open
+            || self.pattern == Some(0)
+            || self.holes.first().is_some_and(|hole| hole.at == 0)
     }
 }
 
@@ -69,8 +98,16 @@ pub(super) struct Pipeline {
     pub(super) commands: Vec<Command>,
 }
 
+impl Command {
+    pub(super) fn new(body: Body) -> Self {
+        Self { assignments: Vec::new(), body, redirects: Vec::new(), inside: Vec::new() }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Command {
+    /// The variables that are set before its words.
+    pub(super) assignments: Vec<Assignment>,
     pub(super) body: Body,
     pub(super) redirects: Vec<Redirect>,
     /// What is run to make its words.
@@ -86,8 +123,14 @@ pub(super) enum Body {
     Group(List),
     /// `if …; then …; fi`: the conditions, and what follows from each.
     If(Vec<List>),
-    /// `while …; do …; done` and `for …; do …; done`.
+    /// `while …; do …; done`.
     Loop(Vec<List>),
+    /// `for name in values; do …; done`.
+    For {
+        name: String,
+        values: Vec<Word>,
+        body: List,
+    },
 }
 
 /// A file in place of what a command reads or prints.

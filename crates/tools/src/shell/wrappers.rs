@@ -1,260 +1,206 @@
-//! Programs that run another one with its words: they are looked through, and what they run is what counts.
+//! Programs that run another one with its words: they are looked through, and what they run is what counts. Their rows are in the
+//! [table](super::programs::table).
 
 use windlass_core::OnlyReads;
 
 use super::found::Found;
+use super::programs::options::{self, Sorted};
+use super::programs::table::{self, Kind, Part, Program, Then, Wrap};
 use super::syntax::Word;
-
-/// A program that runs the command in its words.
-struct Wrapper {
-    name: &'static str,
-    /// Options without a value; short ones are letters of one word.
-    flags: &'static [&'static str],
-    /// Options with a value, joined or behind.
-    values: &'static [&'static str],
-    /// How many words stand before the command.
-    skip: usize,
-}
-
-const PLAIN: Wrapper = Wrapper { name: "", flags: &[], values: &[], skip: 0 };
-
-const WRAPPERS: &[Wrapper] = &[
-    Wrapper { name: "nohup", ..PLAIN },
-    Wrapper { name: "builtin", ..PLAIN },
-    Wrapper { name: "exec", ..PLAIN },
-    Wrapper { name: "command", flags: &["-p"], ..PLAIN },
-    Wrapper { name: "setsid", flags: &["-c", "--ctty", "-f", "--fork", "-w", "--wait"], ..PLAIN },
-    Wrapper { name: "nice", values: &["-n", "--adjustment"], ..PLAIN },
-    Wrapper {
-        name: "stdbuf",
-        values: &["-i", "-o", "-e", "--input", "--output", "--error"],
-        ..PLAIN
-    },
-    Wrapper {
-        name: "ionice",
-        flags: &["-t", "--ignore"],
-        values: &["-c", "--class", "-n", "--classdata"],
-        ..PLAIN
-    },
-    Wrapper {
-        name: "chrt",
-        flags: &["-f", "-r", "-o", "-b", "-i", "--fifo", "--rr", "--other", "--batch", "--idle"],
-        skip: 1,
-        ..PLAIN
-    },
-    Wrapper { name: "taskset", flags: &["-c", "--cpu-list"], skip: 1, ..PLAIN },
-    Wrapper {
-        name: "timeout",
-        flags: &["--preserve-status", "--foreground", "-v", "--verbose"],
-        values: &["-k", "--kill-after", "-s", "--signal"],
-        skip: 1,
-    },
-    Wrapper { name: "time", flags: &["-p", "-v"], ..PLAIN },
-    Wrapper {
-        name: "env",
-        flags: &["-i", "-", "--ignore-environment"],
-        values: &["-u", "--unset"],
-        ..PLAIN
-    },
-    Wrapper {
-        name: "xargs",
-        flags: &["-0", "--null", "-r", "--no-run-if-empty", "-t", "--verbose", "-x", "--exit"],
-        values: &[
-            "-n",
-            "--max-args",
-            "-P",
-            "--max-procs",
-            "-L",
-            "--max-lines",
-            "-d",
-            "--delimiter",
-            "-s",
-            "--max-chars",
-            "-I",
-            "-E",
-        ],
-        ..PLAIN
-    },
-    Wrapper {
-        name: "sudo",
-        flags: &["-n", "-E", "-H", "-S", "-k"],
-        values: &["-u", "-g"],
-        ..PLAIN
-    },
-    Wrapper { name: "doas", flags: &["-n"], values: &["-u"], ..PLAIN },
-];
-
-/// Programs that run what their words say in ways that are not followed here: a rule has to spell out all of it.
-const RUNNERS: &[&str] = &[
-    "flock",
-    "prlimit",
-    "setpriv",
-    "unshare",
-    "nsenter",
-    "chroot",
-    "runuser",
-    "su",
-    "sg",
-    "pkexec",
-    "parallel",
-    "watch",
-    "entr",
-    "script",
-    "strace",
-    "ltrace",
-    "valgrind",
-    "perf",
-    "proot",
-    "fakeroot",
-    "faketime",
-    "systemd-run",
-    "dbus-run-session",
-    "xvfb-run",
-    "rlwrap",
-    "unbuffer",
-    "numactl",
-    "cpulimit",
-    "at",
-    "batch",
-    "start-stop-daemon",
-    "run-parts",
-    "busybox",
-    "toybox",
-    "sshpass",
-    "firejail",
-    "bwrap",
-    "direnv",
-    "nix-shell",
-    "mise",
-    "asdf",
-    "hyperfine",
-    "caffeinate",
-    "arch",
-    "linux32",
-    "linux64",
-    "setarch",
-    "choom",
-    "coproc",
-    "logrotate",
-    "capsh",
-    "dtach",
-    "tmux",
-    "screen",
-];
+use super::variables;
 
 /// What a command turns out to run.
 #[derive(Debug)]
 pub(super) enum Unwrapped {
     /// Itself.
     Nothing,
-    /// These words, from here on; it is itself one to be allowed if it does more than that.
-    Command { from: usize, is_part: bool },
-    /// A script, for bash or for any shell.
-    Script { text: String, is_bash: bool },
+    /// These words; `is_part` if it is itself a command that has to be allowed.
+    Command { words: Vec<Word>, has_more: bool, is_part: bool },
+    /// Scripts, for bash or for any shell.
+    Scripts { scripts: Vec<Word>, is_bash: bool, is_part: bool },
     /// Something that is not known; nothing that a rule says could cover it.
-    Unknown(&'static str),
+    Unknown,
 }
 
-/// Looks through one wrapper.
-pub(super) fn unwrap(words: &[Word], found: &mut Found) -> Unwrapped {
-    let Some(program) = words.first() else { return Unwrapped::Nothing };
-    if matches!(program.text.as_str(), "sh" | "bash" | "dash") {
-        return script(words);
+const UNKNOWN: &str = "has options that are not known here";
+const STARTS_SHELL: &str = "starts a shell";
+
+/// Looks through one wrapper, which the tables know by this name.
+pub(super) fn unwrap(name: &str, words: &[Word], found: &mut Found) -> Unwrapped {
+    let second = words.get(1).map_or("", |word| word.text.as_str());
+    match name {
+        "sh" | "bash" | "dash" => return script(name, words, found),
+        "command" if matches!(second, "-v" | "-V") => {
+            found.reads(OnlyReads::Always);
+            return Unwrapped::Nothing;
+        }
+        "direnv" if second != "exec" => return Unwrapped::Nothing,
+        "env" => return env(words, found),
+        _ => {}
     }
-    if program.text == "command"
-        && words.get(1).is_some_and(|word| matches!(word.text.as_str(), "-v" | "-V"))
-    {
+    let Some((row, wrap)) = row(name) else { return Unwrapped::Nothing };
+    let sorted = options::sort_leading(&[row.options], words, 1, found);
+    let Some(begin) = begin(&sorted, words) else { return unknown(words, found) };
+    let from = begin + wrap.skip;
+    let between = words.get(begin..from.min(words.len()));
+    if between.unwrap_or_default().iter().any(Word::could_be_option) {
+        found.unseen("is given words that are not known");
+        return Unwrapped::Unknown;
+    }
+    if wrap.part == Part::OtherRights {
+        found.risk(0, "gives other rights");
+    }
+    let inner = words.get(from..).unwrap_or_default();
+    if inner.is_empty() {
+        return without_command(wrap, found);
+    }
+    inner_of(name, wrap, &sorted, inner, found)
+}
+
+fn row(name: &str) -> Option<(&'static Program, Wrap)> {
+    let row = table::find(name)?;
+    let Kind::Wraps(wrap) = row.kind else { return None };
+    Some((row, wrap))
+}
+
+/// Where the words behind the options begin; `None` if an option is not known.
+fn begin(sorted: &Sorted, words: &[Word]) -> Option<usize> {
+    let begin = sorted.operands.first().copied().unwrap_or(words.len());
+    (!sorted.has_unknown).then_some(begin)
+}
+
+fn unknown(words: &[Word], found: &mut Found) -> Unwrapped {
+    found.risk(words.len(), UNKNOWN);
+    found.unseen(UNKNOWN);
+    Unwrapped::Unknown
+}
+
+/// A wrapper that is given nothing to run. One that changes how a command fares then runs nothing; the others start a shell.
+fn without_command(wrap: Wrap, found: &mut Found) -> Unwrapped {
+    if wrap.part != Part::Transparent && found.scripts.is_empty() {
+        found.unseen(STARTS_SHELL);
+    }
+    Unwrapped::Nothing
+}
+
+fn inner_of(
+    name: &str,
+    wrap: Wrap,
+    sorted: &Sorted,
+    inner: &[Word],
+    found: &mut Found,
+) -> Unwrapped {
+    // Options that write or run something make it more than a wrapper.
+    let is_part = wrap.part != Part::Transparent || !found.risks.is_empty();
+    let command =
+        |words: &[Word], has_more| Unwrapped::Command { words: words.to_vec(), has_more, is_part };
+    let scripts = |scripts: Vec<Word>| Unwrapped::Scripts { scripts, is_bash: false, is_part };
+    match (wrap.then, name) {
+        (_, "flock") if inner.first().is_some_and(|word| word.text == "-c") => {
+            scripts(inner.get(1..2).unwrap_or_default().to_vec())
+        }
+        (_, "watch") if sorted.has(&["x"]) => command(inner, false),
+        (_, "entr") if sorted.has(&["s"]) => scripts(vec![joined(inner)]),
+        // It puts the name of a file in place of `/_`.
+        (_, "entr") => command(inner, true),
+        (Then::Words, _) => command(inner, false),
+        (Then::Joined, _) => {
+            if name == "ssh" {
+                found.unseen("runs it on another machine");
+            }
+            scripts(vec![joined(inner)])
+        }
+        (Then::Scripts, _) => scripts(inner.to_vec()),
+        (Then::Template, _) => {
+            let end = inner.iter().position(|word| word.text.starts_with(":::"));
+            command(inner.get(..end.unwrap_or(inner.len())).unwrap_or_default(), true)
+        }
+    }
+}
+
+/// Words with blanks between them, as a shell is given them.
+fn joined(words: &[Word]) -> Word {
+    let text: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    Word {
+        text: text.join(" "),
+        is_open: words.iter().any(|word| word.is_open || word.pattern.is_some()),
+        ..Word::default()
+    }
+}
+
+const ENV: &str = "\
+    i,ignore-environment 0,null u,unset= C,chdir=^ S,split-string= v,debug block-signal? default-signal? ignore-signal? \
+    list-signal-handling a,argv0=";
+
+/// `env A=b command`: variables that change what is run make it a command that has to be allowed too.
+fn env(words: &[Word], found: &mut Found) -> Unwrapped {
+    let sorted = options::sort_leading(&[ENV], words, 1, found);
+    let Some(mut from) = begin(&sorted, words) else { return unknown(words, found) };
+    // A lone dash is an option too.
+    if words.get(from).is_some_and(|word| word.text == "-") {
+        from += 1;
+    }
+    let is_set = |word: &&Word| word.text.contains('=') && !word.text.starts_with('=');
+    let rest = words.get(from..).unwrap_or_default();
+    let set = rest.iter().take_while(is_set).count();
+    for (at, word) in rest.iter().take(set).enumerate() {
+        let name = word.text.split('=').next().unwrap_or_default();
+        if word.could_be_option() || variables::changes_what_runs(name) {
+            found.risk(from + at, "sets a variable that changes what is run");
+            found.unseen("sets a variable that changes what is run");
+        }
+    }
+    let mut inner = Vec::new();
+    for (_, text) in sorted.values("S") {
+        let is_plain = |c: char| c.is_alphanumeric() || " _-./=:,+@%".contains(c);
+        if text.is_open || !text.text.chars().all(is_plain) {
+            found.unseen("splits a text into words");
+            return Unwrapped::Unknown;
+        }
+        inner.extend(text.text.split_whitespace().map(Word::literal));
+    }
+    let is_split = !inner.is_empty();
+    inner.extend(rest.iter().skip(set).cloned());
+    let is_part = !found.risks.is_empty();
+    if inner.is_empty() {
+        // It prints what is set.
         found.reads(OnlyReads::Always);
         return Unwrapped::Nothing;
     }
-    if RUNNERS.contains(&program.text.as_str()) && words.len() > 1 {
-        found.risk(words.len() - 1, "is run by another program");
-        return Unwrapped::Nothing;
+    if is_split {
+        // What is split may begin with options and variables again.
+        inner.insert(0, Word::literal("env"));
     }
-    let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == program.text) else {
-        return Unwrapped::Nothing;
-    };
-    let Some(from) = command(wrapper, words) else {
-        return Unwrapped::Unknown("has options that are not known here");
-    };
-    let is_part = match wrapper.name {
-        "env" => return assignments(words, from, found),
-        "sudo" | "doas" => {
-            found.risk(0, "gives more rights");
-            true
-        }
-        _ => false,
-    };
-    if from >= words.len() {
-        return Unwrapped::Nothing;
-    }
-    Unwrapped::Command { from, is_part }
+    Unwrapped::Command { words: inner, has_more: false, is_part }
 }
 
-/// Where the command of a wrapper begins; `None` if an option is not known.
-fn command(wrapper: &Wrapper, words: &[Word]) -> Option<usize> {
-    let mut at = 1;
-    while let Some(word) =
-        words.get(at).filter(|word| word.text.starts_with('-') || word.could_be_option())
-    {
-        let text = word.text.as_str();
-        if word.could_be_option() {
-            return None;
-        }
-        at += 1;
-        if text == "--" {
-            break;
-        }
-        let is_number = wrapper.name == "nice"
-            && text.len() > 1
-            && text[1..].bytes().all(|byte| byte.is_ascii_digit());
-        let is_joined = |option: &str| match option.strip_prefix("--") {
-            Some(_) => text.strip_prefix(option).is_some_and(|rest| rest.starts_with('=')),
-            None => text.len() > 2 && text.starts_with(option),
-        };
-        match () {
-            () if is_number || wrapper.flags.contains(&text) => {}
-            () if wrapper.values.contains(&text) => at += 1,
-            () if wrapper.values.iter().any(|option| is_joined(option)) => {}
-            () => return None,
-        }
-    }
-    let from = at + wrapper.skip;
-    // What stands before the command must not be something else.
-    let between = words.get(at..from.min(words.len())).unwrap_or_default();
-    between.iter().all(|word| !word.could_be_option()).then_some(from)
+/// The texts in the words of a command that `xargs` replaces by what it reads.
+pub(super) fn replaced_by_xargs(words: &[Word]) -> Vec<String> {
+    let Some((row, _)) = row("xargs") else { return Vec::new() };
+    let sorted = options::sort_leading(&[row.options], words, 1, &mut Found::default());
+    let named = sorted.values("I").chain(sorted.values("i")).map(|(_, text)| text.text.clone());
+    let usual = sorted.has(&["i"]).then(|| "{}".to_owned());
+    named.chain(usual).filter(|text| !text.is_empty()).collect()
 }
 
-/// `env A=b command`: variables can change what is run, so that `env` has to be allowed too.
-fn assignments(words: &[Word], from: usize, found: &mut Found) -> Unwrapped {
-    let is_set = |word: &&Word| word.text.contains('=') && !word.text.starts_with('=');
-    let set = words.get(from..).unwrap_or_default().iter().take_while(is_set).count();
-    for at in from..from + set {
-        found.risk(at, "sets a variable for what it runs");
+/// `sh -c '…'`: a script is looked into. With letters that make the shell read more than that, it is a command of its own.
+fn script(name: &str, words: &[Word], found: &mut Found) -> Unwrapped {
+    let (mut at, mut has_script, mut is_plain) = (1, false, true);
+    let is_option = |word: &&Word| word.text.starts_with(['-', '+']) && word.text.len() > 1;
+    while let Some(word) = words.get(at).filter(is_option) {
+        let letters = word.text.strip_prefix('-').unwrap_or("?");
+        has_script |= letters.contains('c') && !letters.starts_with('-');
+        is_plain &= letters.chars().all(|c| matches!(c, 'c' | 'e' | 'u' | 'x'));
+        // `-o` takes a word.
+        at += 1 + usize::from(letters.contains('o') && !letters.starts_with('-'));
     }
-    let from = from + set;
-    if from >= words.len() {
-        return if words.len() == 1 {
-            Unwrapped::Nothing
-        } else {
-            Unwrapped::Command { from, is_part: true }
-        };
+    let Some(text) = words.get(at).filter(|_| has_script) else { return Unwrapped::Nothing };
+    if !is_plain {
+        found.risk(words.len(), "starts a shell in an unusual way");
+        found.unseen("starts a shell in an unusual way");
     }
-    Unwrapped::Command { from, is_part: set > 0 }
-}
-
-/// `sh -c '…'`: a script is looked into if nothing else is said.
-fn script(words: &[Word]) -> Unwrapped {
-    let is_bash = words.first().is_some_and(|shell| shell.text == "bash");
-    let [_, option, text, ..] = words else { return Unwrapped::Nothing };
-    let letters = option.text.strip_prefix('-').unwrap_or_default();
-    let is_plain = !letters.is_empty()
-        && letters.chars().all(|c| matches!(c, 'c' | 'e' | 'u' | 'x'))
-        && letters.contains('c');
-    if !is_plain || text.is_open || text.pattern.is_some() {
-        return Unwrapped::Nothing;
-    }
-    Unwrapped::Script { text: text.text.clone(), is_bash }
+    let scripts = vec![text.clone()];
+    Unwrapped::Scripts { scripts, is_bash: name == "bash", is_part: !is_plain }
 }
 
 /// Whether a script means the same to any shell as it does to bash.

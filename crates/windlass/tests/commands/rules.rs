@@ -46,6 +46,29 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
         "find . -delete",
         "git clean -fd",
         "unlink x",
+        "x=rm; $x y",
+        "A=b rm x",
+        "env -S 'rm x'",
+        "xargs -a f rm",
+        "exec -a name rm",
+        "flock f rm x",
+        "unshare rm x",
+        "watch rm x",
+        "script -c 'rm x'",
+        "/lib64/ld-linux-x86-64.so.2 /bin/rm x",
+        "setsid rm x",
+        "busybox rm x",
+        "parallel rm ::: x",
+        "strace rm x",
+        "ssh localhost rm x",
+        "su -c 'rm x'",
+        "runuser -u a rm x",
+        "systemd-run rm x",
+        "chroot / rm x",
+        "nsenter -t 1 rm x",
+        "bwrap --bind / / rm x",
+        "git rebase -qx 'rm x'",
+        "bash -lc 'rm x'",
     ] {
         for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
             let verdict = explain(&place, policy(mode, &rules), command).await;
@@ -58,11 +81,44 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
             assert_eq!(verdict.rule(), "deny exec rm");
         }
     }
-    for command in ["$x", "eval rm x", "x=rm; $x y", "echo `rm x`"] {
+    for command in [
+        "$x",
+        "eval rm x",
+        "echo `rm x`",
+        "$(echo rm) x",
+        ". ./f",
+        "bash f",
+        "echo rm x | sh",
+        "sh <<<'rm x'",
+        "python3 -c 'import os'",
+        "perl -e 1",
+        "node -e 1",
+        "vim -c '!rm x'",
+        "gdb -ex 'shell rm x'",
+        "git -c alias.x='!rm x' x",
+        "git -c core.pager='rm x' log",
+        "tar cf a b --checkpoint-action=exec='rm x'",
+        "tar xf a --to-command='rm x'",
+        "sed '1e rm x' f",
+        "awk 'BEGIN{system(\"rm x\")}'",
+        "PATH=. ls",
+        "frobnicate x",
+        "sudo --frob rm x",
+    ] {
         let verdict = explain(&place, policy(Mode::Yolo, &rules), command).await;
         assert_eq!(verdict.decision(), Decision::Ask, "{command}");
     }
-    for command in ["./rm x", "echo rm", "ls # rm x", "rmdir x"] {
+    for command in [
+        "./rm x",
+        "echo rm",
+        "ls # rm x",
+        "rmdir x",
+        "cargo build",
+        "make",
+        "npm run rm",
+        "A=1 cargo test",
+        "for f in *.md; do wc -l \"$f\"; done",
+    ] {
         let verdict = explain(&place, policy(Mode::Yolo, &rules), command).await;
         assert_eq!(verdict.decision(), Decision::Allow, "{command}");
     }
@@ -77,7 +133,8 @@ async fn the_modes_decide_about_commands() {
         ("cargo build", Ask, Allow, Deny, Deny, Allow),
         ("echo $x", Ask, Allow, Deny, Deny, Allow),
         ("ls > f", Ask, Allow, Deny, Deny, Allow),
-        ("cat /etc/hostname", Ask, Ask, Deny, Deny, Allow),
+        ("cat /etc/hostname", Allow, Allow, Allow, Deny, Allow),
+        ("cat /srv/x", Ask, Ask, Deny, Deny, Allow),
         ("cat .env", Deny, Deny, Deny, Deny, Deny),
         ("cd d && cat ../.env", Deny, Deny, Deny, Deny, Deny),
         ("git show HEAD:.env", Deny, Deny, Deny, Deny, Deny),

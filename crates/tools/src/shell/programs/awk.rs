@@ -19,6 +19,7 @@ pub(super) fn awk(words: &[Word], found: &mut Found) {
             .is_none_or(|program| program.pattern.is_some() || !only_prints(&program.text))
     {
         found.risk(*at, "is a program that may do more than print");
+        found.unseen("has a program that may do more than print");
     }
     for word in operands.filter_map(|at| words.get(*at)) {
         // `name=value` among the files sets a variable; as a path it is nonsense, and does no harm.
@@ -41,7 +42,8 @@ fn only_prints(program: &str) -> bool {
         (Some(print), Some(greater)) => greater < print,
         _ => true,
     };
-    !has_name && !bare.contains(['|', '@', '\\']) && only_compares
+    let joins_lines = bare.ends_with('\\') || bare.contains("\\\n") || bare.contains("\\\r");
+    !has_name && !bare.contains(['|', '@']) && !joins_lines && only_compares
 }
 
 #[cfg(test)]
@@ -63,6 +65,8 @@ mod tests {
             "{if ($1 > 3) print $2}",
             "length($0) > 80",
             "!seen[$0]++",
+            "{print $1 \"\\t\" $2}",
+            "/a\\.b/",
         ] {
             assert!(only_prints(program), "{program}");
         }
@@ -76,6 +80,7 @@ mod tests {
             "{printf \"a\" > \"f\"}",
             "BEGIN{getline x < \"f\"}",
             "@load \"x\"",
+            "BEGIN{sys\\\ntem(\"x\")}",
             "{print |& \"x\"}",
             "{if (1) print 2 > \"f\"}",
             "{print \"a;b\" > \"f\"}",

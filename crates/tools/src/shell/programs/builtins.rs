@@ -5,60 +5,14 @@ use windlass_core::OnlyReads;
 use crate::shell::found::Found;
 use crate::shell::syntax::Word;
 
-/// Commands after which the words of the others no longer mean what they say, or that read words as code.
-const CHANGE_THE_SHELL: &[&str] = &[
-    "alias",
-    "unalias",
-    "shopt",
-    "eval",
-    "source",
-    ".",
-    "trap",
-    "enable",
-    "hash",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "unset",
-    "let",
-    "read",
-    "mapfile",
-    "readarray",
-    "getopts",
-    "complete",
-    "compgen",
-    "compopt",
-    "bind",
-    "fc",
-    "history",
-    "pushd",
-    "popd",
-    "shift",
-    "logout",
-    "suspend",
-    "caller",
-    "disown",
-    "umask",
-    "ulimit",
-    "wait",
-];
-
 pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     match program.text.as_str() {
-        name if CHANGE_THE_SHELL.contains(&name) => {
-            found.unclear(format!("`{name}` changes the shell itself"));
-        }
         "set" => set(arguments, found),
         "test" | "[" => test(words, found),
         "printf" => printf(words, found),
         "date" => date(words, found),
-        "env" if arguments.is_empty() => found.reads(OnlyReads::Always),
-        "command" | "builtin" | "exec" if arguments.is_empty() => {
-            found.unclear("it changes the shell itself");
-        }
+        "cd" => found.unclear("it changes the directory in an unusual way"),
         _ => return false,
     }
     true
@@ -98,6 +52,7 @@ fn printf(words: &[Word], found: &mut Found) {
     let is_option = first.text.starts_with('-') && first.text != "--";
     if is_option || format.could_be_option() || format.text.split('%').skip(1).any(sets) {
         found.risk(1, "may set a variable");
+        found.unclear("`printf` may set a variable");
     }
 }
 

@@ -1,74 +1,133 @@
 //! Programs that change files: that is what they are for, so it is no risk but an effect, by the paths that they name.
 
-use windlass_core::PathPattern;
-
-use crate::shell::found::{Found, Touch};
+use super::options::{self, Sorted};
+use crate::shell::found::Found;
 use crate::shell::syntax::Word;
 
-/// The words that are no options.
-fn operands(words: &[Word]) -> Vec<&Word> {
-    let mut only_operands = false;
-    let mut operands = Vec::new();
-    for word in words.iter().skip(1) {
-        if !only_operands && word.text == "--" {
-            only_operands = true;
-        } else if only_operands || !word.text.starts_with('-') || word.text == "-" {
-            operands.push(word);
+/// What a program does with the files that it names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Remove,
+    Create,
+    /// The first word is no file.
+    SetAttributes,
+    /// The last word is where it goes, unless an option says it.
+    Copy,
+}
+
+/// Every such program with all its options.
+const PROGRAMS: &[(&str, Does, &str)] = &[
+    (
+        "rm",
+        Does::Remove,
+        "f,force i I interactive? one-file-system no-preserve-root preserve-root? r,R,recursive d,dir v,verbose",
+    ),
+    ("rmdir", Does::Remove, "ignore-fail-on-non-empty p,parents v,verbose"),
+    ("unlink", Does::Remove, ""),
+    (
+        "shred",
+        Does::Remove,
+        "f,force n,iterations= random-source=< s,size= u remove? v,verbose x,exact z,zero",
+    ),
+    ("mkdir", Does::Create, "m,mode= p,parents v,verbose Z context?"),
+    ("touch", Does::Create, "a c,no-create d,date= f h,no-dereference m r,reference=< t= time="),
+    ("tee", Does::Create, "a,append i,ignore-interrupts p output-error?"),
+    ("truncate", Does::Create, "c,no-create o,io-blocks r,reference=< s,size="),
+    ("mkfifo", Does::Create, "m,mode= Z context?"),
+    (
+        "chmod",
+        Does::SetAttributes,
+        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P r w x X s t u g o a",
+    ),
+    (
+        "chown",
+        Does::SetAttributes,
+        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference from= H L P",
+    ),
+    (
+        "chgrp",
+        Does::SetAttributes,
+        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P",
+    ),
+    (
+        "cp",
+        Does::Copy,
+        "a,archive attributes-only backup? b copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p \
+        preserve? no-preserve= parents R,r,recursive reflink? remove-destination sparse= strip-trailing-slashes s,symbolic-link S,suffix= \
+        t,target-directory= T,no-target-directory u update? v,verbose x,one-file-system Z context? debug keep-directory-symlink",
+    ),
+    (
+        "mv",
+        Does::Copy,
+        "backup? b f,force i,interactive n,no-clobber no-copy exchange strip-trailing-slashes S,suffix= t,target-directory= \
+        T,no-target-directory u update? v,verbose Z,context debug",
+    ),
+    (
+        "ln",
+        Does::Copy,
+        "backup? b d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix= \
+        t,target-directory= T,no-target-directory v,verbose",
+    ),
+    (
+        "install",
+        Does::Copy,
+        "backup? b c C,compare d,directory D g,group= m,mode= o,owner= p,preserve-timestamps s,strip strip-program=! S,suffix= \
+        t,target-directory= T,no-target-directory v,verbose Z context? preserve-context debug",
+    ),
+];
+
+/// Notes what such a program changes; the answer is whether it is one.
+pub(super) fn changes(name: &str, words: &[Word], found: &mut Found) -> bool {
+    let Some((_, does, table)) = PROGRAMS.iter().find(|(known, ..)| *known == name) else {
+        return false;
+    };
+    let sorted = options::sort(&[table], words, 1, found);
+    let operands: Vec<&Word> = sorted.operands.iter().filter_map(|at| words.get(*at)).collect();
+    match does {
+        Does::Remove => {
+            // What removes nothing but empty directories is another thing.
+            if name != "rmdir" {
+                found.acts_as.push("rm");
+            }
+            for word in operands {
+                found.delete(word);
+            }
         }
-    }
-    operands
-}
-
-/// `rm`, `rmdir`, `unlink`, `shred`.
-pub(super) fn remove(words: &[Word], found: &mut Found) {
-    // What removes nothing but empty directories is another thing.
-    if words.first().is_some_and(|program| program.text != "rmdir") {
-        found.acts_as.push("rm");
-    }
-    for word in operands(words) {
-        found.delete(word);
-    }
-}
-
-/// `mkdir`, `touch`, `tee`, `truncate`, `mkfifo`.
-pub(super) fn create(words: &[Word], found: &mut Found) {
-    for word in operands(words) {
-        found.write(word);
-    }
-}
-
-/// `chmod`, `chown`, `chgrp`: the first word is no file.
-pub(super) fn attributes(words: &[Word], found: &mut Found) {
-    for word in operands(words).into_iter().skip(1) {
-        found.write_tree(word);
-    }
-}
-
-/// `cp`, `mv`, `ln`, `install`: the last word is where it goes, unless an option says it.
-pub(super) fn copy(words: &[Word], found: &mut Found) {
-    let is_move = words.first().is_some_and(|program| program.text == "mv");
-    let mut operands = operands(words);
-    for (at, word) in words.iter().enumerate() {
-        let joined =
-            word.text.strip_prefix("--target-directory=").or_else(|| word.text.strip_prefix("-t"));
-        if let Some(place) = joined {
-            found.risk(at, "names where it goes");
-            let place = if place.is_empty() {
-                words.get(at + 1).map_or("", |next| &next.text)
-            } else {
-                place
-            };
-            found.touch(Touch::Write, PathPattern::tree(place));
+        Does::Create => operands.iter().for_each(|word| found.write(word)),
+        Does::SetAttributes => {
+            // `chmod -x f` has its mode among the options.
+            let has_mode =
+                sorted.has(&["r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "reference"]);
+            operands.iter().skip(usize::from(!has_mode)).for_each(|word| found.write_tree(word));
         }
+        Does::Copy => copy(name, &sorted, operands, found),
     }
-    if operands.len() > 1
+    true
+}
+
+/// `cp`, `mv`, `ln`, `install`.
+fn copy(name: &str, sorted: &Sorted, mut operands: Vec<&Word>, found: &mut Found) {
+    let mut has_target = false;
+    for (at, place) in sorted.values("t") {
+        has_target = true;
+        found.risk(at, "names where it goes");
+        found.write_tree(place);
+    }
+    if name == "install" && sorted.has(&["directory"]) {
+        for word in operands {
+            found.write_tree(word);
+        }
+        return;
+    }
+    if !has_target
+        && operands.len() > 1
         && let Some(to) = operands.pop()
     {
         found.write_tree(to);
     }
     for from in operands {
         found.read_tree(from);
-        if is_move {
+        if name == "mv" {
             found.delete(from);
         }
     }
@@ -77,10 +136,11 @@ pub(super) fn copy(words: &[Word], found: &mut Found) {
 /// `dd`.
 pub(super) fn dd(words: &[Word], found: &mut Found) {
     for (at, word) in words.iter().enumerate().skip(1) {
-        if let Some(from) = word.text.strip_prefix("if=") {
+        let of = |key: &str| word.text.strip_prefix(key).filter(|_| !word.is_open);
+        if let Some(from) = of("if=") {
             found.read(&Word::literal(from));
         }
-        if let Some(to) = word.text.strip_prefix("of=") {
+        if let Some(to) = of("of=") {
             found.risk(at, "writes a file");
             found.write(&Word::literal(to));
         }

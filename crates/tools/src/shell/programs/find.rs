@@ -92,6 +92,7 @@ pub(super) fn find(words: &[Word], found: &mut Found) {
     while let Some(word) = words.get(at).filter(|word| is_place(&word.text)) {
         if word.could_be_option() {
             found.risk(at, "could become an option");
+            found.unseen("is given words that could become options");
         }
         if !matches!(word.text.as_str(), "-H" | "-L" | "-P") {
             found.search(word);
@@ -105,6 +106,7 @@ pub(super) fn find(words: &[Word], found: &mut Found) {
         let text = word.text.as_str();
         if word.could_be_option() {
             found.risk(at, "could become an option");
+            found.unseen("is given words that could become options");
         }
         at += match text {
             _ if ALONE.contains(&text) => 1,
@@ -126,6 +128,7 @@ pub(super) fn find(words: &[Word], found: &mut Found) {
             }
             _ => {
                 found.risk(at, "is not known here");
+                found.unseen("has options that are not known here");
                 1
             }
         };
@@ -150,14 +153,15 @@ fn runs(words: &[Word], at: usize, found: &mut Found) -> usize {
     let end = rest.iter().enumerate().find_map(ends).unwrap_or(rest.len());
     let inner = rest.get(..end).unwrap_or_default();
     // What it is given instead of `{}` is not known.
-    found.runs.push(Run { words: inner.to_vec(), more: true });
+    // It begins with a place, or with `./`.
+    found.runs.push(Run { words: inner.to_vec(), more: true, paths: true });
     end + 2
 }
 
 const FD: &str = "\
     H,hidden I,no-ignore u,unrestricted no-ignore-vcs s,case-sensitive i,ignore-case g,glob F,fixed-strings a,absolute-path \
     l,list-details L,follow p,full-path d,max-depth= min-depth= exact-depth= E,exclude= t,type= e,extension= S,size= \
-    changed-within= changed-before= max-results= 1 q,quiet c,color= 0,print0 x,exec! X,exec-batch! base-directory=! search-path=!";
+    changed-within= changed-before= max-results= 1 q,quiet c,color= 0,print0 x,exec! X,exec-batch! base-directory=^ search-path=^";
 
 /// `fd`: a pattern, then places.
 pub(super) fn fd(words: &[Word], found: &mut Found) {

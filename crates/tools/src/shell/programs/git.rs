@@ -4,11 +4,14 @@
 //! What the configuration of a repository makes git do (filters, external diffs, `core.fsmonitor`) cannot be seen in the words, so
 //! even what looks is run in a sandbox where nothing can be changed.
 
+mod changes;
 mod looks;
 
 use windlass_core::{OnlyReads, PathPattern, Search};
 
+use self::changes::{CHANGES, STARTS, TALKS};
 use self::looks::{LOOKS, Look, Operands};
+use super::bare;
 use super::options::{self, Sorted};
 use crate::shell::found::{Found, Run, Touch};
 use crate::shell::syntax::Word;
@@ -23,62 +26,26 @@ const GLOBAL: &[&str] = &[
     "--icase-pathspecs",
 ];
 
-/// Commands that change something. What is not a command of git may be an alias of the repository.
-const CHANGES: &[&str] = &[
-    "add",
-    "am",
-    "apply",
-    "archive",
-    "bisect",
-    "bundle",
-    "checkout",
-    "cherry-pick",
-    "clean",
-    "clone",
-    "commit",
-    "fetch",
-    "format-patch",
-    "gc",
-    "init",
-    "merge",
-    "mv",
-    "notes",
-    "pull",
-    "push",
-    "rebase",
-    "reset",
-    "restore",
-    "revert",
-    "rm",
-    "sparse-checkout",
-    "submodule",
-    "switch",
-    "update-index",
-    "update-ref",
-    "ls-remote",
-    "fsck",
-    "prune",
-    "repack",
-    "maintenance",
-    "read-tree",
-    "write-tree",
-    "commit-tree",
-    "hash-object",
-    "checkout-index",
-];
+/// The options before the command, with those that change what is run.
+const GLOBAL_OPTIONS: &str = "\
+    C= c= git-dir= work-tree= namespace= exec-path? config-env= super-prefix= P,no-pager p,paginate no-replace-objects no-lazy-fetch \
+    no-optional-locks no-advice bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs html-path man-path info-path \
+    attr-source= h,help v,version list-cmds=";
 
 /// Options of `branch` with which it does more than list.
 const CHANGES_BRANCHES: &[&str] =
     &["d", "delete", "D", "m", "move", "M", "c", "copy", "C", "f", "force"];
 
 pub(super) fn git(words: &[Word], found: &mut Found) {
+    bare::note(Some(GLOBAL_OPTIONS), words, found);
     let Some((at, place)) = command(words, found) else { return };
     let Some(word) = words.get(at) else { return };
     if word.is_open || word.pattern.is_some() {
         found.risk(at, "is a pattern");
+        found.unseen("is given a command that is not literal");
     }
     let look = LOOKS.iter().find(|look| look.name == word.text);
-    let before = found.risks.len();
+    let (before, unseen) = (found.risks.len(), found.unseen.clone());
     let only_looks = look.is_some_and(|look| looks(look, words, at, &place, found));
     if only_looks {
         found.reads(OnlyReads::InSandbox);
@@ -87,6 +54,7 @@ pub(super) fn git(words: &[Word], found: &mut Found) {
     // It changes something: then only what makes it run or write something else is a risk.
     if look.is_none_or(|look| !matches!(look.operands, Operands::Any)) {
         found.risks.truncate(before);
+        found.unseen = unseen;
     }
     changes(words, at, found);
 }
@@ -116,6 +84,7 @@ fn command(words: &[Word], found: &mut Found) -> Option<(usize, String)> {
             _ if GLOBAL.contains(&text) => at += 1,
             _ if text.starts_with('-') || word.could_be_option() => {
                 found.risk(at, "changes what git runs");
+                found.unseen("is told to run something else");
                 // Whatever follows may be its value: `-c` is the usual one.
                 at += if matches!(
                     text,
@@ -191,88 +160,66 @@ fn is_remote(text: &str) -> bool {
     ["https://", "http://", "ssh://", "git://"].iter().any(|scheme| text.starts_with(scheme))
 }
 
-/// Words of a command that changes something, with which it does something else too.
+/// What the words of a command that changes something make git do besides.
 fn changes(words: &[Word], at: usize, found: &mut Found) {
-    const OPTIONS: &[&str] = &[
-        "-c",
-        "--config",
-        "--exec",
-        "-x",
-        "--extcmd",
-        "--upload-pack",
-        "--receive-pack",
-        "--output",
-        "--template",
-        "--textconv",
-        "--ext-diff",
-        "--open-files-in-pager",
-        "-O",
-        "--run",
-        "--edit-description",
-        "--remote",
-        "--separate-git-dir",
-        "--reference",
-        "-u",
-        "--hook",
-        "--index-filter",
-        "--tree-filter",
-        "--msg-filter",
-        "--command",
-        "-o",
-        "-S",
-        "--gpg-sign",
-        "--git-dir",
-        "--work-tree",
-        "--recurse-submodules",
-        "--file",
-        "-F",
-    ];
     let name = words.get(at).map_or("", |word| word.text.as_str());
+    let known = CHANGES.iter().find(|(known, _)| *known == name);
+    if let Some((_, tables)) = known {
+        options::sort(tables, words, at + 1, found);
+    }
     for (index, word) in words.iter().enumerate().skip(at + 1) {
-        let text = word.text.as_str();
-        let is_option = |option: &str| match option.strip_prefix("--") {
-            // The names of long options can be cut short.
-            Some(long) => text.strip_prefix("--").is_some_and(|given| {
-                let given = given.split('=').next().unwrap_or(given);
-                given.len() > 1 && long.starts_with(given)
-            }),
-            None => text.starts_with(option) && !(name == "push" && option == "-u"),
-        };
-        if OPTIONS.iter().any(|option| is_option(option)) || text.contains("::") {
-            found.risk(index, "makes git run or write something else");
+        if TALKS.contains(&name) && word.text.contains("::") {
+            found.risk(index, "makes git run something else");
+            found.unseen("is told to run something else");
         }
         if word.could_be_option() {
             found.risk(index, "could become an option");
+            found.unseen("is given words that could become options");
         }
     }
     if matches!(name, "rm" | "clean") {
         found.acts_as.push("rm");
     }
+    let is_other = known.is_none() && LOOKS.iter().all(|look| look.name != name);
+    if STARTS.contains(&name) || is_other {
+        found.risk(
+            at,
+            if is_other { "may be another name for anything" } else { "runs another program" },
+        );
+        found.unseen("runs another program");
+    }
+    verb_of(name, words, at, found);
+}
+
+/// Commands whose next word says what is done.
+fn verb_of(name: &str, words: &[Word], at: usize, found: &mut Found) {
     let second = words.get(at + 1).map_or("", |word| word.text.as_str());
     match (name, second) {
-        ("bisect", "run") | ("submodule", "foreach") => {
+        ("bisect", "run") => {
             found.risk(at + 1, "runs another program");
             let inner = words.get(at + 2..).unwrap_or_default();
-            found.runs.push(Run { words: inner.to_vec(), more: true });
+            found.runs.push(Run { words: inner.to_vec(), more: false, paths: false });
+        }
+        // It joins its words for a shell.
+        ("submodule", "foreach") => {
+            found.risk(at + 1, "runs another program");
+            let inner = words.get(at + 2..).unwrap_or_default();
+            let is_open = inner.iter().any(|word| word.is_open || word.pattern.is_some());
+            let inner = inner.iter().skip_while(|word| word.text.starts_with('-'));
+            let text: Vec<&str> = inner.map(|word| word.text.as_str()).collect();
+            found.scripts.push(Word { is_open, ..Word::literal(&text.join(" ")) });
         }
         // To name the setting is not enough: it is the value that can be a program.
-        ("config", _) => found.risk(words.len() - 1, "can make git run other programs later"),
+        ("config", _) => {
+            found.risk(words.len() - 1, "can make git run other programs later");
+            found.unseen("can make git run other programs later");
+        }
         (
             "remote" | "stash" | "branch" | "tag" | "worktree" | "reflog" | "submodule" | "notes"
             | "bisect",
             verb,
         ) if !verb.is_empty() => {
             found.risk(at + 1, "changes the repository");
-        }
-        (
-            "difftool" | "mergetool" | "filter-branch" | "instaweb" | "help" | "gui" | "citool"
-            | "daemon" | "shell",
-            _,
-        ) => {
-            found.risk(at, "runs another program");
-        }
-        (name, _) if !CHANGES.contains(&name) && LOOKS.iter().all(|look| look.name != name) => {
-            found.risk(at, "may be another name for anything");
         }
         _ => {}
     }

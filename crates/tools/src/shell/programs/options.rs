@@ -1,8 +1,10 @@
 //! The options of a program as a table, and its words sorted by it.
 //!
 //! A table is a text with a word for each option, all names of it: `n,lines=` needs a value, `color?` may have one joined to it.
-//! Behind that stands what the option does beyond the usual: `=<` reads the file that it names, `=>` writes it, `!` is a risk.
-//! `NUMBER` is an option too: `-20`. What is not in the table is a risk: the names of long options can be cut short, and new ones come.
+//! `bind==` has two. Behind that stands what the option does beyond the usual: `=<` reads the file that it names, `=>` writes it,
+//! `=$` gives a script to a shell, `^` reads or writes files that are not named, `!` runs or loads something else. `NUMBER` is an
+//! option too: `-20`. The names of long options can be cut short as far as one of the table is meant; what is not in the table is
+//! a risk, because new ones come.
 
 use crate::shell::found::Found;
 use crate::shell::syntax::Word;
@@ -12,6 +14,7 @@ use crate::shell::syntax::Word;
 enum Takes {
     Nothing,
     Value,
+    TwoValues,
     MaybeValue,
 }
 
@@ -21,7 +24,9 @@ enum Does {
     Nothing,
     Reads,
     Writes,
-    Risk,
+    Script,
+    More,
+    Runs,
 }
 
 #[derive(Clone, Copy)]
@@ -33,63 +38,117 @@ struct Choice {
 
 impl Choice {
     fn of(row: &'static str) -> Self {
-        let (row, does) = [('<', Does::Reads), ('>', Does::Writes), ('!', Does::Risk)]
+        const DOES: [(char, Does); 5] = [
+            ('<', Does::Reads),
+            ('>', Does::Writes),
+            ('$', Does::Script),
+            ('^', Does::More),
+            ('!', Does::Runs),
+        ];
+        // A value that may follow or not is left to the words.
+        const TAKES: [(&str, Takes); 4] = [
+            ("==", Takes::TwoValues),
+            ("=", Takes::Value),
+            ("?", Takes::MaybeValue),
+            ("~", Takes::MaybeValue),
+        ];
+        let (row, does) = DOES
             .into_iter()
             .find_map(|(mark, does)| Some((row.strip_suffix(mark)?, does)))
             .unwrap_or((row, Does::Nothing));
-        // A value that may follow or not is left to the words.
-        let (names, takes) =
-            [('=', Takes::Value), ('?', Takes::MaybeValue), ('~', Takes::MaybeValue)]
-                .into_iter()
-                .find_map(|(mark, takes)| Some((row.strip_suffix(mark)?, takes)))
-                .unwrap_or((row, Takes::Nothing));
+        let (names, takes) = TAKES
+            .into_iter()
+            .find_map(|(mark, takes)| Some((row.strip_suffix(mark)?, takes)))
+            .unwrap_or((row, Takes::Nothing));
         Self { names, takes, does }
     }
 
     fn is_named(self, name: &str) -> bool {
         self.names.split(',').any(|known| known == name)
     }
+
+    /// Whether a long name of it begins like this.
+    fn begins_with(self, text: &str) -> bool {
+        self.names.split(',').any(|name| name.len() > 1 && name.starts_with(text))
+    }
 }
 
 /// The words of a command, sorted.
 #[derive(Debug, Default)]
-pub(super) struct Sorted {
+pub(in crate::shell) struct Sorted {
     /// Where the words stand that are no options.
-    pub(super) operands: Vec<usize>,
+    pub(in crate::shell) operands: Vec<usize>,
+    /// Whether a word is an option that is not known, or could become one, so that it is not certain what the others are.
+    pub(in crate::shell) has_unknown: bool,
     /// All names of each option that was given.
     given: Vec<&'static str>,
-    /// Where the values of options stand that are words of their own.
-    values: Vec<(&'static str, usize)>,
+    /// The values of options, with where they stand.
+    values: Vec<(&'static str, usize, Word)>,
 }
 
 impl Sorted {
     /// Whether one of these options was given.
-    pub(super) fn has(&self, names: &[&str]) -> bool {
+    pub(in crate::shell) fn has(&self, names: &[&str]) -> bool {
         self.given.iter().any(|given| given.split(',').any(|name| names.contains(&name)))
     }
 
-    /// The words that are values of this option.
-    pub(super) fn values<'s>(&'s self, name: &'s str) -> impl Iterator<Item = usize> + 's {
+    /// The values of this option, joined or not, with where they stand.
+    pub(in crate::shell) fn values<'s>(
+        &'s self,
+        name: &'s str,
+    ) -> impl Iterator<Item = (usize, &'s Word)> + 's {
         let is = move |names: &str| names.split(',').any(|known| known == name);
-        self.values.iter().filter(move |(names, _)| is(names)).map(|(_, at)| *at)
+        self.values.iter().filter(move |(names, ..)| is(names)).map(|(_, at, value)| (*at, value))
     }
 }
 
 const UNKNOWN: &str = "is an option that is not known here";
-const RISKY: &str = "makes it run, load or write something else";
+const HAS_UNKNOWN: &str = "has options that are not known here";
+const RUNS: &str = "makes it run or load something else";
+const IS_TOLD: &str = "is told to run or load something else";
+const MORE: &str = "makes it read or write what is not named";
 const WRITES: &str = "writes a file";
 const COULD_BE: &str = "could become an option";
 
 /// Sorts the words behind the first `skip` by these tables, and notes what the options do.
-pub(super) fn sort(
+pub(in crate::shell) fn sort(
     tables: &[&'static str],
     words: &[Word],
     skip: usize,
     found: &mut Found,
 ) -> Sorted {
+    sort_by(tables, words, skip, Until::End, found)
+}
+
+/// The same, but the first word that is no option and all behind it are operands.
+pub(in crate::shell) fn sort_leading(
+    tables: &[&'static str],
+    words: &[Word],
+    skip: usize,
+    found: &mut Found,
+) -> Sorted {
+    sort_by(tables, words, skip, Until::Operand, found)
+}
+
+/// How far options are looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    End,
+    Operand,
+}
+
+fn sort_by(
+    tables: &[&'static str],
+    words: &[Word],
+    skip: usize,
+    until: Until,
+    found: &mut Found,
+) -> Sorted {
     let mut sorted = Sorted::default();
     let choices = || tables.iter().flat_map(|table| table.split_whitespace()).map(Choice::of);
-    let is_risky = choices().any(|choice| matches!(choice.does, Does::Risk | Does::Writes));
+    let is_risky =
+        choices().any(|choice| matches!(choice.does, Does::Writes | Does::Runs | Does::Script));
+    let may_run = choices().any(|choice| matches!(choice.does, Does::Runs | Does::Script));
     let mut at = skip;
     while let Some(word) = words.get(at) {
         let text = word.text.as_str();
@@ -97,8 +156,16 @@ pub(super) fn sort(
             sorted.operands.extend(at + 1..words.len());
             break;
         }
+        sorted.has_unknown |= word.could_be_option();
         if word.could_be_option() && is_risky {
             found.risk(at, COULD_BE);
+            if may_run {
+                found.unseen("is given words that could become options");
+            }
+        }
+        if until == Until::Operand && (!text.starts_with('-') || text == "-") {
+            sorted.operands.extend(at..words.len());
+            break;
         }
         if !text.starts_with('-') || text == "-" {
             sorted.operands.push(at);
@@ -111,34 +178,42 @@ pub(super) fn sort(
             at += 1;
             continue;
         }
-        let long = |name: &str| choices().find(|choice| choice.is_named(name));
+        let named = |name: &str| choices().find(|choice| choice.is_named(name));
         at = match text.strip_prefix("--") {
-            Some(long_name) => sort_long(long_name, long, words, at, &mut sorted, found),
-            None => sort_cluster(long, words, at, &mut sorted, found),
+            Some(long) => {
+                let name = long.split('=').next().unwrap_or(long);
+                // A single letter is no long option.
+                let choice = named(name).filter(|_| name.len() > 1);
+                let choice = choice.or_else(|| cut_short(name, choices()));
+                sort_long(long, choice, words, at, &mut sorted, found)
+            }
+            None => sort_cluster(named, words, at, &mut sorted, found),
         };
     }
     sorted
 }
 
+/// The option whose name is cut short like this, if only one can be meant.
+fn cut_short(text: &str, choices: impl Iterator<Item = Choice>) -> Option<Choice> {
+    let mut meant = choices.filter(|choice| !text.is_empty() && choice.begins_with(text));
+    let first = meant.next()?;
+    meant.all(|other| other.names == first.names).then_some(first)
+}
+
 fn sort_long(
     text: &str,
-    find: impl Fn(&str) -> Option<Choice>,
+    choice: Option<Choice>,
     words: &[Word],
     at: usize,
     sorted: &mut Sorted,
     found: &mut Found,
 ) -> usize {
-    let (name, value) =
-        text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-    // A single letter is no long option.
-    match find(name).filter(|_| name.len() > 1) {
+    let value = text.split_once('=').map(|(_, value)| value);
+    match choice {
         Some(choice) if value.is_none() || choice.takes != Takes::Nothing => {
             note(choice, value, words, at, sorted, found)
         }
-        _ => {
-            found.risk(at, UNKNOWN);
-            at + 1
-        }
+        _ => unknown(at, sorted, found),
     }
 }
 
@@ -155,8 +230,7 @@ fn sort_cluster(
     while let Some(letter) = rest.chars().next() {
         let (name, behind) = rest.split_at(letter.len_utf8());
         let Some(choice) = find(name) else {
-            found.risk(at, UNKNOWN);
-            return at + 1;
+            return unknown(at, sorted, found);
         };
         if choice.takes != Takes::Nothing {
             let joined = (!behind.is_empty()).then_some(behind);
@@ -165,6 +239,13 @@ fn sort_cluster(
         note(choice, None, words, at, sorted, found);
         rest = behind;
     }
+    at + 1
+}
+
+fn unknown(at: usize, sorted: &mut Sorted, found: &mut Found) -> usize {
+    sorted.has_unknown = true;
+    found.risk(at, UNKNOWN);
+    found.unseen(HAS_UNKNOWN);
     at + 1
 }
 
@@ -178,18 +259,36 @@ fn note(
     found: &mut Found,
 ) -> usize {
     sorted.given.push(choice.names);
-    let apart = choice.takes == Takes::Value && joined.is_none();
-    let value = match joined {
-        Some(value) => Some(Word::literal(value)),
-        None if apart => words.get(at + 1).cloned(),
-        None => None,
+    let behind = match choice.takes {
+        Takes::Nothing | Takes::MaybeValue => 0,
+        Takes::Value => usize::from(joined.is_none()),
+        Takes::TwoValues => 2 - usize::from(joined.is_some()),
     };
-    if apart {
-        sorted.values.push((choice.names, at + 1));
+    let own = words.get(at);
+    let value = match joined {
+        // What is joined to an option shares what is not known of the word.
+        Some(value) => Some(Word {
+            text: value.to_owned(),
+            is_open: own.is_some_and(|word| word.is_open),
+            pattern: own.and_then(|word| word.pattern).map(|_| 0),
+            ..Word::default()
+        }),
+        None => words.get(at + 1).filter(|_| behind > 0).cloned(),
+    };
+    if let Some(value) = &value {
+        sorted.values.push((choice.names, at + usize::from(joined.is_none()), value.clone()));
     }
     match choice.does {
         Does::Nothing => {}
-        Does::Risk => found.risk(at, RISKY),
+        Does::Runs => {
+            found.risk(at, RUNS);
+            found.unseen(IS_TOLD);
+        }
+        Does::More => found.risk(at, MORE),
+        Does::Script => {
+            found.risk(at, RUNS);
+            found.scripts.extend(value);
+        }
         Does::Reads => {
             if let Some(value) = value.filter(|value| value.text != "-") {
                 found.read(&value);
@@ -202,5 +301,5 @@ fn note(
             }
         }
     }
-    at + 1 + usize::from(apart)
+    at + 1 + behind
 }

@@ -8,63 +8,29 @@ use crate::shell::syntax::Word;
 
 const OPTIONS: &str = "\
     n,quiet,silent e,expression= E,r,regexp-extended l,line-length= posix s,separate u,unbuffered z,null-data sandbox debug \
-    f,file=! i? in-place? follow-symlinks";
+    f,file=! i,in-place?^ follow-symlinks";
 
-const DOES_MORE: &str = "is a script that does more than print";
+const DOES_MORE: &str = "has a script that does more than print";
 
 pub(super) fn sed(words: &[Word], found: &mut Found) {
     found.reads(OnlyReads::Always);
     let sorted = options::sort(&[OPTIONS], words, 1, found);
     let in_place = sorted.has(&["i", "in-place"]);
-    if in_place {
-        let is_it = |word: &Word| {
-            word.text.starts_with("--in-place")
-                || (word.text.starts_with('-')
-                    && !word.text.starts_with("--")
-                    && word.text.contains('i'))
-        };
-        let at = words.iter().skip(1).position(is_it).map_or(0, |at| at + 1);
-        found.risk(at, "changes the files themselves");
-    }
     let has_script = sorted.has(&["e", "expression", "f", "file"]);
-    let scripts: Vec<usize> = if has_script {
-        sorted.values("e").collect()
-    } else {
-        sorted.operands.first().copied().into_iter().collect()
-    };
-    for at in scripts {
-        if words.get(at).is_none_or(|script| script.pattern.is_some() || !only_prints(&script.text))
-        {
+    let first = sorted.operands.first().filter(|_| !has_script);
+    let first = first.and_then(|at| Some((*at, words.get(*at)?)));
+    for (at, script) in sorted.values("e").chain(first) {
+        if script.pattern.is_some() || script.is_open || !only_prints(&script.text) {
             found.risk(at, DOES_MORE);
+            found.unseen(DOES_MORE);
         }
     }
-    check_joined(words, found);
     for word in
         sorted.operands.iter().skip(usize::from(!has_script)).filter_map(|at| words.get(*at))
     {
         found.read(word);
         if in_place {
             found.write(word);
-        }
-    }
-}
-
-/// Scripts that are joined to their option: `-es/a/b/`, `--expression=p`.
-fn check_joined(words: &[Word], found: &mut Found) {
-    for (at, word) in words.iter().enumerate().skip(1) {
-        let text = word.text.as_str();
-        if text == "--" {
-            return;
-        }
-        let script = match text.strip_prefix("--expression=") {
-            Some(script) => Some(script),
-            None if text.starts_with('-') && !text.starts_with("--") => {
-                text.split_once('e').map(|(_, script)| script).filter(|script| !script.is_empty())
-            }
-            None => None,
-        };
-        if script.is_some_and(|script| !only_prints(script)) {
-            found.risk(at, DOES_MORE);
         }
     }
 }

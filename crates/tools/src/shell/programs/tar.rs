@@ -2,58 +2,72 @@
 
 use windlass_core::OnlyReads;
 
-use super::options;
+use super::options::{self, Sorted};
 use crate::shell::found::Found;
 use crate::shell::syntax::Word;
 
-const LISTING: &str = "\
-    t,list v,verbose f,file=< z,gzip,gunzip j,bzip2 J,xz zstd a,auto-compress n,seek full-time numeric-owner wildcards no-wildcards \
-    exclude= strip-components= force-local utc totals";
+const OPTIONS: &str = "\
+    t,list c,create x,extract,get r,append u,update A,catenate,concatenate d,diff,compare delete f,file= C,directory= v,verbose \
+    z,gzip,gunzip,ungzip j,bzip2 J,xz zstd lzma lzip lzop a,auto-compress no-auto-compress I,use-compress-program=! \
+    F,info-script,new-volume-script=! to-command=! checkpoint? checkpoint-action=! rsh-command=! rmt-command=! exclude= X,exclude-from=< \
+    T,files-from=^ null exclude-vcs exclude-vcs-ignores exclude-caches strip-components= transform,xform= show-transformed-names \
+    p,preserve-permissions,same-permissions k,keep-old-files keep-newer-files skip-old-files overwrite U,unlink-first recursive-unlink^ \
+    m,touch O,to-stdout h,dereference P,absolute-names^ wildcards no-wildcards anchored no-anchored no-recursion recursion owner= group= \
+    mode= mtime= sort= numeric-owner no-same-owner same-owner no-same-permissions W,verify w,interactive,confirmation l,check-links \
+    one-file-system S,sparse N,newer,after-date= remove-files^ g,listed-incremental=> G,incremental L,tape-length= M,multi-volume n,seek \
+    warning= R,block-number B,read-full-records b,blocking-factor= H,format= pax-option= V,label= totals? utc full-time index-file=> \
+    one-top-level? backup? suffix= ignore-failed-read force-local i,ignore-zeros hard-dereference acls xattrs selinux";
 
 pub(super) fn tar(words: &[Word], found: &mut Found) {
-    let Some(first) = words.get(1) else { return };
-    let mode = first.text.trim_start_matches('-');
-    // `tf`, `-tzf`, `--list`: the archive is read, and nothing else is done.
-    let lists = !first.text.starts_with("--") && mode.starts_with('t') || first.text == "--list";
+    let dashed = dashed(words);
+    let words = dashed.as_slice();
+    let sorted = options::sort(&[OPTIONS], words, 1, found);
+    let lists = sorted.has(&["t"]) && !sorted.has(&["c", "x", "r", "u", "A", "delete", "d"]);
+    note_files(words, &sorted, lists, found);
     if !lists {
-        found.risk(1, "writes files");
-        for word in words.iter().skip(1) {
-            note_option(words, word, found);
-        }
-        return;
+        return found.risk(1, "writes files");
     }
     found.reads(OnlyReads::Always);
-    let mut dashed = words.to_vec();
-    if let Some(first) = dashed.get_mut(1).filter(|first| !first.text.starts_with('-')) {
-        // Letters without a dash take their values in order; with one `f` at the end both are the same.
-        if first.text.find('f').is_some_and(|at| at + 1 < first.text.len()) {
-            found.risk(1, "is written in an old way");
-        }
-        first.text.insert(0, '-');
-    }
-    let sorted = options::sort(&[LISTING], &dashed, 1, found);
     // Compression may run a program of the system.
-    if sorted.has(&["z", "j", "J", "zstd", "a"]) {
+    if sorted.has(&["z", "j", "J", "zstd", "lzma", "lzip", "lzop", "a"]) {
         found.reads(OnlyReads::InSandbox);
     }
 }
 
-fn note_option(words: &[Word], word: &Word, found: &mut Found) {
-    const RUN: &[&str] = &[
-        "--checkpoint-action",
-        "--to-command",
-        "--use-compress-program",
-        "--rsh-command",
-        "--info-script",
-        "--new-volume-script",
-        "-I",
-        "-F",
-        "--rmt-command",
-    ];
-    let at = words.iter().position(|other| std::ptr::eq(other, word)).unwrap_or(1);
-    if RUN.iter().any(|option| word.text.starts_with(option))
-        || (word.text.starts_with("--") && word.text.len() > 2)
-    {
-        found.risk(at, "may make it run another program");
+fn note_files(words: &[Word], sorted: &Sorted, lists: bool, found: &mut Found) {
+    let writes = sorted.has(&["c", "r", "u", "A", "delete"]);
+    for (_, archive) in sorted.values("f").filter(|(_, archive)| archive.text != "-") {
+        if writes { found.write(archive) } else { found.read(archive) }
     }
+    for (_, place) in sorted.values("C").filter(|_| !lists) {
+        if writes { found.read_tree(place) } else { found.write_tree(place) }
+    }
+    if writes && sorted.values("C").next().is_none() {
+        sorted
+            .operands
+            .iter()
+            .filter_map(|at| words.get(*at))
+            .for_each(|word| found.read_tree(word));
+    }
+}
+
+/// Letters without a dash take their values in order: `xfC a.tar d` is `-x -f a.tar -C d`. The number of words stays the same, so
+/// that risks name the right ones.
+fn dashed(words: &[Word]) -> Vec<Word> {
+    const WITH_VALUE: &str = "fCIFXTNgLbHV";
+    let mut dashed = words.to_vec();
+    let Some(first) = words.get(1).filter(|first| !first.text.starts_with('-')) else {
+        return dashed;
+    };
+    let takes: Vec<char> = first.text.chars().filter(|c| WITH_VALUE.contains(*c)).collect();
+    let flags: String = first.text.chars().filter(|c| !WITH_VALUE.contains(*c)).collect();
+    for (at, letter) in takes.iter().enumerate() {
+        if let Some(value) = dashed.get_mut(2 + at) {
+            value.text.insert_str(0, &format!("-{letter}"));
+        }
+    }
+    if let Some(word) = dashed.get_mut(1) {
+        word.text = format!("-{flags}");
+    }
+    dashed
 }

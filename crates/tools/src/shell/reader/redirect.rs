@@ -31,6 +31,11 @@ impl Reader<'_> {
             self.stop("a redirection leads to a pattern");
             return true;
         }
+        if matches!(operator, "<&" | ">&") && !target.holes.is_empty() {
+            self.at = from;
+            self.stop("a redirection leads to a variable");
+            return true;
+        }
         let kind = match operator {
             "<<<" => return true,
             "<" => RedirectKind::Read,

@@ -60,6 +60,10 @@ impl Reader<'_> {
                 }
             }
             // Also behind `=` and `:` in what looks like an assignment.
+            b'~' if word.text.is_empty() && !word.is_quoted && self.is_home() => {
+                self.at += 1;
+                return word.leave_hole("HOME", true, self.at);
+            }
             b'~' if word.text.is_empty() || word.text.ends_with(['=', ':']) => {
                 self.note("it expands the home directory");
                 word.is_open = true;
@@ -71,6 +75,11 @@ impl Reader<'_> {
         }
         word.text.push(char::from(byte));
         self.at += 1;
+    }
+
+    /// Whether the tilde that is next stands alone or before a slash, and so for the home directory.
+    fn is_home(&self) -> bool {
+        self.peek_at(1).is_none_or(|byte| b"/ \t\n;|&()<>".contains(&byte))
     }
 
     /// A character that is not ASCII: a letter means itself, whatever could be taken for a blank or not be seen does not.
@@ -174,7 +183,20 @@ impl Reader<'_> {
             self.at += 1;
             return;
         }
-        word.is_open = true;
+        let begin = self.at + 1;
+        match next {
+            Some(b'{') => return self.braced_variable(word, is_quoted),
+            Some(byte) if byte.is_ascii_alphabetic() || byte == b'_' => {
+                self.at += 1;
+                while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+                    self.at += 1;
+                }
+                let name = self.text.get(begin..self.at).unwrap_or_default();
+                let name = String::from_utf8_lossy(name).into_owned();
+                return word.leave_hole(&name, is_quoted, begin);
+            }
+            _ => word.is_open = true,
+        }
         match next {
             Some(b'(') if self.peek_at(2) == Some(b'(') => self.stop("it calculates"),
             Some(b'(') if !self.waiting.is_empty() => {
@@ -191,14 +213,6 @@ impl Reader<'_> {
                     self.stop("a here-document lies in a word");
                 }
             }
-            Some(b'{') => self.braced_variable(),
-            Some(byte) if byte.is_ascii_alphabetic() || byte == b'_' => {
-                self.note("it expands a variable");
-                self.at += 1;
-                while self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-                    self.at += 1;
-                }
-            }
             Some(b'0'..=b'9' | b'?' | b'#' | b'@' | b'*' | b'$' | b'!' | b'-') => {
                 self.note("it expands a variable");
                 self.at += 2;
@@ -208,23 +222,50 @@ impl Reader<'_> {
     }
 
     /// `${name}`, and nothing else in the braces.
-    fn braced_variable(&mut self) {
-        self.note("it expands a variable");
+    fn braced_variable(&mut self, word: &mut Word, is_quoted: bool) {
         let mut end = self.at + 2;
         while self.text.get(end).is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_') {
             end += 1;
         }
-        if self.text.get(end) == Some(&b'}') {
-            self.at = end + 1;
+        let name = self.text.get(self.at + 2..end).unwrap_or_default();
+        let name = String::from_utf8_lossy(name).into_owned();
+        if self.text.get(end) != Some(&b'}') {
+            word.is_open = true;
+            return self.stop("it expands a variable");
+        }
+        let column = self.at + 1;
+        self.at = end + 1;
+        if super::is_name(&name) {
+            word.leave_hole(&name, is_quoted, column);
         } else {
-            self.stop("it expands a variable");
+            // `${1}` and the like.
+            word.is_open = true;
+            self.note("it expands a variable");
         }
     }
 }
 
-/// Whether a word, as written, could be more than one by its braces: `{a,b}`, `{1..3}`.
+/// Whether a word, as written, could be more than one by its braces: `{a,b}`, `{1..3}`. Between quotes they mean themselves.
 fn has_braces(raw: &[u8]) -> bool {
-    let Some(open) = raw.iter().position(|byte| *byte == b'{') else { return false };
-    let rest = raw.get(open..).unwrap_or_default();
+    let bare = unquoted(raw);
+    let Some(open) = bare.iter().position(|byte| *byte == b'{') else { return false };
+    let rest = bare.get(open..).unwrap_or_default();
     rest.contains(&b',') || rest.windows(2).any(|pair| pair == b"..")
+}
+
+/// What of a word, as written, is not quoted.
+fn unquoted(raw: &[u8]) -> Vec<u8> {
+    let mut bare = Vec::new();
+    let mut bytes = raw.iter().copied();
+    let mut quote = None;
+    while let Some(byte) = bytes.next() {
+        match (quote, byte) {
+            (None | Some(b'"'), b'\\') => drop(bytes.next()),
+            (None, b'\'' | b'"') => quote = Some(byte),
+            (Some(open), byte) if open == byte => quote = None,
+            (None, byte) => bare.push(byte),
+            _ => {}
+        }
+    }
+    bare
 }

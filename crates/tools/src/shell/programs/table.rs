@@ -1,0 +1,430 @@
+//! The one table of programs: what each is for, which options it has, and which words make it do more.
+//!
+//! A row that only reads has all of the program's options, so that one that is not there is a risk. The options of a wrapper are
+//! needed to find the command behind them. A tool that works on a project has those of its options that stand before a subcommand,
+//! and *suspects*: words with which it does more than its name says (see [`suspects`](super::suspects)).
+
+use super::text::Operands;
+
+/// A program.
+pub(in crate::shell) struct Program {
+    /// The names by which it is known.
+    names: &'static str,
+    pub(in crate::shell) kind: Kind,
+    /// Its options; see [`options`](super::options).
+    pub(in crate::shell) options: &'static str,
+    /// Words with which it does more than its name says.
+    pub(in crate::shell) suspects: &'static str,
+}
+
+/// The kinds of programs, by what they do with their words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::shell) enum Kind {
+    /// Prints what it reads.
+    Reads(Operands),
+    /// Runs the command in its words.
+    Wraps(Wrap),
+    /// Works on files, or does what the files of a project describe. Behind one of the subcommands stands a command; with `*`, at
+    /// once.
+    Tool { runs: &'static str },
+    /// Runs code that it is given, unless its first word is one of these.
+    Runs { unless: &'static str },
+    /// Changes the shell, so that later words no longer mean what they say, or reads words as code.
+    ChangesShell,
+}
+
+/// A program that runs the command in its words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::shell) struct Wrap {
+    /// How many words stand between its options and the command.
+    pub(in crate::shell) skip: usize,
+    pub(in crate::shell) then: Then,
+    pub(in crate::shell) part: Part,
+}
+
+/// The form of the command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::shell) enum Then {
+    /// Words.
+    Words,
+    /// Words that are joined for a shell.
+    Joined,
+    /// Words that are scripts.
+    Scripts,
+    /// Words up to `:::`, which are given more.
+    Template,
+}
+
+/// What a wrapper is besides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::shell) enum Part {
+    /// Nothing: a rule speaks only of what it runs.
+    Transparent,
+    /// A command of its own, which has to be allowed too.
+    Own,
+    /// The same, because it gives other rights, or another machine.
+    OtherRights,
+}
+
+/// Returns the row of a program.
+pub(in crate::shell) fn find(name: &str) -> Option<&'static Program> {
+    let name = if is_loader(name) { "ld.so" } else { name };
+    PROGRAMS.iter().find(|program| program.is_named(name))
+}
+
+/// The loader of the system runs the program that it is given: `ld-linux-x86-64.so.2`.
+fn is_loader(name: &str) -> bool {
+    ["ld-linux", "ld-musl", "ld-2."].iter().any(|start| name.starts_with(start))
+        || name.starts_with("ld64.so")
+}
+
+impl Program {
+    pub(in crate::shell) fn is_named(&self, name: &str) -> bool {
+        self.names.split(' ').any(|known| known == name)
+    }
+
+    /// Whether it only reads whatever further words it is given: there is no option with which it does more.
+    pub(in crate::shell) fn takes_any_words(&self) -> bool {
+        let Kind::Reads(operands) = self.kind else { return false };
+        let does_more = |option: &str| option.ends_with(['!', '>', '$']);
+        !matches!(operands, Operands::InAndOut | Operands::None | Operands::Program)
+            && !self.options.split_whitespace().any(does_more)
+    }
+
+    const fn new(names: &'static str, kind: Kind, options: &'static str) -> Self {
+        Self { names, kind, options, suspects: "" }
+    }
+
+    const fn suspecting(mut self, suspects: &'static str) -> Self {
+        self.suspects = suspects;
+        self
+    }
+}
+
+const fn reads(names: &'static str, operands: Operands, options: &'static str) -> Program {
+    Program::new(names, Kind::Reads(operands), options)
+}
+
+const fn wraps(names: &'static str, options: &'static str) -> Program {
+    wraps_as(names, 0, Then::Words, Part::Transparent, options)
+}
+
+const fn wraps_as(
+    names: &'static str,
+    skip: usize,
+    then: Then,
+    part: Part,
+    options: &'static str,
+) -> Program {
+    Program::new(names, Kind::Wraps(Wrap { skip, then, part }), options)
+}
+
+const fn tool(names: &'static str, options: &'static str, suspects: &'static str) -> Program {
+    Program::new(names, Kind::Tool { runs: "" }, options).suspecting(suspects)
+}
+
+/// A tool with subcommands behind which a command stands.
+const fn runner(
+    names: &'static str,
+    runs: &'static str,
+    options: &'static str,
+    suspects: &'static str,
+) -> Program {
+    Program::new(names, Kind::Tool { runs }, options).suspecting(suspects)
+}
+
+const fn runs(names: &'static str, unless: &'static str) -> Program {
+    Program::new(names, Kind::Runs { unless }, "").suspecting("-* +*")
+}
+
+/// Every program that is known by a row; those with a language of their own have a file.
+#[rustfmt::skip]
+const PROGRAMS: &[Program] = &[
+    // They print what they read.
+    reads("cat tac", Operands::Files, "\
+        A,show-all b,number-nonblank before e E,show-ends n,number s,squeeze-blank t T,show-tabs u v,show-nonprinting \
+        r,regex separator="),
+    reads("head tail", Operands::Files, "\
+        NUMBER n,lines= c,bytes= q,quiet,silent v,verbose z,zero-terminated f F,follow? retry pid= s,sleep-interval="),
+    reads("wc", Operands::Files, "c,bytes m,chars l,lines L,max-line-length w,words total= files0-from=^"),
+    reads("cut paste", Operands::Files, "\
+        b,bytes= c,characters= d,delimiter,delimiters= f,fields= s,only-delimited,serial z,zero-terminated complement \
+        n output-delimiter="),
+    reads("nl rev fold fmt expand unexpand", Operands::Files, "NUMBER a,all b= s,spaces w,width= t,tabs= i,initial n= v= d= f= h= l= p c u first-only bytes"),
+    reads("tr", Operands::Words, "c,C,complement d,delete s,squeeze-repeats t,truncate-set1"),
+    reads("comm join", Operands::Files, "\
+        NUMBER a= e= i,ignore-case j= o= t= v= 1 2 3 12 13 23 123 check-order nocheck-order header z,zero-terminated \
+        total output-delimiter="),
+    reads("column", Operands::Files, "\
+        t,table s,separator= o,output-separator= N,table-columns= R,table-right= c,columns= x,fillrows n J,json \
+        l,table-columns-limit="),
+    reads("md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum cksum sum", Operands::Files, "\
+        b,binary t,text c,check tag z,zero quiet status strict w,warn ignore-missing r s a,algorithm= l,length= \
+        untagged"),
+    reads("base64 base32", Operands::Files, "d,decode i,ignore-garbage w,wrap="),
+    reads("od hexdump hd strings", Operands::Files, "\
+        A,address-radix= j,skip-bytes= N,read-bytes= S,strings= t,format,radix= v,output-duplicates w,width? a,all b c \
+        d o s n,bytes= x e= C f"),
+    reads("uniq", Operands::InAndOut, "\
+        c,count d,repeated D all-repeated? f,skip-fields= group? i,ignore-case s,skip-chars= u,unique \
+        z,zero-terminated w,check-chars="),
+    reads("sort", Operands::Files, "\
+        b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort h,human-numeric-sort \
+        i,ignore-nonprinting M,month-sort n,numeric-sort r,reverse R,random-sort V,version-sort sort= c,check? C \
+        m,merge k,key= s,stable S,buffer-size= t,field-separator= u,unique z,zero-terminated parallel= batch-size= \
+        debug files0-from=^ random-source=< o,output=> T,temporary-directory=! compress-program=!"),
+    reads("grep egrep fgrep", Operands::Pattern, "\
+        NUMBER E,extended-regexp F,fixed-strings G,basic-regexp P,perl-regexp e,regexp= f,file=< i,ignore-case y \
+        no-ignore-case v,invert-match w,word-regexp x,line-regexp z,null-data s,no-messages m,max-count= b,byte-offset \
+        n,line-number line-buffered H,with-filename h,no-filename label= o,only-matching q,quiet,silent binary-files= \
+        a,text I d,directories= D,devices= r,recursive R,dereference-recursive include= exclude= exclude-from=< \
+        exclude-dir= L,files-without-match l,files-with-matches c,count T,initial-tab Z,null B,before-context= \
+        A,after-context= C,context= color,colour? U,binary"),
+    reads("jq", Operands::Program, "\
+        n,null-input r,raw-output j,join-output a,ascii-output s,slurp c,compact-output C,color-output \
+        M,monochrome-output S,sort-keys e,exit-status R,raw-input tab arg== argjson== args jsonargs indent= stream \
+        unbuffered raw-output0 seq f,from-file^ slurpfile==^ rawfile==^ L=^ h,help V,version"),
+    reads("ls dir vdir", Operands::Listed, "\
+        1 a,all A,almost-all author b,escape block-size= B,ignore-backups c C color? d,directory D f F,classify? \
+        file-type format= full-time g group-directories-first G,no-group h,human-readable si H \
+        dereference-command-line hide= hyperlink? i,inode I,ignore= k l L,dereference m n,numeric-uid-gid N,literal o \
+        p indicator-style= q,hide-control-chars Q,quote-name quoting-style= r,reverse R,recursive s,size S sort= t \
+        time= time-style= T= u U v w= x X Z,context zero"),
+    reads("tree", Operands::Trees, "\
+        a d f l x L= R P= I= ignore-case matchdirs prune noreport charset= filelimit= gitignore si du timefmt= p u g s \
+        h D F q N Q i A S n C v t c U r sort? dirsfirst filesfirst J X inodes device fromfile^ o=>"),
+    reads("du", Operands::Trees, "\
+        0,null a,all apparent-size B,block-size= b,bytes c,total D,dereference-args d,max-depth= h,human-readable \
+        inodes k L,dereference l,count-links m P,no-dereference S,separate-dirs si s,summarize t,threshold= time? \
+        time-style= X,exclude-from=< exclude= x,one-file-system files0-from=^"),
+    reads("df", Operands::Files, "\
+        a,all B,block-size= h,human-readable H,si i,inodes k l,local P,portability output? total t,type= T,print-type \
+        x,exclude-type="),
+    reads("stat", Operands::Files, "L,dereference f,file-system c,format= printf= t,terse cached="),
+    reads("file", Operands::Files, "\
+        b,brief i,mime mime-type mime-encoding L,dereference h,no-dereference k,keep-going N,no-pad r,raw \
+        s,special-files 0,print0 F,separator= E C,compile! m,magic-file=! f,files-from=< z,uncompress! Z!"),
+    reads("realpath readlink", Operands::Files, "\
+        e,canonicalize-existing m,canonicalize-missing f,canonicalize L,logical P,physical q,quiet,silent relative-to= \
+        relative-base= s,strip,no-symlinks z,zero n,no-newline v,verbose"),
+    reads("basename dirname", Operands::Words, "a,multiple s,suffix= z,zero"),
+    reads("diff cmp", Operands::Trees, "\
+        NUMBER normal q,brief s,report-identical-files c C,context= u U,unified? e,ed n,rcs y,side-by-side W,width= \
+        left-column suppress-common-lines p,show-c-function F,show-function-line= label= t,expand-tabs T,initial-tab \
+        tabsize= r,recursive no-dereference N,new-file unidirectional-new-file ignore-file-name-case x,exclude= \
+        X,exclude-from=< S,starting-file= from-file=< to-file=< i,ignore-case,ignore-initial= E,ignore-tab-expansion \
+        Z,ignore-trailing-space b,ignore-space-change,print-bytes w,ignore-all-space B,ignore-blank-lines \
+        I,ignore-matching-lines= a,text strip-trailing-cr d,minimal horizon-lines= speed-large-files color? palette= \
+        l,verbose bytes= silent quiet"),
+    reads("pwd", Operands::None, "L P"),
+    reads("whoami tty arch nproc logname users uptime", Operands::None, "p s a,all ignore="),
+    reads("id groups", Operands::Words, "a g,group G,groups n,name r,real u,user z,zero Z"),
+    reads("uname", Operands::None, "\
+        a,all s,kernel-name n,nodename r,kernel-release v,kernel-version m,machine p,processor i,hardware-platform \
+        o,operating-system"),
+    reads("hostname", Operands::None, "f,fqdn s,short i,ip-address I d,domain"),
+    reads("ps", Operands::Words, ""),
+    reads("free", Operands::None, "b k m g h,human t,total w,wide si l"),
+    reads("lscpu lsblk", Operands::None, "a,all b,bytes e,extended? J,json p,parse? o,output= f,fs l,list n,noheadings"),
+    reads("which whereis", Operands::Words, "a,all b m s"),
+    reads("type", Operands::Words, "a t p P f"),
+    reads("printenv", Operands::Words, "0,null"),
+    reads("echo", Operands::Words, ""),
+    reads("true false : sleep seq exit return break continue", Operands::Words, ""),
+    reads("expr", Operands::Words, ""),
+    reads("locale getconf", Operands::Words, "a,all-locales m,charmaps k,keyword-name c,category-name"),
+    reads("cal", Operands::Words, "NUMBER 1 3 m y s j"),
+    reads("pgrep", Operands::Words, "l,list-name a,list-full f,full x,exact n,newest o,oldest c,count u,euid= P,parent= d,delimiter="),
+    reads("shuf", Operands::Files, "e,echo i,input-range= n,head-count= o,output=> random-source=< r,repeat z,zero-terminated"),
+    reads("xxd", Operands::InAndOut, "\
+        a,autoskip b,bits C,capitalize c,cols= d e E,EBCDIC g,groupsize= i,include l,len= n,name= o= \
+        p,ps,plain,postscript r,revert s,seek= u v,version"),
+    reads("zcat bzcat xzcat zstdcat", Operands::Files, "f,force q,quiet v,verbose k,keep c,stdout,to-stdout d,decompress"),
+    reads("nm size readelf objdump addr2line c++filt", Operands::Files, "\
+        a,all,all-headers A,print-file-name C,demangle? D,dynamic d,disassemble g,extern-only \
+        S,section-headers,sections h,headers,file-header,section-header s,syms,symbols r,relocs,reloc t,radix= \
+        u,undefined-only e= f p,print-armap,private-headers l,line-numbers,program-headers,segments W,wide \
+        n,numeric-sort,notes M= j,section= x,hex-dump= T,dynamic-syms i,inlines V,version-info"),
+    reads("cloc tokei scc", Operands::Trees, "\
+        NUMBER f,files by-file s,sort= e,exclude= t,type= o,output=! json csv md quiet vcs= exclude-dir= include-lang= \
+        exclude-lang= c,compact C,columns= h,help V,version"),
+    reads("lsb_release lsmod pidof tput", Operands::Words, "a,all d,description i,id r,release c,codename s,short T= h b q u"),
+    reads("jobs times", Operands::Words, "l n p r s"),
+    reads("numfmt factor tsort", Operands::Words, "\
+        from= to= d,delimiter= field= format= grouping header? invalid= padding= round= suffix= from-unit= to-unit= \
+        h,exponents z,zero-terminated"),
+    reads("yes", Operands::Words, ""),
+    // They run the command in their words.
+    wraps("nohup", ""),
+    wraps("builtin", ""),
+    wraps("exec", "c l a="),
+    wraps("command", "p"),
+    wraps("setsid", "c,ctty f,fork w,wait"),
+    wraps("nice", "NUMBER n,adjustment="),
+    wraps("stdbuf", "i,input= o,output= e,error="),
+    wraps("ionice", "c,class= n,classdata= t,ignore p,pid= P,pgid= u,uid="),
+    wraps_as("chrt", 1, Then::Words, Part::Transparent, "\
+        a,all-tasks b,batch d,deadline f,fifo i,idle m,max o,other r,rr R,reset-on-fork T,sched-runtime= \
+        P,sched-period= D,sched-deadline= p,pid v,verbose"),
+    wraps_as("taskset", 1, Then::Words, Part::Transparent, "a,all-tasks c,cpu-list p,pid"),
+    wraps_as("timeout", 1, Then::Words, Part::Transparent, "f,foreground k,kill-after= p,preserve-status s,signal= v,verbose"),
+    wraps("time", "p,portability v,verbose f,format= o,output=> a,append q,quiet"),
+    wraps("xargs", "\
+        0,null a,arg-file=< d,delimiter= E= e,eof? I= i,replace? L= l,max-lines? n,max-args= o,open-tty P,max-procs= \
+        p,interactive process-slot-var= r,no-run-if-empty s,max-chars= show-limits t,verbose x,exit"),
+    wraps("prlimit", "\
+        c,core? d,data? e,nice? f,fsize? i,sigpending? l,memlock? m,rss? n,nofile? q,msgqueue? r,rtprio? s,stack? \
+        t,cpu? u,nproc? v,as? x,locks? y,rttime? noheadings o,output= p,pid= raw verbose"),
+    wraps("choom", "n,adjust= p,pid="),
+    wraps("caffeinate", "d i m s u t= w="),
+    wraps("unbuffer eatmydata catchsegv chronic cross-env ts-node-dev dumb-init", "p"),
+    wraps("numactl", "a,all i,interleave= p,preferred= m,membind= N,cpunodebind= C,physcpubind= l,localalloc b,balancing"),
+    wraps_as("setarch", 1, Then::Words, Part::Transparent, "\
+        B,32bit F,fdpic-funcptrs I,short-inode L,addr-compat-layout R,addr-no-randomize S,whole-seconds \
+        T,sticky-timeouts X,read-implies-exec Z,mmap-page-zero 3,3gb 4gb uname-2.6 v,verbose"),
+    wraps("linux32 linux64 i386 x86_64", "B,32bit R,addr-no-randomize v,verbose"),
+    wraps_as("ld.so", 0, Then::Words, Part::Own, "\
+        list verify inhibit-cache library-path= glibc-hwcaps-prepend= glibc-hwcaps-mask= inhibit-rpath= audit=! \
+        preload=! argv0= list-tunables list-diagnostics"),
+    wraps_as("busybox toybox", 0, Then::Words, Part::Own, ""),
+    wraps_as("sudo", 0, Then::Words, Part::OtherRights, "\
+        A,askpass! b,background B,bell C,close-from= D,chdir= E preserve-env? e,edit! g,group= H,set-home h,host= \
+        i,login! k,reset-timestamp K,remove-timestamp l,list n,non-interactive P,preserve-groups p,prompt= R,chroot= \
+        r,role= S,stdin s,shell! t,type= T,command-timeout= U,other-user= u,user= v,validate"),
+    wraps_as("doas", 0, Then::Words, Part::OtherRights, "C=! L n s! u= a="),
+    wraps_as("pkexec", 0, Then::Words, Part::OtherRights, "disable-internal-agent keep-cwd user="),
+    wraps_as("gosu su-exec chpst", 1, Then::Words, Part::OtherRights, ""),
+    wraps_as("setpriv", 0, Then::Words, Part::OtherRights, "\
+        c,clear-groups d,dump groups= inh-caps= ambient-caps= init-groups keep-groups list-caps no-new-privs rgid= \
+        ruid= egid= euid= regid= reuid= bounding-set= securebits= pdeathsig= selinux-label= apparmor-profile= \
+        reset-env"),
+    wraps_as("unshare", 0, Then::Words, Part::OtherRights, "\
+        i,ipc? m,mount? n,net? p,pid? u,uts? U,user? C,cgroup? T,time? f,fork kill-child? mount-proc? map-user= \
+        map-group= map-users= map-groups= r,map-root-user c,map-current-user map-auto propagation= setgroups= R,root= \
+        w,wd= S,setuid= G,setgid= monotonic= boottime= keep-caps l,load-interp="),
+    wraps_as("nsenter", 0, Then::Words, Part::OtherRights, "\
+        a,all t,target= m,mount? u,uts? i,ipc? n,net? p,pid? U,user? C,cgroup? T,time? S,setuid= G,setgid= \
+        preserve-credentials r,root? w,wd? W,wdns? e,env F,no-fork Z,follow-context c,join-cgroup keep-caps"),
+    wraps_as("chroot", 1, Then::Words, Part::OtherRights, "groups= userspec= skip-chdir"),
+    wraps_as("bwrap", 0, Then::Words, Part::OtherRights, "\
+        args=! argv0= unshare-all share-net unshare-user unshare-user-try unshare-ipc unshare-pid unshare-net \
+        unshare-uts unshare-cgroup unshare-cgroup-try userns= userns2= pidns= uid= gid= hostname= chdir= clearenv \
+        setenv== unsetenv= lock-file= sync-fd= bind== bind-try== dev-bind== dev-bind-try== ro-bind== ro-bind-try== \
+        remount-ro= exec-label= file-label= proc= dev= tmpfs= mqueue= dir= file== bind-data== ro-bind-data== symlink== \
+        seccomp= block-fd= userns-block-fd= info-fd= json-status-fd= new-session die-with-parent as-pid-1 cap-add= \
+        cap-drop= perms= size= chmod== level-prefix"),
+    wraps_as("firejail proot systemd-inhibit", 0, Then::Words, Part::OtherRights, "q,quiet"),
+    wraps_as("systemd-run", 0, Then::Words, Part::OtherRights, "\
+        no-ask-password scope u,unit= p,property= description= slice= slice-inherit expand-environment= \
+        r,remain-after-exit send-sighup service-type= uid= gid= nice= working-directory= d,same-dir E,setenv= t,pty \
+        P,pipe q,quiet G,collect S,shell! on-active= on-boot= on-startup= on-unit-active= on-unit-inactive= \
+        on-calendar= user system H,host= M,machine= no-block wait"),
+    wraps_as("strace ltrace", 0, Then::Words, Part::Own, "\
+        NUMBER a,columns= A,output-append-mode b,detach-on= c,summary-only C,summary d,debug D,daemonize? \
+        e,trace,expr= E,env= f,follow-forks ff F i,instruction-pointer I,interruptible= k,stack-traces? \
+        n,syscall-number O,summary-syscall-overhead= o,output=> p,attach= P,trace-path= q,quiet? \
+        r,relative-timestamps? s,string-limit= S,summary-sort-by= t T,syscall-times? u,user= U,summary-columns= \
+        v,no-abbrev w,summary-wall-clock x X,const-print-style= y,decode-fds? Y,decode-pids? z,successful-only \
+        Z,failed-only l= L N,"),
+    wraps_as("valgrind", 0, Then::Words, Part::Own, "\
+        tool= q,quiet v,verbose log-file=> leak-check? show-leak-kinds= track-origins= error-exitcode= num-callers= \
+        suppressions=< gen-suppressions= trace-children="),
+    wraps_as("flock", 1, Then::Words, Part::Own, "\
+        s,shared e,x,exclusive u,unlock n,nb,nonblock w,wait,timeout= o,close E,conflict-exit-code= F,no-fork verbose \
+        fcntl"),
+    wraps_as("faketime", 1, Then::Words, Part::Own, "f m p="),
+    wraps_as("fakeroot dbus-run-session xvfb-run rlwrap cpulimit", 0, Then::Words, Part::Own, "a,auto-servernum n,server-num= s,server-args= l= u,unknown-is-real"),
+    wraps_as("direnv", 2, Then::Words, Part::Own, ""),
+    wraps_as("sshpass", 0, Then::Words, Part::Own, "p= f=< d= e"),
+    wraps_as("watch", 0, Then::Joined, Part::Own, "\
+        b,beep c,color C,no-color d,differences? e,errexit g,chgexit n,interval= p,precise q,equexit= r,no-rerun \
+        t,no-title w,no-wrap x,exec"),
+    wraps_as("entr", 0, Then::Words, Part::Own, "a c d n p r s x z"),
+    wraps_as("parallel", 0, Then::Template, Part::Own, "\
+        NUMBER j,jobs= k,keep-order n,max-args= N= L= m,xargs X,context-replace I= a,arg-file=< C,colsep= d,delimiter= \
+        0,null eta progress bar dry-run,dryrun halt= joblog= results= retries= timeout= tag q,quote r,no-run-if-empty \
+        t,verbose,v u,ungroup line-buffer,lb will-cite group plain"),
+    wraps_as("ssh", 1, Then::Joined, Part::OtherRights, "\
+        4 6 A a C f G g K k M N n q s T t V v X x Y y B=! b= c= D=! E=! e= F=! I=! i= J=! L=! l= m= O=! o=! p= Q= R=! \
+        S=! W=! w=!"),
+    wraps_as("hyperfine", 0, Then::Scripts, Part::Own, "\
+        w,warmup= r,runs= m,min-runs= M,max-runs= p,prepare=$ s,setup=$ c,cleanup=$ conclude=$ S,shell=! N \
+        i,ignore-failure style= export-json=> export-csv=> export-markdown=> n,command-name= L,parameter-list== \
+        P,parameter-scan==! show-output time-unit= u="),
+    // They work on files, or do what the files of a project describe.
+    tool("ninja samu meson", "C= j= k= v,verbose quiet", "-f* -C* -t* -d*"),
+    tool("cmake ctest cpack", "S= B= G= D= U= j= A= T= C= build= install= preset= parallel=", "WORDS -P*! -E*! -C* --build-run* -D*RULE_LAUNCH*! -DCMAKE*COMPILER*! -DCMAKE_*LAUNCHER*! -S*! --script*!"),
+    tool("bazel bazelisk buck2", "", "--bazelrc*! --run_under*! --config* --startup*!"),
+    tool("just task mage rake invoke", "f,justfile= d,working-directory= set== shell= q,quiet l,list n,dry-run", "-f*! --justfile*! -d* --working-directory* --set* --shell*! -c*! --command*!"),
+    tool("rustc rustdoc rustup", "", "WORDS run! -C* -o* --out-dir* --emit* -Z*! --codegen* -Clinker*! --test-runtool*!"),
+    tool("go", "C=", "WORDS -C* -exec*! -toolexec*! -vettool*! -o* -overlay*! -modfile* -ldflags* -gcflags* -asmflags* -mod* --exec*! \
+        --toolexec*! --vettool*!"),
+    runner("npm", "exec x", "\
+        prefix= C= g,global s,silent w,workspace= ws,workspaces registry= loglevel= userconfig= globalconfig= cache= \
+        y,yes tag= access= omit= include= ignore-scripts force,f", "\
+        --prefix* -C* --cwd* --script-shell*! --shell*! --userconfig*! --globalconfig*! --node-options*! -c*! --call*! \
+        --package* --ignore-scripts=false --dir* --registry* --git*! --editor*! --viewer*! --init-module*! explore!"),
+    runner("pnpm yarn", "exec dlx", "prefix= C,dir= cwd= s,silent F,filter= r,recursive w,workspace-root registry= loglevel= reporter=", "\
+        --prefix* -C* --cwd* --script-shell*! --shell*! --userconfig*! --globalconfig*! --node-options*! -c*! --call*! \
+        --package* --ignore-scripts=false --dir* --registry* --shell-mode*! node!"),
+    runner("npx bunx pnpx uvx", "*", "y,yes no no-install q,quiet ignore-existing p,package= c,call= from= with=", "\
+        --prefix* -C* --cwd* --script-shell*! --shell*! --node-options*! -c*! --call*! --package* -p* --registry* \
+        --from* --with*"),
+    runner("pip pip3 pipx pipenv", "run", "python= isolated v,verbose q,quiet log= proxy= timeout= cache-dir= no-cache-dir", "\
+        --target* -t* --prefix* --root* -i* --index-url* --extra-index-url* -e* --editable* -r* --python* --config* \
+        -C* --directory* --log* --report* shell!"),
+    runner("uv poetry pdm hatch rye conda mamba micromamba", "run exec", "C,directory= project= config-file= q,quiet v,verbose offline n,no-cache n= p,python= e,env=", "\
+        --target* -t* --prefix* --root* -i* --index-url* --extra-index-url* -e* --editable* -r* --python* --config* \
+        -C* --directory* shell!"),
+    runner("bundle bundler", "exec", "", "--gemfile* --path*"),
+    tool("mise asdf", "C= q v", "exec! x! run! shell!"),
+    tool("pytest py.test tox nox", "c= C= rootdir= p= o= n= k= m= q,quiet v,verbose x", "\
+        -p*! -c*! --rootdir* -o*! --override-ini*! --confcutdir* --basetemp* -e* --pdbcls*! --junit-xml* --junitxml* \
+        --pastebin* --log-file*"),
+    tool("mvn gradle gradlew sbt ant lein", "f,file= s,settings= D= P= p,project-dir= b,build-file= I,init-script= q,quiet", "-D* -f* --file* -s* --settings* -I*! --init-script*! -b* -c* -p* --project-dir* -P* -S*!"),
+    tool("gcc cc g++ c++ clang clang++ cpp gfortran ld as ar ranlib strip objcopy", "", "WORDS -o* -wrapper*! -B*! -fplugin*! -specs*! -Xclang*! -load*! @*! -T* -Wp,* -Wl,* -iplugindir*! -plugin*! --config*! \
+        --plugin*! -M*!"),
+    runner("javac kotlinc scalac dotnet msbuild swift xcodebuild zig nim crystal ghc stack cabal dune opam mix rebar3 flutter dart gem rails rspec rubocop composer phpunit", "exec", "", "WORDS runner! console! eval! -agentlib*! -javaagent*! -agentpath*! -XX:OnError*! -XX:OnOutOfMemoryError*! --exec*! -e*! -o* --eval*! \
+        -Xplugin*! -pgm*! -F*!"),
+    tool("tsc eslint prettier jest vitest mocha ava webpack vite rollup esbuild parcel next nuxt ng turbo nx lerna stylelint biome svelte-check vue-tsc playwright cypress tailwindcss sass babel swc", "c,config= p,project=", "\
+        -o* --out* --config*! -c*! --resolve-plugins* --rulesdir*! --plugin*! --require*! -r*! --loader*! --import*! \
+        --node-options*! --exec*! --watch* --globalSetup*! --testRunner*!"),
+    runner("mypy ruff black isort flake8 pylint pyright bandit coverage sphinx-build mkdocs pre-commit yapf autopep8 pyflakes pycodestyle vulture pydocstyle djlint alembic", "run", "", "--config*! --python-executable*! --init-hook*! --load-plugins*! --rcfile*! -c*! --plugin*! --stdin*"),
+    tool("rustfmt gofmt golangci-lint staticcheck clang-format clang-tidy cppcheck shellcheck shfmt hadolint yamllint markdownlint actionlint taplo typos codespell protoc buf swagger openapi-generator hugo", "", "-o* --out* --output* -load*! --load*! --plugin*! -p* --config*! --rule*!"),
+    tool("gzip gunzip xz unxz bzip2 bunzip2 zstd unzstd lz4 zip unzip 7z", "", "-T* -TT*! --unzip-command*! -o* -d* -O* -P*"),
+    tool("curl", "", "\
+        -o* --output* -O* --remote-name* -K*! --config*! -T* --upload-file* -d* --data* -F* --form* -X* --request* -D* \
+        --dump-header* -c* --cookie-jar* --libcurl* --trace* --unix-socket* -x* --proxy* --engine*! -E* --cert* -b* \
+        -H* --header* --output-dir* --etag-save* --hsts* --alt-svc* -u* --netrc* -n file:*"),
+    tool("wget", "", "\
+        -O* --output-document* -o* --output-file* -P* --directory-prefix* -i* --input-file* --use-askpass*! -e*! \
+        --execute*! --config*! --post-* --body-* --method* -a* --append-output* --save-cookies* --warc-* --header*"),
+    tool("scp rsync", "", "\
+        -o*! -F*! -e*! --rsh*! --rsync-path*! -J*! -S*! -D*! -b*! -L* -R* -W* -E* -I* -i* --files-from* --temp-dir* \
+        --log-file* --write-batch*"),
+    tool("nc ncat netcat", "", "-e*! --exec*! -c*! --sh-exec*! -l*"),
+    tool("patch", "", "-e*! --ed*! -o* -d* -i* --output* --directory* --input* --reject-file* -r*"),
+    tool("split", "", "--filter*!"),
+    tool("yq xq", "", "-i* --inplace* --in-place* -s* --split-exp*"),
+    tool("less more most man", "", "-*! +*!"),
+    tool("kill pkill killall mktemp csplit dos2unix unix2dos iconv sync bc logger renice ping dig nslookup host whois clear reset stty sponge pv ts hexyl diffstat dpkg-query lsof ss netstat vmstat iostat dmesg", "", "-o* --output* --exec*!"),
+    // They run code that they are given.
+    runs("\
+        python python2 python3 pypy pypy3 ruby perl php lua luajit node nodejs deno bun Rscript julia tclsh guile irb \
+        ipython ts-node tsx osascript groovy scala jshell erl elixir iex ghci runghc swipl racket sbcl clojure", ""),
+    runs("sh bash dash zsh ksh mksh ash fish csh tcsh rbash", ""),
+    runs("vim vi nvim view ex emacs nano ed expect gdb lldb rr perf bpftrace dtrace", ""),
+    runs("sqlite3 psql mysql mariadb mongosh redis-cli", "").suspecting("*"),
+    runs("\
+        su runuser sg newgrp script at batch crontab start-stop-daemon run-parts logrotate capsh dtach tmux screen \
+        nix-shell nix flatpak-spawn machinectl lxc incus vagrant qemu-x86_64 wine", "").suspecting("*"),
+    runs("socat telnet sftp java", ""),
+    runs("docker podman nerdctl", "ps images logs inspect version info stats port top search history diff events").suspecting("-v* --volume* --mount* --privileged* -f* --file* -H* --host* --config* --entrypoint* --device* --pid* --net* --network* -c*"),
+    runs("kubectl oc", "get describe logs version api-resources api-versions top explain cluster-info").suspecting("-f* --file* --config* -c* --kubeconfig* --exec*! --token*"),
+    runs("helm terraform tofu ansible ansible-playbook packer pulumi", "version list status show validate fmt plan").suspecting("-f* --config* -c* --kubeconfig* -var* --post-renderer*! -chdir*"),
+    // They change the shell.
+    Program::new("\
+        export alias unalias shopt eval source . trap enable hash declare typeset local readonly unset let read mapfile \
+        readarray getopts complete compgen compopt bind fc history pushd popd shift logout suspend caller disown umask \
+        ulimit wait", Kind::ChangesShell, ""),
+];
