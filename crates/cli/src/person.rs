@@ -271,8 +271,11 @@ mod tests {
             *hear.lock().expect("nobody panicked") = told(request, &difference, Paint::none());
             false
         };
-        let windlass =
-            Windlass::builder(folder.path()).attendant(approver).build().expect("a workspace");
+        let windlass = Windlass::builder(folder.path())
+            .ask_before(true)
+            .attendant(approver)
+            .build()
+            .expect("a workspace");
         let call = ToolCall::new(tool, input);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let session = Arc::new(session);

@@ -48,11 +48,12 @@ fn the_persons_own_are_there() {
         "what only looks is not asked about"
     );
     let (code, answer) = home.call(&[], "bbb", &json!({}));
-    assert_eq!(code, 3, "{answer}");
+    assert_eq!(code, 0, "what changes nothing is not asked about: {answer}");
     let ran = home.run(&["call", "bbb", "{}", "--allow", "tool bbb"]);
     assert_eq!((ran.code, &*ran.stdout), (0, "{}\n"), "{ran:?}");
     let answer = home.run(&["policy", "explain", "bbb"]).lines().remove(0);
     assert_eq!((&answer["decision"], &answer["effects"]), (&json!("ask"), &json!(["exec cat"])));
+    assert_eq!(answer["when"], "after");
     assert!(!home.run(&["tools", "--role", "explorer"]).stdout.contains("bbb"));
     assert!(home.run(&["tools", "--role", "explorer"]).stdout.contains("aaa"));
 }
@@ -93,8 +94,8 @@ fn those_of_a_workspace_wait_for_trust_and_a_change_asks_again() {
     assert!(ran.stdout.contains("greet.md:\n---\nname: greet\ncommand: echo hello\n"), "{ran:?}");
     let ran = greet(&home);
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (0, "hello\n", ""));
-    let (code, answer) = home.call(&[], "greet", &json!({}));
-    assert_eq!(code, 3, "trusted is not allowed: {answer}");
+    let answer = home.run(&["policy", "explain", "greet"]).lines().remove(0);
+    assert_eq!(answer["decision"], "ask", "trusted is not allowed: {answer}");
     put(&own, &file("greet", "command: echo changed"));
     not_there("changed");
     put(&own, &file("greet", "command: echo hello"));
@@ -126,8 +127,8 @@ fn a_workspace_cannot_pass_for_the_person_or_for_a_built_in_tool() {
     assert_eq!(ran.stdout, "mine\n", "{ran:?}");
     assert!(ran.stderr.contains("there is a tool `mine` already, in "), "{ran:?}");
     assert!(home.run(&["call", "read", r#"{"path":"x"}"#]).stdout.contains("real"));
-    let (code, answer) = home.call(&["--mode", "plan"], "look", &json!({}));
-    assert_eq!(code, 3, "its word that it only looks is worth nothing: {answer}");
+    let answer = home.run(&["policy", "explain", "look"]).lines().remove(0);
+    assert_eq!(answer["decision"], "ask", "its word that it only looks is worth nothing: {answer}");
     let ran = home.run(&["call", "look", "{}", "--mode", "auto"]);
     assert_eq!(ran.stdout, "theirs\n", "{ran:?}");
 }

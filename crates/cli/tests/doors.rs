@@ -110,7 +110,8 @@ fn table() -> Vec<Row> {
         // Programs.
         row("bash", run("touch made-1"), &[], Denied),
         row("bash", run("touch made-2"), &["--mode", "auto"], Allowed),
-        row("bash", run("touch made-3"), &["--mode", "plan"], Denied),
+        row("bash", run("touch made-3"), &["--mode", "plan"], Allowed),
+        row("bash", run("touch made-3"), &["--mode", "plan", "--sandbox", "off"], Denied),
         row("bash", run("touch made-4"), &["--mode", "auto", "--sandbox", "off"], Denied),
         row("bash", run("touch made-5"), &["--mode", "yolo", "--deny", "tool bash"], Denied),
         row("bash", run("touch docs/made"), &["--mode", "auto", "--deny", "write docs/**"], Denied),

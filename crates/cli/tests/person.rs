@@ -131,6 +131,8 @@ fn a_long_change_is_shown_screen_by_screen() {
 #[test]
 fn hidden_characters_and_all_lines_are_seen() {
     let home = Home::new();
+    std::fs::create_dir_all(home.config()).expect("a folder");
+    std::fs::write(home.config().join("config.toml"), "ask_before = true\n").expect("a file");
     let command = "make \u{202e}\u{200b}\x1b[2K\x1b[1A\r\n\n\n\nrm -rf ~/all";
     let input = json!({"command": command}).to_string();
     let mut terminal =
@@ -313,7 +315,9 @@ fn one_of_eight_processes_that_answer_counts() {
         let commands: Vec<Vec<&str>> =
             answers.iter().cycle().take(8).map(|answer| vec!["policy", answer, id]).collect();
         let ran = all_at_once(&home, &commands);
-        let counted: Vec<usize> = (0..8).filter(|number| ran[*number].code == 0).collect();
+        // One that comes between the answer and the call makes the call, and says that the answer is another's.
+        let is_own = |ran: &Ran| ran.code == 0 && !ran.stderr.contains("already; its call");
+        let counted: Vec<usize> = (0..8).filter(|number| is_own(&ran[*number])).collect();
         let [counted] = counted[..] else { panic!("{} answers count: {ran:?}", counted.len()) };
         assert!(ran.iter().all(|ran| matches!(ran.code, 0 | 2)), "{ran:?}");
         let is_yes = commands[counted][1] == "approve";

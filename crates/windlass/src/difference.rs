@@ -88,11 +88,13 @@ fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
     let (Some(after), before) = (&change.after, &change.before) else {
         return line_of(change, workspace);
     };
+    // Two equal versions differ in their mode alone.
+    if before.as_ref() == Some(after) {
+        return line_of(change, workspace);
+    }
     let name = PathBuf::from(name(&change.path, workspace));
     let before = before.as_deref().map(|content| Version::of(&name, content));
-    let text = render_file(before.as_ref(), Some(&Version::of(&name, after)), look).to_string();
-    // Two equal versions differ in their mode or times alone.
-    if text.is_empty() { line_of(change, workspace) } else { text }
+    render_file(before.as_ref(), Some(&Version::of(&name, after)), look).to_string()
 }
 
 /// One line about a file: what becomes of it, and how many lines come and go.

@@ -54,7 +54,8 @@ fn i_15_a_command_that_deletes_the_home_directory_deletes_nothing() {
     let command = json!({"command": "rm -rf tests/ patches/ plan/ ~/"});
     assert_eq!(home.call(&[], "bash", &command).0, 3, "nobody was asked");
     assert!(home.workspace().join("tests/a").exists());
-    let command = json!({"command": "rm -rf tests plan \"$HOME\" 2>/dev/null; ls -A ~"});
+    let command =
+        json!({"command": "rm -rf tests plan \"$(echo ~)\" 2>/dev/null; ls -A $(echo ~)"});
     let (_, answer) = home.call(&["--mode", "yolo"], "bash", &command);
     assert!(!answer.to_string().contains("photos"), "the home is the workspace's own: {answer}");
     assert!(photo.exists() && home.config().join("config.toml").exists());
@@ -74,7 +75,7 @@ fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
     }
     put(&home.workspace().join("notes.txt"), "readable-note\n");
     for secret in secrets {
-        let command = json!({"command": format!("cat ~/{secret}; cat notes.txt")});
+        let command = json!({"command": format!("cat $(echo ~)/{secret}; cat notes.txt")});
         let (_, answer) = home.call(&["--mode", "yolo"], "bash", &command);
         assert!(!answer.to_string().contains("production-secret"), "{secret}: {answer}");
         assert!(answer.to_string().contains("readable-note"), "it shows nothing: {answer}");
@@ -321,7 +322,7 @@ fn i_64_no_secret_of_ours_is_in_the_environment_of_a_program() {
         ("DATABASE_URL", "postgres://key-five"),
         ("BASH_FUNC_ls%%", "() { echo key-six; }"),
     ];
-    let look = "env; printenv | cut -d= -f2; p=/proc; cat $p/self/environ $p/$PPID/environ $p/[0-9]*/environ; ls; true";
+    let look = "env; printenv | cut -d= -f2; p=$(echo /proc); cat $p/self/environ $p/$PPID/environ $p/[0-9]*/environ; ls; true";
     let call = |look: &str, more: &[&str]| -> String {
         let input = json!({"command": look}).to_string();
         let arguments = [&["call", "bash", &input, "--mode", "auto"], more].concat();

@@ -107,7 +107,7 @@ async fn a_link_that_changes_while_a_person_is_asked_is_not_followed() {
             true
         };
         let place = Place::built(&[("one/", ""), ("two/", "")], |builder| {
-            builder.mode(Mode::Ask).attendant(swap)
+            builder.mode(Mode::Ask).ask_before(true).attendant(swap)
         });
         *workspace.lock().unwrap() = place.path("");
         std::os::unix::fs::symlink("one", place.path("link")).unwrap();

@@ -169,7 +169,9 @@ async fn nobody_else_and_no_open_sandbox_gets_that() {
         assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied);
     }
     let files = vec![CommandFile { path: ".windlass/tools/t.md".into(), text: file(lines) }];
-    let place = Place::built(&[], |b| b.mode(Mode::Ask).trusted_command_files(files.clone()));
+    let place = Place::built(&[], |b| {
+        b.mode(Mode::Ask).ask_before(true).trusted_command_files(files.clone())
+    });
     let said = place.refused("t", json!({})).await;
     assert!(said.starts_with("not allowed: exec echo ran"), "{said}");
     let place = Place::built(&[], |b| {
@@ -196,8 +198,10 @@ async fn rules_and_roles_bind_it() {
         let (place, _tools) = denied(rule);
         assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied, "{rule}");
     }
-    let (place, _tools) = place_with("command: echo ran", |b| b.mode(Mode::Plan));
-    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied);
+    let (place, _tools) = place_with("command: echo ran | tee new", |b| b.mode(Mode::Plan));
+    let said = text(&place.ok("t", json!({})).await);
+    assert_eq!(said, "ran\n[would have changed, and nothing is kept: A new]");
+    assert!(!place.path("new").exists(), "a plan keeps nothing");
 }
 
 /// What is offered, and what is said of the rest.

@@ -414,7 +414,7 @@ async fn i_16_who_is_asked_sees_which_places_are_meant() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let hears = asked.clone();
     let place = Place::built(&[("~/kept", "x\n")], |builder| {
-        builder.mode(Mode::Ask).attendant(move |request: &ApprovalRequest| {
+        builder.mode(Mode::Ask).ask_before(true).attendant(move |request: &ApprovalRequest| {
             hears.lock().unwrap().push(request.effects.to_string());
             false
         })

@@ -57,6 +57,7 @@ impl Ground {
             .state(self.path("state"))
             .durability(Durability::Kernel)
             .mode(Mode::Ask)
+            .ask_before(true)
     }
 
     /// An engine in `work` that asks this one.

@@ -17,7 +17,7 @@ const SWAPPED: &[&str] = &["sub", "x/node_modules", ".git", "target"];
 const CANARY: &str = "canary behind the link";
 
 /// Reads and writes in all swapped directories.
-const SCRIPT: &str = "for d in sub x/node_modules .git target; do cat $d/canary.txt $d/in/canary.txt; echo planted > $d/new.txt; \
+const SCRIPT: &str = "for d in $(echo sub x/node_modules .git target); do cat $d/canary.txt $d/in/canary.txt; echo planted > $d/new.txt; \
     echo planted > $d/in/new.txt; echo planted >> $d/canary.txt; rm -f $d/in/canary.txt; mkdir -p $d/planted; done 2>/dev/null; echo looked";
 
 /// Commands that start while directories are swapped; `WINDLASS_ESCAPES` makes them more.
