@@ -6,6 +6,7 @@
     reason = "a test that cannot go on should stop, and say where"
 )]
 
+mod ask_by_effect;
 mod bad_input;
 mod call;
 mod command_tools;

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-fn initialize() -> Value {
+pub(crate) fn initialize() -> Value {
     json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
 }
 
-fn talk(home: &Home, options: &[&str], messages: &[Value]) -> Vec<Value> {
+pub(crate) fn talk(home: &Home, options: &[&str], messages: &[Value]) -> Vec<Value> {
     let mut arguments = vec!["mcp"];
     arguments.extend(options);
     let input: String = messages.iter().map(|message| format!("{message}\n")).collect();
@@ -18,7 +18,7 @@ fn talk(home: &Home, options: &[&str], messages: &[Value]) -> Vec<Value> {
     ran.lines()
 }
 
-fn answer(answers: &[Value], id: u64) -> &Value {
+pub(crate) fn answer(answers: &[Value], id: u64) -> &Value {
     answers
         .iter()
         .find(|answer| answer["id"] == id)

@@ -29,7 +29,7 @@ impl Engine {
             Ok(Some((show_changes(&held.changes, host.files()), built)))
         });
         let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
-        found.map_err(unreadable)
+        found.map_err(|error| unreadable(&error))
     }
 
     /// Commits the changes that wait for this approval.
@@ -67,7 +67,7 @@ impl Engine {
             None => Ok(None),
         });
         let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
-        found.map_err(unreadable)
+        found.map_err(|error| unreadable(&error))
     }
 
     /// Refuses changes that a rule denies by now.
@@ -88,7 +88,7 @@ impl Engine {
     }
 }
 
-fn unreadable(error: std::io::Error) -> ToolError {
+fn unreadable(error: &std::io::Error) -> ToolError {
     ToolError::host_failed(format!("what the command changed cannot be read: {error}"))
 }
 
@@ -135,7 +135,7 @@ impl PlannedCall for Keeping {
             let listed = list_changes(&self.0, cx.files().workspace());
             let mut text = format!("what the command changed is kept now; it\n{listed}");
             for note in left {
-                text.push_str(&format!("\nnot kept: {}", note.why));
+                text.extend(["\nnot kept: ", &note.why]);
             }
             Ok(Output::text(text).with("changed_count", self.0.changes.len()))
         })

@@ -33,6 +33,7 @@ use crate::{ApprovalId, CallId, ContentHash, DecidedBy, Effects, ModelCall, Risk
 /// # }
 /// ```
 #[derive(Debug, Clone, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the question")]
 pub struct ApprovalRequest {
     /// To be named in the answer.
     pub id: ApprovalId,

@@ -21,9 +21,10 @@ pub(crate) fn offers(effects: &Effects, built: &[PathBuf], workspace: &Path) -> 
     let mut rules = Vec::new();
     rules.extend(common_directory(&changed).and_then(|directory| below(directory, workspace)));
     rules.extend(built.iter().filter_map(|path| below(path, workspace)));
-    for effect in effects.iter() {
+    for effect in effects {
         match effect {
-            Effect::Exec(command) => {
+            // A rule for one of several parts would not be enough.
+            Effect::Exec(command) if command.commands.len() == 1 => {
                 rules.extend(rules_for_command(command, &[]).unwrap_or_default());
             }
             Effect::Net { .. } | Effect::Mcp { .. } => rules.extend(rule_for(effect)),

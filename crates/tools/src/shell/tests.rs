@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use windlass_core::{Decision, HardDenies, Mode, Policy, Search, Situation};
+use windlass_core::{Decision, HardDenies, Mode, Policy, Search, Situation, When};
 
 use super::*;
 
@@ -459,8 +459,7 @@ fn everyday_commands() {
     let workspace = Path::new("/home/ada/work");
     let home = Path::new("/home/ada");
     let denies = HardDenies::default().home(home.to_owned());
-    // What asks in this mode asks before it runs in every other that asks.
-    let policy = Policy::new(Mode::Auto).with_hard_denies(denies);
+    let policy = Policy::new(Mode::Ask).with_hard_denies(denies);
     let situation = Situation { has_session_tmp: true, ..Situation::default() };
     let rows = include_str!("everyday.txt").lines().filter(|row| !row.starts_with('#'));
     let (mut all, mut asked) = (0, 0);
@@ -471,9 +470,9 @@ fn everyday_commands() {
         let only_reads = understood.line.only_reads();
         let effects = understood.into_effects();
         let verdict = policy.decide_in("bash", effects.clone(), workspace, &situation);
-        let found = match verdict.decision() {
-            Decision::Allow if only_reads => "reads",
-            Decision::Allow => "changes",
+        let found = match (verdict.decision(), verdict.when()) {
+            (Decision::Allow, _) if only_reads => "reads",
+            (Decision::Ask, When::After) => "changes",
             _ => "asks",
         };
         assert_eq!(found, expected, "{text}: {effects:?}");

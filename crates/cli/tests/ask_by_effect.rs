@@ -1,0 +1,251 @@
+//! A command runs before it is asked about: what it changed is shown, and kept or dropped by the answer.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::mcp;
+use crate::support::{Home, Ran};
+use crate::terminal::Terminal;
+
+const QUESTION: &str = "Allow this? ";
+
+fn bash(home: &Home, command: &str, options: &[&str]) -> Ran {
+    let input = json!({"command": command}).to_string();
+    home.run(&[&["call", "bash", &input][..], options].concat())
+}
+
+fn read(home: &Home, name: &str) -> Option<String> {
+    fs::read_to_string(home.workspace().join(name)).ok()
+}
+
+/// Every entry below a directory, with kind, mode and content.
+fn tree(directory: &Path) -> Vec<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        let stat = path.symlink_metadata().expect("it is there");
+        let content = if stat.is_file() { fs::read(&path).expect("a file") } else { Vec::new() };
+        let mode = stat.permissions().mode();
+        found.push(format!("{} {mode:o} {}", path.display(), String::from_utf8_lossy(&content)));
+        if stat.is_dir() {
+            found.extend(tree(&path));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn home() -> Home {
+    Home::in_sight().having(&[
+        ("a", "one\ntwo\n"),
+        ("src/b", "b\n"),
+        ("secret/c", "c\n"),
+        ("out/d", "d\n"),
+        ("m.py", "x = 1\n"),
+    ])
+}
+
+#[test]
+fn what_changes_nothing_asks_nobody_and_leaves_nothing() {
+    let home = home();
+    let before = tree(&home.workspace());
+    for command in [
+        "for f in $(ls); do wc -c $f/*; done 2>/dev/null; true",
+        "sh -c 'echo x > new; cat new; rm new'",
+        "touch a",
+        "touch -d 2001-01-01 src",
+        "mkdir -p src/__pycache__ .pytest_cache; echo 1 > src/__pycache__/b.pyc; echo 1 > .pytest_cache/x",
+        "echo x > /tmp/elsewhere; cat /tmp/elsewhere",
+        "eval 'echo fine'",
+    ] {
+        let ran = bash(&home, command, &[]);
+        assert_eq!(ran.code, 0, "{command}: {ran:?}");
+        assert_eq!(tree(&home.workspace()), before, "{command}");
+    }
+    assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
+}
+
+#[test]
+fn with_nobody_there_the_changes_are_dropped_and_named_after_the_output() {
+    let home = home();
+    let before = tree(&home.workspace());
+    for (command, code, named) in [
+        ("echo printed; echo 2 >> a", 0, "changed a"),
+        ("echo printed; rm -r src; exit 4", 4, "deleted src"),
+        ("echo printed; chmod 600 a", 0, "the mode"),
+        ("echo printed; ln -s a link", 0, "created link"),
+        ("echo printed; mkdir -p .git/hooks; echo x > .git/hooks/pre-commit", 0, "pre-commit"),
+        ("echo printed; mv src lib", 0, "created lib"),
+    ] {
+        let (exit, answer) = home.call(&[], "bash", &json!({"command": command}));
+        let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+        assert_eq!(exit, 3, "{command}: {answer}");
+        assert!(text.starts_with("printed\n"), "{command}: {text}");
+        assert!(text.contains("what it changed was dropped") && text.contains(named), "{text}");
+        assert_eq!(answer["metadata"]["exit_code"], code, "{command}: {answer}");
+        assert_eq!(tree(&home.workspace()), before, "{command}");
+    }
+}
+
+#[test]
+fn rules_bind_what_a_command_really_changed() {
+    for (command, options, code) in [
+        ("echo x > out/new", &["--allow", "write out/**"][..], 0),
+        ("echo x > out/new; echo x >> a", &["--allow", "write out/**"], 3),
+        ("echo x > out/new; echo x >> a", &["--allow", "write **"], 0),
+        (
+            "for f in $(ls secret); do rm secret/$f; done",
+            &["--deny", "write secret/**", "--yes"],
+            3,
+        ),
+        ("echo x >> a", &["--yes"], 0),
+    ] {
+        let home = home();
+        let before = tree(&home.workspace());
+        let ran = bash(&home, command, options);
+        assert_eq!(ran.code, code, "{command} {options:?}: {ran:?}");
+        assert_eq!(tree(&home.workspace()) == before, code != 0, "{command} {options:?}");
+    }
+}
+
+#[test]
+fn build_directories_wait_for_an_answer_too() {
+    let home = Home::in_sight().having(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
+    let mut git = std::process::Command::new("git");
+    let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
+    assert!(git.expect("git runs").success());
+    let ran = bash(&home, "echo built > target/new", &[]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stdout.contains("changed the build directory target/"), "{ran:?}");
+    assert_eq!(read(&home, "target/new"), None);
+    let ran = bash(&home, "echo built > target/new", &["--allow", "write target/**"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(read(&home, "target/new").as_deref(), Some("built\n"));
+}
+
+#[test]
+fn a_plan_runs_commands_and_keeps_nothing() {
+    for options in [&["--mode", "plan"][..], &["--sandbox", "discard"], &["--role", "planner"]] {
+        let home = home();
+        let before = tree(&home.workspace());
+        let ran = bash(&home, "echo x >> a; rm src/b; cat a", options);
+        assert_eq!(ran.code, 0, "{options:?}: {ran:?}");
+        let said = "one\ntwo\nx\n[would have changed, and nothing is kept: M a, D src/b]";
+        assert_eq!(ran.stdout.trim_end(), said, "{options:?}");
+        assert_eq!(tree(&home.workspace()), before, "{options:?}");
+    }
+    let ran = bash(&home(), "make", &["--mode", "plan", "--sandbox", "off"]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    let ran = home().run(&["call", "write", r#"{"path":"n","content":"x"}"#, "--role", "planner"]);
+    assert_ne!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn explain_says_when_a_person_is_asked() {
+    let home = home();
+    let explain = |command: &str, options: &[&str]| -> Value {
+        let input = json!({"command": command}).to_string();
+        home.run(&[&["policy", "explain", "bash", &input][..], options].concat()).lines().remove(0)
+    };
+    for (command, options, decision, when) in [
+        ("make", &[][..], "ask", json!("after")),
+        ("make", &["--net", "full"], "ask", json!("before")),
+        ("make", &["--sandbox", "off"], "ask", json!("before")),
+        ("cat /srv/x", &[], "ask", json!("before")),
+        ("make", &["--mode", "auto"], "allow", Value::Null),
+        ("ls", &[], "allow", Value::Null),
+    ] {
+        let answer = explain(command, options);
+        let found = (answer["decision"].as_str(), answer["when"].clone());
+        assert_eq!(found, (Some(decision), when), "{command} {options:?}: {answer}");
+    }
+    fs::create_dir_all(home.config()).expect("a folder");
+    fs::write(home.config().join("config.toml"), "ask_before = true\n").expect("a file");
+    assert_eq!(explain("make", &[])["when"], "before");
+}
+
+#[test]
+fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
+    for (answer, code) in [("y", 0), ("n", 3)] {
+        let home = home();
+        let command =
+            "printf 'three\\n\\033[2K\\342\\200\\256four\\n' >> a; rm src/b; echo new > n";
+        let input = json!({"command": command}).to_string();
+        let arguments = ["call", "bash", &input, "--color", "never"];
+        let mut terminal = Terminal::start(&home, 60, "", &arguments);
+        terminal.expect(QUESTION);
+        let (ran, shown) = terminal.answer_and_end(answer);
+        assert_eq!(ran.code, code, "{shown}");
+        for line in ["+three\n", "+\\x1b[2K\\u{202e}four\n", "delete src/b", "+new\n"] {
+            assert_eq!(shown.matches(line).count(), 1, "{line:?}: {shown}");
+        }
+        assert_eq!(shown.matches("rm src/b").count(), 1, "the command is shown once: {shown}");
+        assert!(shown.contains("sandbox workspace, network none"), "{shown}");
+        assert!(shown.contains("[1] yes, and `write **` for this session"), "{shown}");
+        assert!(!shown.contains(['\x1b', '\u{202e}']), "{shown:?}");
+        assert_eq!(read(&home, "n").is_some(), code == 0);
+        assert_eq!(read(&home, "src/b").is_none(), code == 0);
+    }
+}
+
+/// The changes of a command whose question outlived its call, and the id of the question.
+fn deferred(home: &Home, command: &str) -> String {
+    let call = json!({"name": "bash", "arguments": {"command": command}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let answers = mcp::talk(home, &[], &[mcp::initialize(), call]);
+    let facts = &mcp::answer(&answers, 1)["result"]["_meta"]["windlass/result"];
+    assert_eq!(facts["outcome"], "denied", "{answers:?}");
+    let id = facts["metadata"]["approval"].as_str();
+    id.unwrap_or_else(|| panic!("no question: {answers:?}")).to_owned()
+}
+
+#[test]
+fn an_answer_that_comes_later_keeps_exactly_what_was_shown() {
+    let home = home();
+    let id = deferred(&home, "echo $RANDOM$RANDOM > r; rm src/b; echo x >> a");
+    assert_eq!((read(&home, "r"), read(&home, "a").as_deref()), (None, Some("one\ntwo\n")));
+    let shown = home.run(&["policy", "diff", &id]).stdout;
+    let number = shown.lines().find_map(|line| line.strip_prefix('+')?.parse::<u64>().ok());
+    let number = number.unwrap_or_else(|| panic!("{shown}"));
+    assert!(shown.contains("+x\n") && shown.contains("delete src/b"), "{shown}");
+    let ran = home.run(&["policy", "approve", &id]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(read(&home, "r"), Some(format!("{number}\n")), "the command was not run again");
+    assert_eq!(read(&home, "src/b"), None);
+    assert_eq!(home.run(&["policy", "approve", &id]).code, 2, "it is used up");
+    assert_eq!(home.run(&["undo", "--yes"]).code, 0);
+    assert_eq!((read(&home, "r"), read(&home, "src/b").as_deref()), (None, Some("b\n")));
+    assert_eq!(home.run(&["log", "verify"]).code, 0);
+}
+
+#[test]
+fn an_answer_that_comes_too_late_is_a_conflict_and_a_no_drops_the_changes() {
+    let home = home();
+    let id = deferred(&home, "echo x >> a; echo n > n");
+    fs::write(home.workspace().join("a"), "mine\n").expect("a file");
+    let ran = home.run(&["policy", "approve", &id]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("cannot change a: stale"), "{ran:?}");
+    assert_eq!((read(&home, "a").as_deref(), read(&home, "n")), (Some("mine\n"), None));
+    let id = deferred(&home, "echo x >> a");
+    assert_eq!(home.run(&["policy", "deny", &id]).code, 0);
+    assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "nothing is held any more");
+    assert_eq!(read(&home, "a").as_deref(), Some("mine\n"));
+}
+
+#[test]
+fn a_command_names_the_hosts_that_it_needs() {
+    let home = home();
+    let input = json!({"command": "true", "net": ["docs.example:8443"]}).to_string();
+    let ran = home.run(&["call", "bash", &input]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stdout.contains("docs.example:8443"), "{ran:?}");
+    let ran =
+        home.run(&["call", "bash", &input, "--allow", "net docs.example", "--allow", "exec true"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let wrong = json!({"command": "true", "net": ["https://docs.example/x"]}).to_string();
+    assert_eq!(home.run(&["call", "bash", &wrong]).code, 2);
+}
