@@ -420,7 +420,7 @@ fn apply(files: &LocalFiles, delta: &Delta) {
         let there = files.look(&path).unwrap();
         let mut expect = change.before.map_or(Expect::Absent, Expect::Same);
         let kind = match to {
-            To::File { .. } => Some(FileKind::File),
+            To::File { .. } | To::Linked { .. } => Some(FileKind::File),
             To::Symlink(_) => Some(FileKind::Symlink),
             To::Directory { .. } => Some(FileKind::Directory),
             _ => None,
@@ -468,11 +468,12 @@ fn operation() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Whether a place is not in the other.
+/// Returns whether a place is not in the other. The link `to_b` leads to `b`.
 fn is_apart(command: &str) -> bool {
+    let real = |name: &str| Path::new(if name == "to_b" { "b" } else { name }).to_owned();
     let mut words = command.split(' ').rev();
     let (to, from) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    !Path::new(to).starts_with(from)
+    !real(to).starts_with(real(from))
 }
 
 proptest! {

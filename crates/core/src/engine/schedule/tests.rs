@@ -292,6 +292,10 @@ impl World {
                 let Some(at) = chosen(admitted, *number) else { return };
                 let wanted = Plain(&self.scheduler.0.lock().taken).runs(at);
                 assert_eq!(self.tickets[&at].run(), wanted, "{at} runs");
+                if !wanted {
+                    // As a call does: until it has looked, it may be part of a circle that its own refusal breaks.
+                    self.try_begin(at);
+                }
             }
             Happens::Leaves(number) => {
                 let all = self.tickets.keys().copied().collect();
