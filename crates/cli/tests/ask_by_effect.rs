@@ -171,15 +171,21 @@ fn explain_says_when_a_person_is_asked() {
 fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
     for (answer, code) in [("y", 0), ("n", 3)] {
         let home = home();
-        let command =
-            "printf 'three\\n\\033[2K\\342\\200\\256four\\n' >> a; rm src/b; echo new > n";
+        let command = "printf 'three\\n\\033[2K\\342\\200\\256four\\n' >> a; rm src/b; echo new > n; ln -s src/gone link; chmod 755 m.py";
         let input = json!({"command": command}).to_string();
         let arguments = ["call", "bash", &input, "--color", "never"];
         let mut terminal = Terminal::start(&home, 60, "", &arguments);
         terminal.expect(QUESTION);
         let (ran, shown) = terminal.answer_and_end(answer);
         assert_eq!(ran.code, code, "{shown}");
-        for line in ["+three\n", "+\\x1b[2K\\u{202e}four\n", "delete src/b", "+new\n"] {
+        for line in [
+            "+three\n",
+            "+\\x1b[2K\\u{202e}four\n",
+            "delete src/b",
+            "+new\n",
+            "(a link to src/gone)",
+            "(mode 755)",
+        ] {
             assert_eq!(shown.matches(line).count(), 1, "{line:?}: {shown}");
         }
         assert_eq!(shown.matches("rm src/b").count(), 1, "the command is shown once: {shown}");
@@ -248,4 +254,52 @@ fn a_command_names_the_hosts_that_it_needs() {
     assert_eq!(ran.code, 0, "{ran:?}");
     let wrong = json!({"command": "true", "net": ["https://docs.example/x"]}).to_string();
     assert_eq!(home.run(&["call", "bash", &wrong]).code, 2);
+}
+
+/// Python runs what lies in `__pycache__`, so that nothing of it may stay that no person saw.
+#[test]
+fn caches_and_times_do_not_ride_along_with_other_changes() {
+    for options in [&["--allow", "write out/**"][..], &["--yes"]] {
+        let home = home();
+        let time = || fs::metadata(home.workspace().join("a")).expect("a file").modified().ok();
+        let before = time();
+        let command = "echo n > out/n; mkdir -p src/__pycache__; echo EVIL > src/__pycache__/b.pyc; \
+                       ln -s /etc/passwd .eslintcache; touch -d 2001-01-01 a";
+        let ran = bash(&home, command, options);
+        assert_eq!((ran.code, read(&home, "out/n").as_deref()), (0, Some("n\n")), "{ran:?}");
+        assert!(!home.workspace().join("src/__pycache__").exists(), "{options:?}");
+        assert!(home.workspace().join(".eslintcache").symlink_metadata().is_err(), "{options:?}");
+        assert_eq!(time(), before, "{options:?}");
+    }
+    let home = Home::in_sight().having(&[("src/__pycache__/b.pyc", "x"), ("src/b", "b\n")]);
+    let ran = bash(&home, "rm -r src", &["--yes"]);
+    assert_eq!((ran.code, home.workspace().join("src").exists()), (0, false), "{ran:?}");
+}
+
+/// There is no history of a build directory: what a person did there meanwhile would be lost.
+#[test]
+fn a_late_answer_does_not_overwrite_a_build_directory_that_changed() {
+    let home = Home::in_sight().having(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
+    let mut git = std::process::Command::new("git");
+    let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
+    assert!(git.expect("git runs").success());
+    let id = deferred(&home, "rm -rf target");
+    fs::write(home.workspace().join("target/mine"), "mine\n").expect("a file");
+    let ran = home.run(&["policy", "approve", &id]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stdout.contains("stale"), "{ran:?}");
+    assert_eq!(read(&home, "target/mine").as_deref(), Some("mine\n"));
+    let id = deferred(&home, "echo new > target/new");
+    let ran = home.run(&["policy", "approve", &id]);
+    assert_eq!((ran.code, read(&home, "target/new").as_deref()), (0, Some("new\n")), "{ran:?}");
+}
+
+#[test]
+fn the_test_tool_says_what_was_not_kept_after_its_output() {
+    let home = home();
+    let (code, answer) = home.call(&[], "test", &json!({"command": "echo hi; echo q >> a"}));
+    let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+    assert_eq!(code, 3, "{answer}");
+    assert!(text.find("hi") < text.find("what it changed was dropped"), "{text}");
+    assert_eq!(answer["metadata"]["exit_code"], 0, "{answer}");
 }

@@ -193,11 +193,14 @@ impl Stage {
         let Some((path, lock, held)) = left_behind::claim_held(in_dir, id)? else {
             return Ok(None);
         };
+        // The lock was made with the stage, and nothing changes it.
+        let created =
+            lock.as_ref().map_or(Ok(0), |lock| stat(lock).map(|it| it.fingerprint.changed))?;
         let mut stage = Self {
             upper: path.join("upper"),
             work: path.join("work"),
             path,
-            created: 0,
+            created,
             directories: AtomicUsize::new(0),
             built: None,
             state: state.map(Path::to_owned),
@@ -254,6 +257,19 @@ impl windlass_core::Stage for Stage {
         let Ok(merge) = built.merge(&self.path) else { return Vec::new() };
         let replaced = built.directories.iter().filter(|path| merge.is_replaced(path));
         replaced.map(|path| built.workspace.join(path)).collect()
+    }
+
+    fn build_directories_changed_since(&self) -> Vec<PathBuf> {
+        let Some(built) = &self.built else { return Vec::new() };
+        let all = built.directories.iter().map(|path| built.workspace.join(path));
+        all.filter(|path| held::is_changed_since(path, self.created)).collect()
+    }
+
+    fn drop_built(&mut self, paths: &[PathBuf]) {
+        if let Some(built) = &mut self.built {
+            let workspace = built.workspace.clone();
+            built.directories.retain(|path| !paths.contains(&workspace.join(path)));
+        }
     }
 
     fn size_below(&self, path: &Path) -> (u64, u64) {

@@ -56,8 +56,11 @@ impl Difference {
         }
         for one in built {
             let name = name(&one.path, workspace);
-            let line =
-                format!("build directory {name}/: {} files, {}\n", one.files, size(one.bytes));
+            let what = match one.files {
+                0 => "files removed, or modes changed".to_owned(),
+                files => format!("{files} files, {}", size(one.bytes)),
+            };
+            let line = format!("build directory {name}/: {what}\n");
             whole.push_str(&line);
             by_file.push_str(&line);
         }
@@ -90,7 +93,7 @@ fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
     };
     // Two equal versions differ in their mode alone.
     if before.as_ref() == Some(after) {
-        return line_of(change, workspace);
+        return line_of(&FileChange { before: None, after: None, ..change.clone() }, workspace);
     }
     let name = PathBuf::from(name(&change.path, workspace));
     let before = before.as_deref().map(|content| Version::of(&name, content));
@@ -116,9 +119,9 @@ fn line_of(change: &FileChange, workspace: &Path) -> String {
             Some(format!("binary, {} to {} bytes", bytes[0], bytes[1]))
         }
     };
-    if let Some(counted) = counted {
+    for more in [counted, change.detail.as_deref().map(|text| quote::visible(text).into_owned())] {
         // Writing to a string does not fail.
-        let _ = write!(line, " ({counted})");
+        let _ = more.map(|more| write!(line, " ({more})"));
     }
     line.push('\n');
     line
@@ -138,7 +141,8 @@ mod tests {
 
     fn change(verb: &'static str, before: Option<&[u8]>, after: Option<&[u8]>) -> FileChange {
         let content = |bytes: Option<&[u8]>| bytes.map(<[u8]>::to_vec);
-        FileChange { path: "/w/a".into(), verb, before: content(before), after: content(after) }
+        let (before, after) = (content(before), content(after));
+        FileChange { path: "/w/a".into(), verb, before, after, detail: None }
     }
 
     fn of(changes: &[FileChange]) -> Difference {
@@ -154,7 +158,7 @@ mod tests {
             (change("create", None, Some(b"new\n")), "+new\n"),
             (change("delete", Some(b"one\ntwo\n"), None), "delete a (+0 -2)\n"),
             (change("make", None, None), "make a\n"),
-            (change("set mode of", Some(b"one\n"), Some(b"one\n")), "set mode of a (+0 -0)\n"),
+            (change("set mode of", Some(b"one\n"), Some(b"one\n")), "set mode of a\n"),
             (change("delete", Some(b"\0\x01"), None), "delete a (binary, 2 to 0 bytes)\n"),
         ] {
             let shown = of(std::slice::from_ref(&change)).shown();

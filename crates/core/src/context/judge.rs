@@ -22,8 +22,8 @@ use crate::changes::commit;
 use crate::git_config::{self, ConfigPlaces, is_inert_change};
 use crate::protected::{GIT_REASON, is_git_directory, table_reason};
 use crate::{
-    ChangedTo, FileChange, FileKind, Files, FoundBody, GitPart, GitPlace, PASS_THROUGH,
-    ProcessChange, git_place, normalize,
+    Attributes, ChangedTo, FileChange, FileKind, Files, FoundBody, GitPart, GitPlace, PASS_THROUGH,
+    ProcessChange, git_place, normalize, quote,
 };
 
 /// The most bytes of a file that are judged and shown; a larger one is not inert.
@@ -97,8 +97,12 @@ pub(super) fn judge(
 }
 
 /// Old and new content of all changes but trivial ones. Blocking.
-pub(crate) fn show_changes(changes: &[ProcessChange], files: &dyn Files) -> Vec<FileChange> {
-    judge(changes, files, Unseen::default(), true).shown
+pub(crate) fn show_changes(
+    changes: &[ProcessChange],
+    masked: &[PathBuf],
+    files: &dyn Files,
+) -> Vec<FileChange> {
+    judge(changes, files, Unseen { homes: &[], masked }, true).shown
 }
 
 /// A change without its content.
@@ -110,7 +114,15 @@ fn named(change: &ProcessChange) -> FileChange {
         (_, None) => "create",
         _ => "change",
     };
-    FileChange { verb, before: None, after: None, path: change.path.clone() }
+    let detail = match &change.to {
+        ChangedTo::Symlink(target, _) => Some(format!("a link to {}", quote::path(target))),
+        ChangedTo::Linked(with) => Some(format!("another name of {}", quote::path(with))),
+        ChangedTo::Attributes(Attributes { mode: Some(mode), .. }) => {
+            Some(format!("mode {:o}", mode & 0o7777))
+        }
+        _ => None,
+    };
+    FileChange { verb, before: None, after: None, path: change.path.clone(), detail }
 }
 
 /// The workspace before and after the changes.

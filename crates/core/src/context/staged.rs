@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(super) use self::trivial::is_trivial;
-use self::trivial::{are_all_trivial, is_in_cache};
+use self::trivial::{are_all_trivial, is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered;
 use super::judge::{Judgement, Unseen, judge};
@@ -56,11 +56,17 @@ impl Context {
             changed.is_dropped = true;
             return Ok(changed);
         }
+        let mut changes = changes;
+        if keeps == Keep::Asked {
+            leave_out_trivial(&mut changes);
+            changed.paths = changes.changes.iter().map(kind_of).collect();
+            changed.built.clone_from(&changes.built);
+        }
         let changes = Arc::new(changes);
         if !changes.changes.is_empty() || !changes.built.is_empty() {
             changed.notes.extend(self.decide(&changes).await?);
         }
-        let left = self.make_real(changes).await?;
+        let left = self.make_real(changes, keeps == Keep::Asked).await?;
         changed.built.retain(|path| left.iter().all(|note| note.path != *path));
         // Tools pass on the first notes only.
         changed.notes.splice(0..0, left.iter().map(|note| format!("not kept: {}", note.why)));
@@ -83,9 +89,10 @@ impl Context {
     pub(crate) async fn make_real(
         &self,
         changes: Arc<ProcessChanges>,
+        was_asked: bool,
     ) -> Result<Vec<Note>, ToolError> {
         let made = self.blocking(move |cx| {
-            cx.check_build_directories(&changes)?;
+            cx.check_build_directories(&changes, was_asked)?;
             if !changes.changes.is_empty() {
                 cx.tie_build_directories(&changes)?;
                 cx.commit_changes(&changes)?;
@@ -129,6 +136,12 @@ impl Context {
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
             Decision::Ask => self.ask(&verdict, changes, judgement.shown).await.map_err(|error| {
                 let listed = listed(changes, workspace);
+                if waits_for_answer(&error) {
+                    let text = format!("{}; it would have\n{listed}", error.message().text);
+                    return error
+                        .with_text(text)
+                        .with_context("the command ran, and what it changed is held until then");
+                }
                 let text = format!("{}\nit would have\n{listed}", error.message().text);
                 dropped(error.with_text(text))
             }),
@@ -266,9 +279,20 @@ impl Context {
     }
 
     /// Drops all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
-    fn check_build_directories(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+    fn check_build_directories(
+        &self,
+        changes: &ProcessChanges,
+        was_asked: bool,
+    ) -> Result<(), ToolError> {
         let stage = changes.stage.as_ref().filter(|_| !changes.built.is_empty());
-        let replaced = stage.map_or_else(Vec::new, |stage| stage.replaced_build_directories());
+        let replaced = stage.map_or_else(Vec::new, |stage| {
+            let mut replaced = stage.replaced_build_directories();
+            if was_asked {
+                // A question can take days, and there is no history of a build directory.
+                replaced.extend(stage.build_directories_changed_since());
+            }
+            replaced
+        });
         let workspace = self.0.session_files.get().workspace();
         let name = |path: &PathBuf| {
             crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
@@ -279,7 +303,7 @@ impl Context {
         }
         Err(dropped(
             ToolError::failed(format!(
-                "stale: the build directory {} was replaced by another program while the command ran",
+                "stale: another program changed the build directory {} after the command began",
                 names.join(", ")
             ))
             .hint("look at what is there now and run the command again"),

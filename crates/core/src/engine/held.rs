@@ -26,7 +26,7 @@ impl Engine {
         let looking = tokio::task::spawn_blocking(move || {
             let Some(processes) = host.processes() else { return Ok(None) };
             let Some((held, built)) = processes.look_at_held(&id)? else { return Ok(None) };
-            Ok(Some((show_changes(&held.changes, host.files()), built)))
+            Ok(Some((show_changes(&held.changes, &held.masked, host.files()), built)))
         });
         let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
         found.map_err(|error| unreadable(&error))
@@ -131,7 +131,7 @@ impl PlannedCall for Keeping {
         Self: 'a,
     {
         Box::pin(async move {
-            let left = cx.make_real(self.0.clone()).await?;
+            let left = cx.make_real(self.0.clone(), true).await?;
             let listed = list_changes(&self.0, cx.files().workspace());
             let mut text = format!("what the command changed is kept now; it\n{listed}");
             for note in left {

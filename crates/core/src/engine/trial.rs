@@ -54,6 +54,7 @@ fn told(proposals: &Proposals) -> Arc<[FileChange]> {
         verb: one.verb(),
         before: content(&one.base),
         after: content(&one.then),
+        detail: None,
         path: one.path,
     };
     proposals.list().into_iter().map(change).collect()

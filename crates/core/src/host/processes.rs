@@ -842,6 +842,14 @@ pub trait Stage: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The build directories with changes, absolute, in which another program has changed something since the program began. Blocking.
+    fn build_directories_changed_since(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// Drops the changes of these build directories.
+    fn drop_built(&mut self, _: &[PathBuf]) {}
+
     /// The number and the bytes of the files below a directory that changed or are new. Blocking.
     fn size_below(&self, _: &Path) -> (u64, u64) {
         (0, 0)

@@ -143,7 +143,7 @@ pub struct BuiltChange {
 ///
 /// ```
 /// use windlass_core::FileChange;
-/// let change = FileChange { path: "/w/a.md".into(), verb: "create", before: None, after: Some(b"hello\n".to_vec()) };
+/// let change = FileChange { path: "/w/a.md".into(), verb: "create", before: None, after: Some(b"hello\n".to_vec()), detail: None };
 /// assert_eq!((change.verb, change.before.is_none()), ("create", true));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,4 +156,6 @@ pub struct FileChange {
     pub before: Option<Vec<u8>>,
     /// What would be in it; `None` if it would be no file.
     pub after: Option<Vec<u8>>,
+    /// What its contents do not show: the target of a link, the new mode.
+    pub detail: Option<String>,
 }

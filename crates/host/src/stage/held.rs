@@ -71,6 +71,24 @@ fn bytes_of_others(all: &Path, own: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
+/// Returns whether anything in a directory, or itself, changed after a time, in nanoseconds since 1970. What cannot be read counts as
+/// changed; what is not there does not.
+pub(super) fn is_changed_since(path: &Path, since: i64) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let found = match path.symlink_metadata() {
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+        Ok(found) => found,
+    };
+    let changed = found.ctime().saturating_mul(1_000_000_000).saturating_add(found.ctime_nsec());
+    if changed > since {
+        return true;
+    }
+    let is_changed = |entry: io::Result<fs::DirEntry>| {
+        entry.map_or(true, |entry| is_changed_since(&entry.path(), since))
+    };
+    found.is_dir() && fs::read_dir(path).map_or(true, |mut all| all.any(is_changed))
+}
+
 /// The number and the bytes of the files below a directory. What cannot be read is not counted.
 pub(super) fn size_below(directory: &Path) -> (u64, u64) {
     let (mut files, mut bytes) = (0, 0);

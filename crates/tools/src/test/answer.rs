@@ -6,7 +6,7 @@ use super::formats;
 use super::report::{Failure, Report};
 use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
-use crate::program::{closing, facts};
+use crate::program::{answer, closing, facts};
 use crate::shown::{count, push_line, short};
 
 /// How much of the end of what was printed is looked at: that is where runners say what came of it.
@@ -61,14 +61,16 @@ pub(super) fn answer(
     let has_failed = end.how != ProcessEnd::Exited(0);
     let missing = if has_failed { Missing::of(cx, job) } else { Missing::default() };
     missing.append_to(&mut text);
-    if let Err(error) = &end.changed {
-        return Err(error.same_kind(format!("{}\n\n{text}", error.message())));
+    let dropped = end.changed.as_ref().err();
+    if let Some(error) = dropped {
+        answer::say_dropped(&mut text, error)?;
     }
     let output = Output {
-        is_error: !verdict.is_passed(),
+        is_error: !verdict.is_passed() || dropped.is_some(),
         outcome: end.timed_out.then_some(Outcome::TimedOut),
         ..Output::text(text)
     };
+    let output = answer::refused(output, dropped);
     let counts = report.as_ref().map(|report| (report.passed, report.failed));
     Ok(missing
         .facts(facts(output, cx, Some(end)))

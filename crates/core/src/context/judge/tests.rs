@@ -6,8 +6,8 @@ use std::process::Command;
 use super::*;
 use crate::testing::EmptyHost;
 use crate::{
-    Alteration, Altered, Attributes, FileError, FileErrorKind, Fingerprint, Found, OpenFile,
-    Resolved, Stat, Visitor, WalkOptions, WalkReport,
+    Alteration, Altered, FileError, FileErrorKind, Fingerprint, Found, OpenFile, Resolved, Stat,
+    Visitor, WalkOptions, WalkReport,
 };
 
 /// The files of a directory, as far as they are judged.

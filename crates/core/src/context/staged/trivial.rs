@@ -1,6 +1,7 @@
 //! Changes that count as none: a command that leaves nothing else behind is asked about by nobody, and they are dropped.
 
-use std::path::{Component, Path};
+use std::collections::HashSet;
+use std::path::{Component, Path, PathBuf};
 
 use crate::{Attributes, ChangedTo, ProcessChange, ProcessChanges};
 
@@ -11,6 +12,25 @@ const TOOL_CACHES: [&str; 6] =
 /// Returns whether a command changed nothing that a person would want to decide on.
 pub(super) fn are_all_trivial(changes: &ProcessChanges) -> bool {
     changes.changes.iter().all(is_trivial) && changes.built.iter().all(|path| is_in_cache(path))
+}
+
+/// Takes trivial changes out of what is kept: a person is not shown them, so that none may stay. Those below a directory that goes are
+/// left, since the directory could not go without them.
+pub(super) fn leave_out_trivial(changes: &mut ProcessChanges) {
+    let gone: HashSet<PathBuf> = changes
+        .changes
+        .iter()
+        .filter(|change| !matches!(change.to, ChangedTo::Directory(_) | ChangedTo::Attributes(_)))
+        .map(|change| change.path.clone())
+        .collect();
+    let is_below_gone = |path: &Path| path.ancestors().skip(1).any(|above| gone.contains(above));
+    changes.changes.retain(|change| !is_trivial(change) || is_below_gone(&change.path));
+    let (caches, built): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut changes.built).into_iter().partition(|path| is_in_cache(path));
+    changes.built = built;
+    if let Some(stage) = changes.stage.as_mut().filter(|_| !caches.is_empty()) {
+        stage.drop_built(&caches);
+    }
 }
 
 /// Returns whether only a time differs, or the path belongs to a tool's cache.
@@ -30,9 +50,31 @@ pub(super) fn is_in_cache(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Tracking;
 
     fn change(path: &str, to: ChangedTo) -> ProcessChange {
         ProcessChange { path: path.into(), before: None, to }
+    }
+
+    #[test]
+    fn trivial_changes_stay_out_unless_their_directory_goes() {
+        let file = || ChangedTo::File("/stage/x".into(), Attributes::default());
+        let time =
+            || ChangedTo::Attributes(Attributes { modified: Some(1), ..Attributes::default() });
+        let mut changes = ProcessChanges::none(Tracking::Staged);
+        changes.changes = vec![
+            change("/w/out", file()),
+            change("/w/a", time()),
+            change("/w/__pycache__/m.pyc", file()),
+            change("/w/src/__pycache__/m.pyc", ChangedTo::Nothing),
+            change("/w/src/__pycache__", ChangedTo::Nothing),
+            change("/w/src", ChangedTo::Nothing),
+        ];
+        changes.built = vec!["/w/.pytest_cache".into(), "/w/target".into()];
+        leave_out_trivial(&mut changes);
+        let paths: Vec<_> = changes.changes.iter().map(|one| one.path.to_str().unwrap()).collect();
+        assert_eq!(paths, ["/w/out", "/w/src/__pycache__/m.pyc", "/w/src/__pycache__", "/w/src"]);
+        assert_eq!(changes.built, [PathBuf::from("/w/target")]);
     }
 
     #[test]
