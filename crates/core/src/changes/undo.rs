@@ -43,9 +43,9 @@ pub struct UndoPlan {
     pub ways: Vec<Way>,
     /// Where somebody changed something since.
     pub conflicts: Vec<Conflict>,
-    /// What is not taken back, because its caller may not write it. See [`UndoPlan::leave_out_hidden`].
+    /// The changes that are not taken back, because its caller may not write it. See [`UndoPlan::leave_out_hidden`].
     pub left_out: Vec<PathBuf>,
-    /// Whether what no tool may see is left as it is.
+    /// Leaves what no tool may see as it is.
     pub(crate) spares_hidden: bool,
     /// The fingerprints that proved what is at the place of each way, as far as a later change would give it another one.
     settled: Vec<Option<Fingerprint>>,

@@ -186,7 +186,7 @@ impl CommandLine {
             && self.commands.iter().all(|command| command.only_reads != OnlyReads::No)
     }
 
-    /// Whether its words say that it reads this.
+    /// Returns whether its words say that it reads this.
     pub(crate) fn reads(&self, at: &PathPattern) -> bool {
         self.shell_reads.contains(at) || self.commands.iter().any(|part| part.reads.contains(at))
     }

@@ -25,7 +25,7 @@ const SYSTEM: &[&str] = &[
     "/var/lib/dpkg",
 ];
 
-/// What only root and its services may read below `/etc`.
+/// Files that only root and its services may read below `/etc`.
 const PRIVATE: &[&str] = &[
     "/etc/shadow",
     "/etc/gshadow",
@@ -55,7 +55,7 @@ const PRIVATE: &[&str] = &[
     "/etc/windlass",
 ];
 
-/// Where toolchains keep compilers and packages, below a home directory. Their settings are elsewhere.
+/// Directories in which toolchains keep compilers and packages, below a home directory. Their settings are elsewhere.
 const PACKAGES: &[&str] = &[
     ".cargo/registry",
     ".cargo/git",
@@ -83,7 +83,7 @@ const PACKAGES: &[&str] = &[
     ".julia/packages",
 ];
 
-/// What `/proc` tells of a process besides its memory and its words.
+/// Files in which `/proc` tells of a process besides its memory and its words.
 const OF_PROCESS: &[&str] = &[
     "cgroup",
     "comm",

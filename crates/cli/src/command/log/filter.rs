@@ -7,7 +7,7 @@ use windlass::Outcome;
 use windlass::journal::{JournalRow, utc};
 use windlass::session::SessionId;
 
-/// What a record must have to be shown.
+/// The conditions under which a record is shown.
 #[derive(Debug, Default)]
 pub(in crate::command) struct Filter {
     pub(super) session: Option<SessionId>,

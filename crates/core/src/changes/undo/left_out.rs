@@ -64,7 +64,7 @@ impl UndoPlan {
         (!more.is_empty()).then_some(more)
     }
 
-    /// Whether a directory would go in which something stays that is left out.
+    /// Returns whether a directory would go in which something stays that is left out.
     fn holds(&self, way: &Way, left: &HashSet<PathBuf>) -> bool {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
         let is_there = |below: &Way| below.now != FileState::Absent && left.contains(&below.path);
