@@ -259,7 +259,8 @@ fn a_command_names_the_hosts_that_it_needs() {
 /// Python runs what lies in `__pycache__`, so that nothing of it may stay that no person saw.
 #[test]
 fn caches_and_times_do_not_ride_along_with_other_changes() {
-    for options in [&["--allow", "write out/**"][..], &["--yes"]] {
+    let staged = ["--sandbox", "staged", "--mode", "auto", "--yes"];
+    for options in [&["--allow", "write out/**"][..], &["--yes"], &staged] {
         let home = home();
         let time = || fs::metadata(home.workspace().join("a")).expect("a file").modified().ok();
         let before = time();

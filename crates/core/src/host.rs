@@ -7,6 +7,7 @@ mod absence;
 mod content;
 mod files;
 mod network;
+mod process_changes;
 mod processes;
 
 use std::pin::Pin;
@@ -25,10 +26,12 @@ pub use files::{
 pub use network::{
     HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network, NetworkTerms,
 };
+pub use process_changes::{
+    ChangedTo, HeldChanges, HeldFor, ProcessChange, ProcessChanges, Stage, Tracking,
+};
 pub use processes::{
-    Access, Backend, ChangedTo, Confinement, Errors, HeldChanges, HeldFor, Level, Meter,
-    NetworkAccess, Process, ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes,
-    Program, Signal, Stage, Stdin, TerminalSize, Tracking,
+    Access, Backend, Confinement, Errors, Level, Meter, NetworkAccess, Process, ProcessEnd,
+    ProcessRequest, Processes, Program, Signal, Stdin, TerminalSize,
 };
 
 /// A future behind a pointer, for traits that are used as objects.

@@ -46,7 +46,7 @@ type Source = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 struct Named {
     values: Vec<(String, String)>,
     known: Known,
-    /// What tells most short texts, of all values and formats.
+    /// The table that rules out most short texts, of all values and formats.
     glance: Glance,
 }
 

@@ -251,16 +251,17 @@ impl Session {
 
     /// A policy narrowed by the rights of this session. It is computed once for each policy.
     pub(crate) fn narrowed(&self, engine: &Arc<Policy>) -> Arc<Policy> {
-        let (rights, allowed) = (&self.rights, self.allowed.lock().clone());
+        let rights = &self.rights;
         let has_rights =
             rights.has_layers() || rights.net().is_some() || rights.sandbox().is_some();
-        if !has_rights && allowed.is_empty() {
+        if !has_rights && self.allowed.lock().is_empty() {
             return engine.clone();
         }
         let mut known = self.policy.lock();
         if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.engine, engine)) {
             return known.narrowed.clone();
         }
+        let allowed = self.allowed.lock().clone();
         let narrowed =
             Arc::new(allowed.into_iter().fold(engine.narrowed(rights), Policy::with_ruling));
         *known = Some(NarrowedPolicy { engine: engine.clone(), narrowed: narrowed.clone() });

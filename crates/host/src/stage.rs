@@ -19,6 +19,7 @@ mod left_behind;
 pub(crate) mod lineage;
 pub(crate) mod mask_layer;
 pub(crate) mod masked_index;
+mod measure;
 mod moved_build;
 mod scan;
 pub(crate) mod tracked;
@@ -177,7 +178,7 @@ impl Stage {
         let Some((stage, held)) = left_behind::find_held(in_dir, id)? else { return Ok(None) };
         let built = held.built.iter().map(|path| {
             let inside = path.strip_prefix(&held.workspace).unwrap_or(path);
-            let (files, bytes) = held::size_below(&stage.join("upper").join(inside));
+            let (files, bytes) = measure::files_below(&stage.join("upper").join(inside));
             BuiltChange { path: path.clone(), files, bytes }
         });
         let built = built.collect();
@@ -262,7 +263,7 @@ impl windlass_core::Stage for Stage {
     fn build_directories_changed_since(&self) -> Vec<PathBuf> {
         let Some(built) = &self.built else { return Vec::new() };
         let all = built.directories.iter().map(|path| built.workspace.join(path));
-        all.filter(|path| held::is_changed_since(path, self.created)).collect()
+        all.filter(|path| measure::is_changed_since(path, self.created)).collect()
     }
 
     fn drop_built(&mut self, paths: &[PathBuf]) {
@@ -275,7 +276,7 @@ impl windlass_core::Stage for Stage {
     fn size_below(&self, path: &Path) -> (u64, u64) {
         let workspace = self.built.as_ref().map(|built| built.workspace.as_path());
         let inside = workspace.and_then(|workspace| path.strip_prefix(workspace).ok());
-        inside.map_or((0, 0), |inside| held::size_below(&self.upper.join(inside)))
+        inside.map_or((0, 0), |inside| measure::files_below(&self.upper.join(inside)))
     }
 
     fn changed_in_build_directories(&self) -> io::Result<Vec<PathBuf>> {

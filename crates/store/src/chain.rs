@@ -172,7 +172,7 @@ pub(crate) struct Entry<'a> {
 pub(crate) struct Chain<'tx> {
     pub(crate) connection: &'tx Connection,
     pub(crate) head: Head,
-    /// What is known of the tables beside the journal.
+    /// The knowledge of the tables beside the journal.
     pub(crate) beside: Beside,
 }
 

@@ -268,7 +268,7 @@ pub(crate) struct Frames<'a> {
     rest: &'a [u8],
     /// After the last frame that was read.
     pub(crate) mark: Mark,
-    /// Whether all of them were found to follow from each other before.
+    /// All of them were found to follow from each other before.
     are_checked: bool,
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Start<'a> {
     pub(crate) body: &'a str,
 }
 
-/// What a transaction has not written to the tables yet, and what it knows of them.
+/// Rows that a transaction has not written to the tables yet, and its knowledge of the tables.
 #[derive(Debug, Default)]
 pub(crate) struct Beside {
     /// The calls that began and have no row, by id.

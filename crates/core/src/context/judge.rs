@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 
 pub(super) use self::obeyed::paths as obeyed_paths;
 use self::obeyed::{OBEYED_REASON, leads_to_protected};
-use super::staged::is_trivial;
 use crate::changes::commit;
 use crate::git_config::{self, ConfigPlaces, is_inert_change};
 use crate::protected::{GIT_REASON, is_git_directory, table_reason};
@@ -60,7 +59,7 @@ pub(super) struct Unseen<'a> {
 /// The reason to ask about a masked file. The program took it for absent, so it overwrote or removed what it could not see.
 const MASKED_REASON: &str = "a file that is masked from commands";
 
-/// Judges the changes of a stage, and shows those that ask, or all but trivial ones. Blocking.
+/// Judges the changes of a stage, and shows those that ask, or all. Blocking.
 pub(super) fn judge(
     changes: &[ProcessChange],
     files: &dyn Files,
@@ -85,7 +84,7 @@ pub(super) fn judge(
         }
         let reason = judge.reason(change, unseen.homes);
         judgement.asks.extend(reason.map(|reason| (change.path.clone(), reason)));
-        if reason.is_none() && (!shows_all || is_trivial(change)) {
+        if reason.is_none() && !shows_all {
             continue;
         }
         let has_room = judgement.shown.len() < SHOWN_FILES && bytes < SHOWN_BYTES;
@@ -96,7 +95,7 @@ pub(super) fn judge(
     judgement
 }
 
-/// Old and new content of all changes but trivial ones. Blocking.
+/// Old and new content of all changes. Blocking.
 pub(crate) fn show_changes(
     changes: &[ProcessChange],
     masked: &[PathBuf],

@@ -7,8 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub(super) use self::trivial::is_trivial;
-use self::trivial::{are_all_trivial, is_in_cache, leave_out_trivial};
+use self::trivial::leave_out_trivial;
 use super::Context;
 use super::approval::unanswered;
 use super::judge::{Judgement, Unseen, judge};
@@ -47,26 +46,24 @@ impl Context {
             }
             return Ok(changed);
         }
-        let keeps = self.keeps()?;
-        let is_change = |change: &ProcessChange| !is_trivial(change);
-        if keeps == Keep::Nothing || (keeps == Keep::Asked && are_all_trivial(&changes)) {
-            changed.paths =
-                changes.changes.iter().filter(|one| is_change(one)).map(kind_of).collect();
-            changed.built.retain(|path| !is_in_cache(path));
-            changed.is_dropped = true;
-            return Ok(changed);
-        }
+        let (keeps, usual) = (self.keeps()?, self.usual_decision()?);
+        let is_asked = usual != StagedChanges::Decided;
         let mut changes = changes;
-        if keeps == Keep::Asked {
+        if keeps == Keep::Nothing || is_asked {
             leave_out_trivial(&mut changes);
             changed.paths = changes.changes.iter().map(kind_of).collect();
             changed.built.clone_from(&changes.built);
         }
-        let changes = Arc::new(changes);
-        if !changes.changes.is_empty() || !changes.built.is_empty() {
-            changed.notes.extend(self.decide(&changes).await?);
+        let is_empty = changes.changes.is_empty() && changes.built.is_empty();
+        if keeps == Keep::Nothing || (is_asked && is_empty) {
+            changed.is_dropped = true;
+            return Ok(changed);
         }
-        let left = self.make_real(changes, keeps == Keep::Asked).await?;
+        let changes = Arc::new(changes);
+        if !is_empty {
+            changed.notes.extend(self.decide(&changes, usual).await?);
+        }
+        let left = self.make_real(changes, is_asked).await?;
         changed.built.retain(|path| left.iter().all(|note| note.path != *path));
         // Tools pass on the first notes only.
         changed.notes.splice(0..0, left.iter().map(|note| format!("not kept: {}", note.why)));
@@ -77,6 +74,15 @@ impl Context {
     fn keeps(&self) -> Result<Keep, ToolError> {
         let discards = self.level()? == Level::Discard;
         Ok(if discards { Keep::Nothing } else { self.0.grant.keeps() })
+    }
+
+    /// The decision about changes that no rule speaks of.
+    fn usual_decision(&self) -> Result<StagedChanges, ToolError> {
+        Ok(match self.0.grant.keeps() {
+            _ if self.level()? == Level::Staged => StagedChanges::Shown,
+            Keep::Asked => StagedChanges::Ruled,
+            Keep::All | Keep::Nothing => StagedChanges::Decided,
+        })
     }
 
     /// The sandbox level of this call's programs.
@@ -104,13 +110,12 @@ impl Context {
 
     /// Decides on a command once more, by what it did: rules about files bind it, and protected places ask unless the change is
     /// inert. Returns what hooks want the model to know.
-    async fn decide(&self, changes: &Arc<ProcessChanges>) -> Result<Vec<String>, ToolError> {
+    async fn decide(
+        &self,
+        changes: &Arc<ProcessChanges>,
+        usual: StagedChanges,
+    ) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
-        let usual = match inner.grant.keeps() {
-            _ if self.level()? == Level::Staged => StagedChanges::Shown,
-            Keep::Asked => StagedChanges::Ruled,
-            Keep::All | Keep::Nothing => StagedChanges::Decided,
-        };
         let judged = changes.clone();
         let judged = self.blocking(move |cx| {
             let homes = cx.0.policy.hard_denies().homes();
@@ -120,10 +125,8 @@ impl Context {
             Ok::<_, ToolError>((judgement, cx.denied_in_build_directories(&judged)?))
         });
         let (judgement, denied) = judged.await??;
-        let is_counted =
-            |change: &ProcessChange| usual == StagedChanges::Decided || !is_trivial(change);
-        let effects = self.effects_of(&changes.changes, &judgement, &is_counted);
-        let built = changes.built.iter().filter(|path| !is_in_cache(path)).chain(&denied);
+        let effects = self.effects_of(&changes.changes, &judgement);
+        let built = changes.built.iter().chain(&denied);
         let built = built.map(|path| Effect::Write(PathPattern::entry(path)));
         let effects = Arc::new(built.fold(effects, Effects::and));
         let workspace = inner.session_files.get().workspace();
@@ -202,13 +205,12 @@ impl Context {
     ) -> Result<Vec<BuiltChange>, ToolError> {
         let changes = changes.clone();
         let counting = self.blocking(move |_| {
-            let built = changes.built.iter().filter(|path| !is_in_cache(path));
             let count = |path: &PathBuf| {
                 let stage = changes.stage.as_ref();
                 let (files, bytes) = stage.map_or((0, 0), |stage| stage.size_below(path));
                 BuiltChange { path: path.clone(), files, bytes }
             };
-            built.map(count).collect()
+            changes.built.iter().map(count).collect()
         });
         counting.await
     }
@@ -240,23 +242,16 @@ impl Context {
         holding.await.unwrap_or(false)
     }
 
-    /// The changes that count as effects, with every hidden or protected file, and each that a rule names.
-    fn effects_of(
-        &self,
-        changes: &[ProcessChange],
-        judgement: &Judgement,
-        is_counted: &dyn Fn(&ProcessChange) -> bool,
-    ) -> Effects {
+    /// The changes as effects, with every hidden or protected file, and each that a rule names.
+    fn effects_of(&self, changes: &[ProcessChange], judgement: &Judgement) -> Effects {
         let inner = &self.0;
         let (policy, now) = (&inner.policy, inner.host.clock().now());
         let workspace = inner.session_files.get().workspace();
-        let is_named = |path: &Path| {
+        effects_of(changes, &|path| {
             judgement.reason(path).is_some()
                 || policy.hard_denies().hidden(path, workspace).is_some()
                 || policy.denies_changing(path, workspace, now)
-        };
-        let counted = changes.iter().filter(|one| is_counted(one) || is_named(&one.path));
-        effects_of(counted, &is_named)
+        })
     }
 
     /// The paths that changed in build directories although a rule denies it. Blocking.
@@ -329,7 +324,7 @@ impl Context {
 
 /// The changes of a stage as effects.
 pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
-    let effects = effects_of(changes.changes.iter(), &|_| true);
+    let effects = effects_of(&changes.changes, &|_| true);
     let built = changes.built.iter().map(|path| Effect::Write(PathPattern::entry(path)));
     built.fold(effects, Effects::and)
 }
@@ -373,12 +368,9 @@ fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
 }
 
 /// The changes as effects. Of a directory that is gone the directory is enough, but for files in it that `is_told` picks.
-fn effects_of<'c>(
-    changes: impl Iterator<Item = &'c ProcessChange> + Clone,
-    is_told: &dyn Fn(&Path) -> bool,
-) -> Effects {
+fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Effects {
     let gone: HashSet<&Path> = changes
-        .clone()
+        .iter()
         .filter(|change| matches!(change.to, ChangedTo::Nothing))
         .map(|change| change.path.as_path())
         .collect();
@@ -390,5 +382,5 @@ fn effects_of<'c>(
         ChangedTo::Nothing => Some(Effect::Delete(PathPattern::tree(&change.path))),
         _ => Some(Effect::Write(PathPattern::entry(&change.path))),
     };
-    changes.filter_map(effect).collect()
+    changes.iter().filter_map(effect).collect()
 }

@@ -254,7 +254,7 @@ impl Rule {
         }
     }
 
-    /// Whether it is about commands, and this one begins with its words (or is just them), wherever its options stand, or does the
+    /// Returns whether it is about commands, and this one begins with its words (or is just them), wherever its options stand, or does the
     /// work of the program that it names.
     ///
     /// ```
@@ -274,7 +274,7 @@ impl Rule {
         acts_as || spells(&simple.words) || simple.bare.iter().any(|words| spells(words))
     }
 
-    /// Whether it names a program by the last part of its path. A path can lead to the same program in many ways (`/usr/../bin/rm`,
+    /// Returns whether it names a program by the last part of its path. A path can lead to the same program in many ways (`/usr/../bin/rm`,
     /// `/proc/self/root/bin/rm`), so a rule that restricts binds all of them, and others of that name with them. A program of the
     /// workspace has a path of its own (`./rm`) and is another one.
     fn spells_by_file_name(&self, given: &[String]) -> bool {

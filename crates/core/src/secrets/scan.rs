@@ -49,7 +49,7 @@ pub(super) fn nothing(_: u8) -> bool {
 pub(super) struct Anchors {
     /// `None` if there is nothing to look for.
     automaton: Option<AhoCorasick>,
-    /// What tells most short texts without the automaton.
+    /// The table that rules out most short texts without the automaton.
     glance: Glance,
     /// All proper beginnings of anchors: at the end of a piece, one of them may become an anchor.
     beginnings: HashSet<Box<[u8]>>,
@@ -85,7 +85,7 @@ impl Anchors {
         !self.glance.rules_out(text) && self.next(text, 0).is_some()
     }
 
-    /// What tells most short texts without the automaton.
+    /// The table that rules out most short texts without the automaton.
     pub(super) fn glance(&self) -> &Glance {
         &self.glance
     }

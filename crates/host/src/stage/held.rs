@@ -10,6 +10,8 @@ use std::time::SystemTime;
 
 use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges};
 
+use super::measure::bytes_on_disk;
+
 /// The file on a stage that says which question it waits for, and what it holds.
 const RECORD: &str = "held.json";
 
@@ -24,7 +26,7 @@ pub(super) fn write(
     changes: &ProcessChanges,
 ) -> io::Result<()> {
     let others = stage.parent().map_or(Ok(0), |all| bytes_of_others(all, stage))?;
-    if others + bytes_below(stage)? > MOST_BYTES {
+    if others + bytes_on_disk(stage)? > MOST_BYTES {
         return Err(io::ErrorKind::StorageFull.into());
     }
     let temporary = stage.join("held.tmp");
@@ -65,56 +67,7 @@ fn bytes_of_others(all: &Path, own: &Path) -> io::Result<u64> {
     for entry in fs::read_dir(all)? {
         let path = entry?.path();
         if path != own && path.join(RECORD).exists() {
-            bytes += bytes_below(&path)?;
-        }
-    }
-    Ok(bytes)
-}
-
-/// Returns whether anything in a directory, or itself, changed after a time, in nanoseconds since 1970. What cannot be read counts as
-/// changed; what is not there does not.
-pub(super) fn is_changed_since(path: &Path, since: i64) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let found = match path.symlink_metadata() {
-        Err(error) => return error.kind() != io::ErrorKind::NotFound,
-        Ok(found) => found,
-    };
-    let changed = found.ctime().saturating_mul(1_000_000_000).saturating_add(found.ctime_nsec());
-    if changed > since {
-        return true;
-    }
-    let is_changed = |entry: io::Result<fs::DirEntry>| {
-        entry.map_or(true, |entry| is_changed_since(&entry.path(), since))
-    };
-    found.is_dir() && fs::read_dir(path).map_or(true, |mut all| all.any(is_changed))
-}
-
-/// The number and the bytes of the files below a directory. What cannot be read is not counted.
-pub(super) fn size_below(directory: &Path) -> (u64, u64) {
-    let (mut files, mut bytes) = (0, 0);
-    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-        match entry.metadata() {
-            Ok(found) if found.is_dir() => {
-                let below = size_below(&entry.path());
-                (files, bytes) = (files + below.0, bytes + below.1);
-            }
-            Ok(found) if found.is_file() => (files, bytes) = (files + 1, bytes + found.len()),
-            _ => {}
-        }
-    }
-    (files, bytes)
-}
-
-/// The bytes on disk of everything below a directory.
-fn bytes_below(directory: &Path) -> io::Result<u64> {
-    use std::os::unix::fs::MetadataExt as _;
-    let mut bytes = 0;
-    for entry in fs::read_dir(directory)? {
-        let entry = entry?;
-        let found = entry.metadata()?;
-        bytes += found.blocks() * 512;
-        if found.is_dir() {
-            bytes += bytes_below(&entry.path())?;
+            bytes += bytes_on_disk(&path)?;
         }
     }
     Ok(bytes)

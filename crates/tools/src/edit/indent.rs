@@ -20,7 +20,7 @@ pub(crate) enum Shift {
 pub(super) struct Lines {
     /// From the beginning of the first line to the end of the last; with its line ending if `old` has one there.
     pub(super) range: Range<usize>,
-    /// How they are indented otherwise; `None` if no one rule says it for all of them.
+    /// Their other indentation; `None` if no one rule says it for all of them.
     pub(super) shift: Option<Shift>,
 }
 

@@ -63,7 +63,8 @@ pub(super) fn search(
     let threads = (len / sizes.per_thread.max(1)).clamp(1, MAX_THREADS.min(cores));
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|| search.work());
+            // Where the system has no thread to give, the others do the work.
+            drop(std::thread::Builder::new().spawn_scoped(scope, || search.work()));
         }
         search.work();
     });
@@ -73,7 +74,7 @@ pub(super) fn search(
     })
 }
 
-/// What the threads of a search share.
+/// The state that the threads of a search share.
 struct Search<'a> {
     cx: &'a Context,
     query: &'a Query,
@@ -101,7 +102,7 @@ enum End {
     Unsuited,
 }
 
-/// What is in a chunk.
+/// The matches of a chunk.
 #[derive(Default)]
 struct Chunk {
     hits: Hits,

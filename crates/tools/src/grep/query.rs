@@ -82,7 +82,7 @@ impl Query {
                 && self.types.as_ref().is_none_or(|types| !types.matched(path, false).is_ignore()))
     }
 
-    /// Whether lines around the matches are shown.
+    /// Returns whether lines around the matches are shown.
     pub(super) fn has_context(&self) -> bool {
         self.before > 0 || self.after > 0
     }

@@ -1,4 +1,4 @@
-//! Changes that count as none: a command that leaves nothing else behind is asked about by nobody, and they are dropped.
+//! Changes that count as none, such as those of tool caches. No question is asked because of them, and they are not kept.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
@@ -8,11 +8,6 @@ use crate::{Attributes, ChangedTo, ProcessChange, ProcessChanges};
 /// Directories in which tools remember results that they can compute again.
 const TOOL_CACHES: [&str; 6] =
     ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".eslintcache"];
-
-/// Returns whether a command changed nothing that a person would want to decide on.
-pub(super) fn are_all_trivial(changes: &ProcessChanges) -> bool {
-    changes.changes.iter().all(is_trivial) && changes.built.iter().all(|path| is_in_cache(path))
-}
 
 /// Takes trivial changes out of what is kept: a person is not shown them, so that none may stay. Those below a directory that goes are
 /// left, since the directory could not go without them.
@@ -34,7 +29,7 @@ pub(super) fn leave_out_trivial(changes: &mut ProcessChanges) {
 }
 
 /// Returns whether only a time differs, or the path belongs to a tool's cache.
-pub(in crate::context) fn is_trivial(change: &ProcessChange) -> bool {
+fn is_trivial(change: &ProcessChange) -> bool {
     let is_time = match &change.to {
         ChangedTo::Attributes(to) => Attributes { modified: None, ..to.clone() }.is_empty(),
         _ => false,
@@ -42,7 +37,7 @@ pub(in crate::context) fn is_trivial(change: &ProcessChange) -> bool {
     is_time || is_in_cache(&change.path)
 }
 
-pub(super) fn is_in_cache(path: &Path) -> bool {
+fn is_in_cache(path: &Path) -> bool {
     let is_cache = |part: Component<'_>| matches!(part, Component::Normal(name) if TOOL_CACHES.iter().any(|cache| name == *cache));
     path.components().any(is_cache)
 }

@@ -109,7 +109,7 @@ impl<'a> Index<'a> {
         Ok(Some(self.write(has_checksum)))
     }
 
-    /// What git has staged: path, mode, flags and object name of each entry. Times, inodes and sizes, which git refreshes whenever it
+    /// The staged entries: path, mode, flags and object name of each entry. Times, inodes and sizes, which git refreshes whenever it
     /// looks, are left out, and so are extensions, which are caches.
     pub(super) fn staged(&self) -> Result<Vec<StagedEntry<'_>>, IndexError> {
         let mut path = Vec::new();
