@@ -119,7 +119,7 @@ pub use registry::ToolsChanged;
 pub use rights::{Limits, Rights};
 pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
-pub use session::{Session, Unseen};
+pub use session::{SeenRecord, Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
 pub use state_store::{MemoryState, StateEntry, StatePlace, StateStore};
 pub use text_index::{Document, Indexed, Passage, TextIndex};

@@ -154,6 +154,11 @@ impl Secrets {
         }
     }
 
+    /// Returns whether a text has no secret in it.
+    pub(crate) fn is_clean(&self, text: &str) -> bool {
+        matches!(self.redact(text), Cow::Borrowed(_))
+    }
+
     /// Takes them out of a value, at every depth, the names of its members included.
     pub fn redact_json(&self, value: &mut Value) {
         self.clean_json(value);
@@ -176,7 +181,7 @@ impl Secrets {
         for value in members.values_mut() {
             found |= self.clean_json(value);
         }
-        if members.keys().any(|name| matches!(self.redact(name), Cow::Owned(_))) {
+        if !members.keys().all(|name| self.is_clean(name)) {
             let all = std::mem::take(members).into_iter();
             members.extend(all.map(|(name, value)| (self.redact(&name).into_owned(), value)));
             found = true;
@@ -187,8 +192,7 @@ impl Secrets {
     /// Effects as they may be shown and stored.
     pub(crate) fn redact_effects(&self, effects: &Arc<Effects>) -> Arc<Effects> {
         // Most are about files alone, and then all that could be a secret is the path.
-        let is_clean =
-            |at: &PathPattern| matches!(self.redact(&quote::path(&at.path)), Cow::Borrowed(_));
+        let is_clean = |at: &PathPattern| self.is_clean(&quote::path(&at.path));
         if effects.iter().all(|effect| effect.path().is_some_and(is_clean)) {
             return effects.clone();
         }

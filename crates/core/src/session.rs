@@ -1,22 +1,22 @@
 //! One conversation: its id, its rights, what it has seen of the files.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod seen_files;
+
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use self::seen_files::SeenFiles;
+pub use self::seen_files::SeenRecord;
 use crate::budget::Ledger;
 use crate::jobs::{Job, Jobs};
 use crate::sync::Lock;
 use crate::{
     Asker, Budget, ContentHash, Decision, Fingerprint, Layer, Limits, Overrides, Policy, Predicate,
-    Principal, Proposals, Rights, Ruling, SessionId, Signal, Spent, quote,
+    Principal, Proposals, Rights, Ruling, SessionId, Signal, Spent,
 };
 
 /// One conversation.
@@ -44,7 +44,7 @@ pub struct Session {
     overrides: Overrides,
     ledger: Arc<Ledger>,
     cancel: CancellationToken,
-    seen: Lock<Tracker>,
+    seen: Lock<SeenFiles>,
     /// Where the first text came from that somebody else may have written. One for a session and all below it: what a sub-agent
     /// has read, its parent is told.
     untrusted: Arc<Lock<Option<String>>>,
@@ -399,54 +399,28 @@ impl Session {
         total: Option<u64>,
         hash: Option<ContentHash>,
     ) {
-        let mut tracker = self.seen.lock();
-        let entry = tracker.change(path).or_insert_with(|| Seen::new(fingerprint));
-        if entry.fingerprint != fingerprint && (hash.is_none() || entry.hash != hash) {
-            *entry = Seen::new(fingerprint);
-        }
-        entry.fingerprint = fingerprint;
-        entry.hash = hash.or(entry.hash);
-        entry.add(lines);
-        entry.total = total.or(entry.total);
+        self.seen.lock().saw(path, fingerprint, lines, total, hash);
     }
 
     /// Remembers what the session wrote itself: it counts as seen.
     pub fn wrote(&self, path: &Path, fingerprint: Fingerprint) {
-        let mut tracker = self.seen.lock();
-        tracker.change(path).insert_entry(Seen { total: Some(0), ..Seen::new(fingerprint) });
+        self.seen.lock().wrote(path, fingerprint);
     }
 
     /// Forgets what was seen of a file: it was changed by a call that had not seen all of it.
     pub fn forget(&self, path: &Path) {
-        let mut tracker = self.seen.lock();
-        if tracker.files.remove(path).is_some() {
-            tracker.news.insert(path.to_owned());
-        }
+        self.seen.lock().forget(path);
     }
 
-    /// What the session has learnt of files since this was last asked, for the record: with it, [`Session::recall`] makes another
-    /// process know what this one has seen. `None` if nothing.
-    pub fn take_news(&self) -> Option<Value> {
-        let mut tracker = self.seen.lock();
-        if tracker.news.is_empty() {
-            return None;
-        }
-        let news = std::mem::take(&mut tracker.news);
-        let told = news.iter().map(|path| (quote::path(path), tracker.files.get(path)));
-        serde_json::to_value(told.collect::<BTreeMap<_, _>>()).ok()
+    /// Returns what the session has learnt of files since the last call of this, for the record: with it, [`Session::recall`] makes
+    /// another process know what this one has seen. `None` if nothing.
+    pub fn take_news(&self) -> Option<SeenRecord> {
+        self.seen.lock().take_news()
     }
 
-    /// Takes over what was recorded of an earlier part of this session. What cannot be understood was not seen.
-    pub fn recall(&self, news: &Value) {
-        let Some(news) = news.as_object() else { return };
-        let mut tracker = self.seen.lock();
-        for (path, seen) in news {
-            let path = quote::unpath(path);
-            match Option::<Seen>::deserialize(seen) {
-                Ok(Some(seen)) => drop(tracker.files.insert(path, seen)),
-                _ => drop(tracker.files.remove(&path)),
-            }
-        }
+    /// Takes over what was recorded of an earlier part of this session.
+    pub fn recall(&self, news: SeenRecord) {
+        self.seen.lock().recall(news);
     }
 
     /// Whether the session has seen all of what it is about to replace: the object under this name, or the same object under
@@ -458,17 +432,7 @@ impl Session {
         fingerprint: Fingerprint,
         hash: Option<ContentHash>,
     ) -> Result<(), Unseen> {
-        let all = &self.seen.lock().files;
-        let same_object = |seen: &&Seen| seen.fingerprint.is_same_object(&fingerprint);
-        let mut unseen = Unseen::Never;
-        for seen in all.get(path).into_iter().chain(all.values().filter(same_object)) {
-            match seen.knows(fingerprint, hash) {
-                Ok(()) => return Ok(()),
-                Err(why) if unseen == Unseen::Never => unseen = why,
-                Err(_) => {}
-            }
-        }
-        Err(unseen)
+        self.seen.lock().knows(path, fingerprint, hash)
     }
 }
 
@@ -506,82 +470,10 @@ pub enum Unseen {
     Lines(Range<u64>),
 }
 
-/// What a session has seen of files.
-#[derive(Debug, Clone, Default)]
-struct Tracker {
-    files: HashMap<PathBuf, Seen>,
-    /// The paths of which something is known that is not on record.
-    news: BTreeSet<PathBuf>,
-}
-
-impl Tracker {
-    fn change(&mut self, path: &Path) -> Entry<'_, PathBuf, Seen> {
-        self.news.insert(path.to_owned());
-        self.files.entry(path.to_owned())
-    }
-}
-
-/// Which lines of a file were shown, as of one state of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-struct Seen {
-    fingerprint: Fingerprint,
-    /// Of all of its bytes, where whoever showed it had them at hand.
-    hash: Option<ContentHash>,
-    /// Apart, in order.
-    ranges: Vec<Range<u64>>,
-    total: Option<u64>,
-}
-
-impl Seen {
-    fn new(fingerprint: Fingerprint) -> Self {
-        Self { fingerprint, hash: None, ranges: Vec::new(), total: None }
-    }
-
-    fn add(&mut self, lines: Range<u64>) {
-        if lines.is_empty() {
-            return;
-        }
-        self.ranges.push(lines);
-        self.ranges.sort_by_key(|range| range.start);
-        let mut merged: Vec<Range<u64>> = Vec::with_capacity(self.ranges.len());
-        for range in self.ranges.drain(..) {
-            match merged.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => merged.push(range),
-            }
-        }
-        self.ranges = merged;
-    }
-
-    /// Whether what is there now was shown, all of it.
-    fn knows(&self, fingerprint: Fingerprint, hash: Option<ContentHash>) -> Result<(), Unseen> {
-        let is_same = match self.hash.zip(hash) {
-            Some((seen, now)) => seen == now,
-            None => self.fingerprint == fingerprint,
-        };
-        match self.missing() {
-            _ if !is_same => Err(Unseen::Changed),
-            Some(lines) => Err(Unseen::Lines(lines)),
-            None => Ok(()),
-        }
-    }
-
-    /// The first lines that were not shown, if any.
-    fn missing(&self) -> Option<Range<u64>> {
-        let total = self.total.unwrap_or(u64::MAX);
-        let mut next = 0;
-        for range in &self.ranges {
-            if range.start > next {
-                return Some(next..range.start);
-            }
-            next = range.end;
-        }
-        (next < total).then_some(next..total)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn fingerprint(modified: i64) -> Fingerprint {
@@ -624,21 +516,27 @@ mod tests {
         assert_eq!(session.has_seen(Path::new("/w/b"), other, one), Err(Unseen::Never));
     }
 
+    /// What a session has to say, written to a record and read back.
+    fn recorded(session: &Session) -> SeenRecord {
+        let text = serde_json::to_string(&session.take_news().unwrap()).unwrap();
+        serde_json::from_str(&text).unwrap()
+    }
+
     #[test]
     fn what_was_seen_can_be_recalled_elsewhere() {
         let (here, there) = (Session::new(SessionId::new("s")), Session::new(SessionId::new("s")));
         let path = Path::new("/w/caf\u{e9}\n");
         assert_eq!(here.take_news(), None);
         here.saw(path, fingerprint(1), 0..3, Some(3), Some(ContentHash::of(b"1")));
-        there.recall(&here.take_news().unwrap());
+        there.recall(recorded(&here));
         assert_eq!(there.has_seen(path, fingerprint(1), None), Ok(()));
         assert_eq!(here.take_news(), None);
         here.forget(path);
-        there.recall(&here.take_news().unwrap());
+        there.recall(recorded(&here));
         assert_eq!(there.has_seen(path, fingerprint(1), None), Err(Unseen::Never));
         for nonsense in [Value::Null, serde_json::json!([1]), serde_json::json!({"/w/a": {"x": 1}})]
         {
-            there.recall(&nonsense);
+            there.recall(serde_json::from_value(nonsense).unwrap());
         }
     }
 }

@@ -345,7 +345,7 @@ fn recall(store: &Store, session: &Session) -> Result<(), StoreError> {
         after = last.seq;
         for row in rows.iter().filter(|row| row.kind == Kind::Finished) {
             let Some(news) = row.body_as::<SessionNews>() else { continue };
-            if let Some(seen) = &news.seen {
+            if let Some(seen) = news.seen {
                 session.recall(seen);
             }
             if let Some(source) = &news.metadata.untrusted {

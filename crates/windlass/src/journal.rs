@@ -18,8 +18,8 @@
 pub use windlass_core::{
     ApprovalAsked, BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded,
     Journal, JournalError, MemoryOutputs, MessageNote, Outputs, ProvenanceFacts, QuestionAsked,
-    Receipt, Record, RecordKind, RecordsMissing, Recovery, RequestNote, SessionBegun, SessionNews,
-    SessionNote, Speaker, StateNote, TaskNote, TaskState, utc,
+    Receipt, Record, RecordKind, RecordsMissing, Recovery, RequestNote, SeenRecord, SessionBegun,
+    SessionNews, SessionNote, Speaker, StateNote, TaskNote, TaskState, utc,
 };
 pub use windlass_store::{
     DrainAtClose, JournalRow, Kind, SessionFilter, SessionRow, Settings, Store, StoreError,

@@ -108,7 +108,7 @@ fn finished_body<'a>(engine: &Shared, call: &Call, result: &'a CallResult) -> Ca
     };
     if let Some(news) = &mut body.seen {
         // A file with a secret in its name is not recalled: a session that goes on has to read it again.
-        engine.secrets.redact_json(news);
+        news.retain(|path| engine.secrets.is_clean(path));
     }
     if !call.started {
         body.input = Some(Cow::Owned(clean_input(engine, call)));

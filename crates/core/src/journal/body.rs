@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     ApprovalId, CallId, Content, Decided, DecidedBy, Decision, Effects, Metadata, Principal,
-    SessionId,
+    SeenRecord, SessionId,
 };
 
 /// The version that this program writes.
@@ -170,7 +170,7 @@ pub struct CallFinished<'a> {
     pub duration_us: Option<u64>,
     /// What the session learnt of files; see [`Session::recall`](crate::Session::recall).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub seen: Option<Value>,
+    pub seen: Option<SeenRecord>,
     /// The identity behind the call, if the call never began.
     #[serde(skip_serializing_if = "Principal::is_default")]
     pub principal: Principal,
@@ -227,7 +227,7 @@ impl CallFinished<'_> {
 #[serde(default)]
 pub struct SessionNews {
     /// What the session learnt of files; see [`Session::recall`](crate::Session::recall).
-    pub seen: Option<Value>,
+    pub seen: Option<SeenRecord>,
     /// The facts of the call, as far as they concern the session.
     pub metadata: ProvenanceFacts,
 }

@@ -1,0 +1,182 @@
+//! The files that a session has seen: which lines, of which state. A tool asks before it replaces a file, and the journal keeps it, so
+//! that a session that goes on in another process still knows.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+
+use crate::{ContentHash, Fingerprint, Unseen, quote};
+
+/// All files that a session has seen.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SeenFiles {
+    files: HashMap<PathBuf, SeenFile>,
+    /// The paths of which something is known that is not on record.
+    news: BTreeSet<PathBuf>,
+}
+
+impl SeenFiles {
+    pub(super) fn saw(
+        &mut self,
+        path: &Path,
+        fingerprint: Fingerprint,
+        lines: Range<u64>,
+        total: Option<u64>,
+        hash: Option<ContentHash>,
+    ) {
+        let entry = self.change(path).or_insert_with(|| SeenFile::new(fingerprint));
+        if entry.fingerprint != fingerprint && (hash.is_none() || entry.hash != hash) {
+            *entry = SeenFile::new(fingerprint);
+        }
+        entry.fingerprint = fingerprint;
+        entry.hash = hash.or(entry.hash);
+        entry.add(lines);
+        entry.total = total.or(entry.total);
+    }
+
+    pub(super) fn wrote(&mut self, path: &Path, fingerprint: Fingerprint) {
+        self.change(path).insert_entry(SeenFile { total: Some(0), ..SeenFile::new(fingerprint) });
+    }
+
+    pub(super) fn forget(&mut self, path: &Path) {
+        if self.files.remove(path).is_some() {
+            self.news.insert(path.to_owned());
+        }
+    }
+
+    pub(super) fn take_news(&mut self) -> Option<SeenRecord> {
+        if self.news.is_empty() {
+            return None;
+        }
+        let news = std::mem::take(&mut self.news);
+        let files = news.iter().map(|path| {
+            let seen = self.files.get(path).cloned();
+            (quote::path(path).into_owned(), seen)
+        });
+        Some(SeenRecord(files.collect()))
+    }
+
+    pub(super) fn recall(&mut self, news: SeenRecord) {
+        for (path, seen) in news.0 {
+            let path = quote::unpath(&path);
+            match seen {
+                Some(seen) => drop(self.files.insert(path, seen)),
+                None => drop(self.files.remove(&path)),
+            }
+        }
+    }
+
+    pub(super) fn knows(
+        &self,
+        path: &Path,
+        fingerprint: Fingerprint,
+        hash: Option<ContentHash>,
+    ) -> Result<(), Unseen> {
+        let same_object = |seen: &&SeenFile| seen.fingerprint.is_same_object(&fingerprint);
+        let mut unseen = Unseen::Never;
+        for seen in self.files.get(path).into_iter().chain(self.files.values().filter(same_object))
+        {
+            match seen.knows(fingerprint, hash) {
+                Ok(()) => return Ok(()),
+                Err(why) if unseen == Unseen::Never => unseen = why,
+                Err(_) => {}
+            }
+        }
+        Err(unseen)
+    }
+
+    fn change(&mut self, path: &Path) -> Entry<'_, PathBuf, SeenFile> {
+        self.news.insert(path.to_owned());
+        self.files.entry(path.to_owned())
+    }
+}
+
+/// The files of which a session learnt something, as the journal keeps them: by quoted path, and nothing where it forgot a file.
+///
+/// It is written without a detour through a JSON value, since every read has one.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct SeenRecord(BTreeMap<String, Option<SeenFile>>);
+
+impl SeenRecord {
+    /// Keeps only the files whose quoted path passes.
+    pub(crate) fn retain(&mut self, mut passes: impl FnMut(&str) -> bool) {
+        self.0.retain(|path, _| passes(path));
+    }
+}
+
+/// An entry that cannot be understood counts as forgotten, so that the file is read again.
+impl<'de> Deserialize<'de> for SeenRecord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Value::Object(files) = Value::deserialize(deserializer)? else {
+            return Ok(Self::default());
+        };
+        let files = files.into_iter().map(|(path, seen)| {
+            let seen = Option::<SeenFile>::deserialize(seen).unwrap_or_default();
+            (path, seen)
+        });
+        Ok(Self(files.collect()))
+    }
+}
+
+/// The lines of a file that were shown, as of one state of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct SeenFile {
+    fingerprint: Fingerprint,
+    /// The hash of all of its bytes, where whoever showed it had them at hand.
+    hash: Option<ContentHash>,
+    /// Apart, in order.
+    ranges: Vec<Range<u64>>,
+    total: Option<u64>,
+}
+
+impl SeenFile {
+    fn new(fingerprint: Fingerprint) -> Self {
+        Self { fingerprint, hash: None, ranges: Vec::new(), total: None }
+    }
+
+    fn add(&mut self, lines: Range<u64>) {
+        if lines.is_empty() {
+            return;
+        }
+        self.ranges.push(lines);
+        self.ranges.sort_by_key(|range| range.start);
+        let mut merged: Vec<Range<u64>> = Vec::with_capacity(self.ranges.len());
+        for range in self.ranges.drain(..) {
+            match merged.last_mut() {
+                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+                _ => merged.push(range),
+            }
+        }
+        self.ranges = merged;
+    }
+
+    /// Returns whether all of what is there now was shown.
+    fn knows(&self, fingerprint: Fingerprint, hash: Option<ContentHash>) -> Result<(), Unseen> {
+        let is_same = match self.hash.zip(hash) {
+            Some((seen, now)) => seen == now,
+            None => self.fingerprint == fingerprint,
+        };
+        match self.missing() {
+            _ if !is_same => Err(Unseen::Changed),
+            Some(lines) => Err(Unseen::Lines(lines)),
+            None => Ok(()),
+        }
+    }
+
+    /// The first lines that were not shown, if any.
+    fn missing(&self) -> Option<Range<u64>> {
+        let total = self.total.unwrap_or(u64::MAX);
+        let mut next = 0;
+        for range in &self.ranges {
+            if range.start > next {
+                return Some(next..range.start);
+            }
+            next = range.end;
+        }
+        (next < total).then_some(next..total)
+    }
+}
