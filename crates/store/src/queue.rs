@@ -25,6 +25,10 @@ use crate::writer::{Beginning, Item, Writer};
 /// that is in vain, and may cost the change to another thread.
 const TRY_EVERY: u32 = 16;
 
+/// The batches that a holder of the pen writes before it leaves the rest to the helper. Records of other threads queue up while it writes;
+/// waking the helper for each batch of them costs two changes of thread.
+const BATCHES_IN_ONE_GO: usize = 8;
+
 /// What waits to be written, and the pen to write it with.
 pub(crate) struct Queue {
     database: Database,
@@ -117,8 +121,11 @@ impl Queue {
     /// Writes what is queued, unless somebody is at it already: then they will see to the rest. A helper that is wanted goes
     /// first, or a busy caller would never let it have the pen.
     fn write_now(self: &Arc<Self>) {
-        if let Some(mut held) = self.take_pen_for_items() {
-            held.write();
+        let Some(mut held) = self.take_pen_for_items() else { return };
+        for _ in 0..BATCHES_IN_ONE_GO {
+            if !held.write() || self.lock().helper_wanted {
+                return;
+            }
         }
     }
 
@@ -219,7 +226,11 @@ impl Queue {
     fn take_items(&self, writer: &mut Writer) -> Vec<Item> {
         let mut state = self.lock();
         writer.beginnings.append(&mut state.beginnings);
-        state.alone = if state.items.len() > 1 { 0 } else { state.alone.wrapping_add(1) };
+        match state.items.len() {
+            0 => {}
+            1 => state.alone = state.alone.wrapping_add(1),
+            _ => state.alone = 0,
+        }
         std::mem::take(&mut state.items)
     }
 
@@ -246,14 +257,16 @@ struct Held {
 }
 
 impl Held {
-    /// Writes what is queued now.
-    fn write(&mut self) {
-        let Some(writer) = &mut self.writer else { return };
+    /// Writes what is queued now. Returns whether there was anything.
+    fn write(&mut self) -> bool {
+        let Some(writer) = &mut self.writer else { return false };
         let items = self.queue.take_items(writer);
-        if !items.is_empty() {
-            let result = writer.write(&items);
-            answer(items, result);
+        if items.is_empty() {
+            return false;
         }
+        let result = writer.write(&items);
+        answer(items, result);
+        true
     }
 
     /// Whether the spool has to be drained. This is said once for each time that it grows large.
