@@ -131,11 +131,11 @@ impl PlannedCall for Keeping {
         Self: 'a,
     {
         Box::pin(async move {
-            let left = cx.make_real(self.0.clone(), true).await?;
+            let made = cx.make_real(self.0.clone(), true).await?;
             let listed = list_changes(&self.0, cx.files().workspace());
             let mut text = format!("what the command changed is kept now; it\n{listed}");
-            for note in left {
-                text.extend(["\nnot kept: ", &note.why]);
+            for note in made.notes() {
+                text.extend(["\n", &note]);
             }
             Ok(Output::text(text).with("changed_count", self.0.changes.len()))
         })
