@@ -1,4 +1,8 @@
-//! Changes that have no history: an undo never passes over them in silence.
+//! Changes that have no history: an undo never passes over them in silence, and does not lose what was moved out of a build directory.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
 
 use serde_json::json;
 use windlass::{CallResult, Outcome, Undo};
@@ -102,6 +106,32 @@ async fn what_is_recorded_survives_a_restart() {
         panic!("{recorded:?}");
     };
     assert_eq!((built.path.clone(), built.files, built.bytes), (place.path("node_modules"), 1, 4));
+}
+
+/// What was moved out of a build directory has a history where it is now: an undo moves it back.
+#[tokio::test]
+async fn what_was_moved_out_of_a_build_directory_is_moved_back() {
+    for command in [
+        "mv node_modules x",
+        "mv node_modules/left x",
+        "mkdir x; mv node_modules/left/index.js x/",
+        "mv node_modules/left x; rm -r node_modules; mkdir node_modules; echo 1 > node_modules/new",
+        "mv node_modules/left x; mkdir node_modules/left",
+    ] {
+        let place = Place::with(WITH_MODULES);
+        let index = place.path("node_modules/left/index.js");
+        let inode = |path: &Path| fs::metadata(path).expect("a file").ino();
+        let before = inode(&index);
+        place.ok("bash", json!({"command": command})).await;
+        assert!(!index.exists() && place.path("x").exists(), "{command}");
+        let undone = place.undo(Undo::Last).await;
+        assert_eq!(undone.outcome, Outcome::Ok, "{command}: {}", text(&undone));
+        assert_eq!(place.text("node_modules/left/index.js"), "left", "{command}");
+        assert_eq!(inode(&index), before, "{command}: it is the same file");
+        assert!(!place.path("x").exists(), "{command}");
+        let is_rest = text(&undone).contains("stays as it is");
+        assert_eq!(is_rest, command.contains("mkdir node_modules"), "{command}: {}", text(&undone));
+    }
 }
 
 /// What is moved into a build directory comes back from the history; what the directory has stays.
