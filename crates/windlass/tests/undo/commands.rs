@@ -187,7 +187,9 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         new.push('x');
     }
     let python = |text: &str| format!("python3 -c 'import os; {text}'");
-    let done = match dice.below(14) {
+    // The first file or directory of the build directory, whichever that is by now.
+    let built = "\"$(ls -d target/debug/* target/* | head -n 1)\"";
+    let done = match dice.below(16) {
         0 => format!("ln {one} {new}"),
         1 => format!("ln -f {one} {other}"),
         2 => python(&format!("os.setxattr(\"{one}\", \"user.new\", b\"{new}\")")),
@@ -201,6 +203,8 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         10 => format!("mkdir {new}; echo x > {new}/x; ln {new}/x {new}/y; chmod 555 {new}"),
         11 => format!("mkdir -p target/debug; echo {new} > target/debug/{new}; cp {one} {new}"),
         12 => format!("chmod 640 {one}; touch -d 2001-01-01 {other}"),
+        13 => format!("mv {built} {new}"),
+        14 => format!("mv {one} target/{new}"),
         _ => format!("rm -rf target; mkdir target; echo x > target/{new}; echo {new} > {one}"),
     };
     // What cannot be done is no failure here: both names may be of one file.
