@@ -37,7 +37,7 @@ use windlass_core::{
     ApprovalId, BuiltChange, CallId, CommitState, HeldChanges, HeldFor, Note, ProcessChanges,
 };
 
-use self::built::{Built, Tie};
+use self::built::{Built, Recorded, Tie};
 use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
@@ -234,6 +234,15 @@ impl windlass_core::Stage for Stage {
         held::write(&self.path, workspace.unwrap_or(Path::new("")), held, changes)?;
         self.is_left.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn keep_waiting(&self) {
+        self.is_left.store(true, Ordering::Relaxed);
+    }
+
+    fn untie(&self) {
+        // One that stays is decided on by the next start, which finds that nothing was made.
+        drop(Recorded::forget(&self.path));
     }
 
     fn release(&self) {

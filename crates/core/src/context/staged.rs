@@ -63,7 +63,7 @@ impl Context {
         if !is_empty {
             changed.notes.extend(self.decide(&changes, usual).await?);
         }
-        let made = self.make_real(changes, is_asked).await?;
+        let made = self.make_real(changes, is_asked).await.map_err(dropped)?;
         changed.built.retain(|path| made.left.iter().all(|note| note.path != *path));
         // Tools pass on the first notes only.
         changed.notes.splice(0..0, made.notes());
@@ -301,7 +301,7 @@ impl Context {
         Ok(changed)
     }
 
-    /// Drops all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
+    /// Refuses all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
     fn check_build_directories(
         &self,
         changes: &ProcessChanges,
@@ -324,13 +324,11 @@ impl Context {
         if names.is_empty() {
             return Ok(());
         }
-        Err(dropped(
-            ToolError::failed(format!(
-                "stale: another program changed the build directory {} after the command began",
-                names.join(", ")
-            ))
-            .hint("look at what is there now and run the command again"),
+        Err(ToolError::failed(format!(
+            "stale: another program changed the build directory {} after the command began",
+            names.join(", ")
         ))
+        .hint("look at what is there now and run the command again"))
     }
 
     /// Records that the changes of build directories belong to this call, so that a process that is killed after the other changes
@@ -340,12 +338,8 @@ impl Context {
             return Ok(());
         };
         stage.tie_to(&self.0.call).map_err(|error| {
-            dropped(
-                ToolError::host_failed(format!(
-                    "cannot record which build directories changed: {error}"
-                ))
-                .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again"),
-            )
+            ToolError::host_failed(format!("cannot record which build directories changed: {error}"))
+                .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again")
         })
     }
 }

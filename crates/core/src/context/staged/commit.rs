@@ -3,7 +3,6 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::dropped;
 use crate::changes::commit;
 use crate::{
     ChangedTo, Context, Expect, FileError, Files, Fingerprint, ProcessChange, ProcessChanges,
@@ -40,10 +39,10 @@ impl Context {
             &is_stopped,
         );
         made.map_err(|refused| {
-            if let Some(stage) = changes.stage.as_ref().filter(|_| refused.is_open) {
-                stage.leave();
+            if let Some(stage) = &changes.stage {
+                if refused.is_open { stage.leave() } else { stage.untie() }
             }
-            dropped(refused.into_error(files.workspace()))
+            refused.into_error(files.workspace())
         })?;
         for change in &changes.changes {
             inner.session.forget(&change.path);
