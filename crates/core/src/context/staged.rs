@@ -388,8 +388,10 @@ pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
 /// Lists what a program changed, a line for each object, up to a hundred.
 pub(crate) fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
     const MOST: usize = 100;
-    let name =
-        |path: &Path| crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned();
+    let name = |path: &Path| match path.strip_prefix(workspace).unwrap_or(path) {
+        inside if inside.as_os_str().is_empty() => ".".to_owned(),
+        inside => crate::quote::path(inside).into_owned(),
+    };
     let line = |change: &ProcessChange| {
         let (path, kind) = kind_of(change);
         format!("  {} {}", kind.word(), name(&path))

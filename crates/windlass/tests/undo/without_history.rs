@@ -168,3 +168,21 @@ async fn what_a_job_changed_is_named() {
     assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
     assert!(!place.path("b.txt").exists() && place.path("by_job").exists());
 }
+
+/// The mode of the workspace itself is changed like that of every directory, unless it would lock its owner out.
+#[tokio::test]
+async fn a_mode_of_the_workspace_itself_is_kept_and_taken_back() {
+    let place = Place::with(&[("a.txt", "a\n")]);
+    let mode = || fs::metadata(place.workspace()).expect("the workspace").mode() & 0o7777;
+    let before = mode();
+    place.ok("bash", json!({"command": "chmod 711 .; echo b > a.txt"})).await;
+    assert_eq!(mode(), 0o711);
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert_eq!((mode(), place.text("a.txt").as_str()), (before, "a\n"));
+    let result = place.ok("bash", json!({"command": "echo c > a.txt; chmod 300 ."})).await;
+    let said = text(&result);
+    assert!(said.contains("the workspace itself keeps its mode: with 300"), "{said}");
+    assert_eq!((mode(), place.text("a.txt").as_str()), (before, "c\n"));
+    place.ok("bash", json!({"command": "true"})).await;
+    assert_eq!(mode(), before);
+}
