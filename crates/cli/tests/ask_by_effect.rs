@@ -348,3 +348,24 @@ fn a_question_whose_changes_cannot_be_made_stays_open() {
     assert_eq!(home.run(&["policy", "approve", &id]).code, 0);
     assert_eq!(read(&home, "n").as_deref(), Some("n\n"));
 }
+
+/// To make a secret file that was not there is a change like every other: it is named, can be taken back, and is masked from then on.
+#[test]
+fn a_secret_file_that_a_command_makes_is_named_undoable_and_masked() {
+    for options in [&["--mode", "auto"][..], &["--allow", "write **"]] {
+        let script = "cp .env.example .env; ls -A\n";
+        let home = Home::in_sight().having(&[(".env.example", "KEY=1\n"), ("script", script)]);
+        let ran = bash(&home, "sh script", options);
+        assert_eq!((ran.code, read(&home, ".env").as_deref()), (0, Some("KEY=1\n")), "{ran:?}");
+        assert!(ran.stdout.contains("changed: A .env"), "{ran:?}");
+        let ran = bash(&home, "ls -A", options);
+        assert!(ran.code == 0 && !ran.stdout.lines().any(|line| line == ".env"), "{ran:?}");
+        assert_eq!(home.run(&["undo"]).code, 0);
+        assert_eq!(read(&home, ".env"), None);
+    }
+    let home = Home::in_sight()
+        .having(&[(".env.example", "KEY=1\n"), ("script", "cp .env.example .env\n")]);
+    let ran = bash(&home, "sh script", &[]);
+    assert_eq!((ran.code, read(&home, ".env")), (3, None), "{ran:?}");
+    assert!(ran.stdout.contains("created .env"), "{ran:?}");
+}
