@@ -8,6 +8,7 @@ pub(crate) mod build_directory;
 mod build_merge;
 mod built;
 mod delta;
+mod durable;
 pub(crate) mod entries;
 mod file;
 mod found;
