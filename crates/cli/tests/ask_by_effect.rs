@@ -304,3 +304,68 @@ fn the_test_tool_says_what_was_not_kept_after_its_output() {
     assert!(text.find("hi") < text.find("what it changed was dropped"), "{text}");
     assert_eq!(answer["metadata"]["exit_code"], 0, "{answer}");
 }
+
+/// A command cannot see a secret file, so that a change of it asks. A yes that comes later keeps it like one that comes at once.
+#[test]
+fn a_late_yes_keeps_the_change_of_a_masked_file() {
+    let script = "printf 'NEW=1\\n' > .env; echo x >> a\n";
+    let home = home().having(&[(".env", "OLD=1\n"), ("script", script)]);
+    let id = deferred(&home, "sh script");
+    let ran = home.run(&["policy", "approve", &id]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(read(&home, ".env").as_deref(), Some("NEW=1\n"));
+    assert_eq!(home.run(&["undo"]).code, 0);
+    assert_eq!(read(&home, ".env").as_deref(), Some("OLD=1\n"));
+    assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"));
+}
+
+/// An answer that cannot be carried out uses up nothing: the changes are held on, and the question is open.
+#[test]
+fn a_question_whose_changes_cannot_be_made_stays_open() {
+    let home = home();
+    let id = deferred(&home, "echo x >> a; echo n > n");
+    fs::write(home.workspace().join("a"), "mine\n").expect("a file");
+    for options in [&[][..], &["--deny", "write n"]] {
+        let ran = home.run(&[options, &["policy", "approve", &id]].concat());
+        assert_ne!(ran.code, 0, "{ran:?}");
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains(&format!("it is held on, and `{id}` stays open")), "{said}");
+        let open = home.run(&["policy", "approvals"]).stdout;
+        assert!(open.contains(&id) && open.contains("open"), "{open}");
+        let shown = home.run(&["policy", "diff", &id]);
+        assert!(shown.code == 0 && shown.stdout.contains("created n"), "{shown:?}");
+    }
+    assert_eq!(read(&home, "n"), None);
+    let ran = home.run(&["policy", "deny", &id]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "nothing is held any more");
+    assert_eq!((read(&home, "a").as_deref(), read(&home, "n")), (Some("mine\n"), None));
+    // What stood in its way for a moment only.
+    let id = deferred(&home, "echo n > n");
+    fs::write(home.workspace().join("n"), "mine\n").expect("a file");
+    assert_eq!(home.run(&["policy", "approve", &id]).code, 1);
+    fs::remove_file(home.workspace().join("n")).expect("a file");
+    assert_eq!(home.run(&["policy", "approve", &id]).code, 0);
+    assert_eq!(read(&home, "n").as_deref(), Some("n\n"));
+}
+
+/// To make a secret file that was not there is a change like every other: it is named, can be taken back, and is masked from then on.
+#[test]
+fn a_secret_file_that_a_command_makes_is_named_undoable_and_masked() {
+    for options in [&["--mode", "auto"][..], &["--allow", "write **"]] {
+        let script = "cp .env.example .env; ls -A\n";
+        let home = Home::in_sight().having(&[(".env.example", "KEY=1\n"), ("script", script)]);
+        let ran = bash(&home, "sh script", options);
+        assert_eq!((ran.code, read(&home, ".env").as_deref()), (0, Some("KEY=1\n")), "{ran:?}");
+        assert!(ran.stdout.contains("changed: A .env"), "{ran:?}");
+        let ran = bash(&home, "ls -A", options);
+        assert!(ran.code == 0 && !ran.stdout.lines().any(|line| line == ".env"), "{ran:?}");
+        assert_eq!(home.run(&["undo"]).code, 0);
+        assert_eq!(read(&home, ".env"), None);
+    }
+    let home = Home::in_sight()
+        .having(&[(".env.example", "KEY=1\n"), ("script", "cp .env.example .env\n")]);
+    let ran = bash(&home, "sh script", &[]);
+    assert_eq!((ran.code, read(&home, ".env")), (3, None), "{ran:?}");
+    assert!(ran.stdout.contains("created .env"), "{ran:?}");
+}

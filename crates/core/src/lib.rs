@@ -56,6 +56,7 @@ pub use changes::commit::Step;
 pub use changes::history::{
     Checkpoint, ContentHash, ContentHasher, Exclusive, FileObject, FileState, History,
     HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin, Pending, Query, RecordedChange,
+    WithoutHistory,
 };
 pub use changes::proposals::{Application, Proposal, Proposals, ProposedBy, Shelf};
 pub use changes::recover::{CommitState, PLANTED_REMOVAL, Recovered, finish_removal, recover};

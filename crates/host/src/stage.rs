@@ -8,6 +8,7 @@ pub(crate) mod build_directory;
 mod build_merge;
 mod built;
 mod delta;
+mod durable;
 pub(crate) mod entries;
 mod file;
 mod found;
@@ -27,17 +28,19 @@ pub(crate) mod tracked;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::fs::{FlockOperation, IFlags, Mode, XattrFlags};
 use rustix::io::retry_on_intr;
 use windlass_core::{
-    ApprovalId, BuiltChange, CallId, CommitState, HeldChanges, HeldFor, Note, ProcessChanges,
+    ApprovalId, Attributes, BuiltChange, CallId, ChangedTo, CommitState, HeldChanges, HeldFor,
+    Note, ProcessChange, ProcessChanges,
 };
 
-use self::built::{Built, Tie};
+use self::built::{Built, Recorded, Tie};
 use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
@@ -51,6 +54,22 @@ const TRIES: usize = 16;
 
 /// The file whose lock says that somebody still needs the stage.
 const LOCK: &str = "lock";
+
+/// The bits of a mode that programs may change of the workspace itself.
+const PERMISSIONS: u32 = 0o1777;
+
+/// The permissions without which nobody could go on in the workspace.
+const OWNER: u32 = 0o700;
+
+/// The change that a program made to the mode of the workspace's own directory.
+#[derive(Debug)]
+pub(crate) enum ChangeOfMode {
+    Made(ProcessChange),
+    /// This mode would lock its owner out.
+    Refused(u32),
+    /// Somebody else changed it meanwhile.
+    Conflict,
+}
 
 /// Where the changes of one run are kept until they are taken over. Dropped, it is removed.
 ///
@@ -71,6 +90,8 @@ pub struct Stage {
     upper: PathBuf,
     work: PathBuf,
     created: i64,
+    /// The mode that the upper directory was given, if it looks like a workspace.
+    given_mode: OnceLock<u32>,
     /// The number of directories made besides.
     directories: AtomicUsize,
     /// The build directories that the program changed, if any.
@@ -97,6 +118,7 @@ impl Stage {
             work: path.join("work"),
             path,
             created: 0,
+            given_mode: OnceLock::new(),
             directories: AtomicUsize::new(0),
             built: None,
             state: None,
@@ -141,7 +163,38 @@ impl Stage {
 
     /// Gives the upper directory the attributes of the workspace's own: a program sees them at the workspace itself.
     pub fn look_like(&self, workspace: &Path) -> io::Result<()> {
-        look_like(&self.upper, workspace)
+        look_like(&self.upper, workspace)?;
+        // Called once for each stage; a second mode would be the same.
+        let _: Result<(), u32> = self.given_mode.set(self.mode()?);
+        Ok(())
+    }
+
+    fn mode(&self) -> io::Result<u32> {
+        Ok(self.upper.symlink_metadata()?.permissions().mode() & PERMISSIONS)
+    }
+
+    /// The change of the workspace's own mode, if the program changed that: what it sees of the directory is the upper one.
+    pub(crate) fn change_of_mode(&self, workspace: &Path) -> io::Result<Option<ChangeOfMode>> {
+        let Some(given) = self.given_mode.get().copied() else { return Ok(None) };
+        let wanted = self.mode()?;
+        if wanted == given {
+            return Ok(None);
+        }
+        if wanted & OWNER != OWNER {
+            // Else we could not read what is on the stage either.
+            rustix::fs::chmod(&self.upper, Mode::from_raw_mode(given))?;
+        }
+        let now = stat(&open_directory(workspace)?)?;
+        Ok(Some(if now.mode & PERMISSIONS != given {
+            ChangeOfMode::Conflict
+        } else if wanted & OWNER != OWNER {
+            ChangeOfMode::Refused(wanted)
+        } else {
+            let mode = Some(now.mode & !PERMISSIONS | wanted);
+            let to = ChangedTo::Attributes(Attributes { mode, ..Attributes::default() });
+            let before = Some(now.fingerprint);
+            ChangeOfMode::Made(ProcessChange { path: workspace.to_owned(), before, to })
+        }))
     }
 
     /// A new, empty directory that goes with the stage.
@@ -202,6 +255,7 @@ impl Stage {
             work: path.join("work"),
             path,
             created,
+            given_mode: OnceLock::new(),
             directories: AtomicUsize::new(0),
             built: None,
             state: state.map(Path::to_owned),
@@ -234,6 +288,15 @@ impl windlass_core::Stage for Stage {
         held::write(&self.path, workspace.unwrap_or(Path::new("")), held, changes)?;
         self.is_left.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn keep_waiting(&self) {
+        self.is_left.store(true, Ordering::Relaxed);
+    }
+
+    fn untie(&self) {
+        // One that stays is decided on by the next start, which finds that nothing was made.
+        drop(Recorded::forget(&self.path));
     }
 
     fn release(&self) {

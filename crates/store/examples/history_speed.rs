@@ -124,7 +124,12 @@ fn change(history: &UndoHistory, number: usize, old: &[u8], new: &[u8]) -> Durat
         NewContent { hash: before, source: Source::Bytes(old), base: None },
         NewContent { hash: after, source: Source::Bytes(new), base: Some(before) },
     ];
-    let new = NewCheckpoint { origin: &origin, changes: &[change], contents: &contents };
+    let new = NewCheckpoint {
+        origin: &origin,
+        changes: &[change],
+        contents: &contents,
+        without_history: &[],
+    };
     let begun = Instant::now();
     history.record(&new).unwrap().finish().unwrap();
     begun.elapsed()

@@ -139,7 +139,8 @@ pub struct HistoryStatus {
 /// # };
 /// # let changes = [RecordedChange::new("/w/a", FileState::Absent, FileState::Other)];
 /// let history = UndoHistory::open(state)?;
-/// let pending = history.record(&NewCheckpoint { origin: &origin, changes: &changes, contents: &[] })?;
+/// let new = NewCheckpoint { origin: &origin, changes: &changes, contents: &[], without_history: &[] };
+/// let pending = history.record(&new)?;
 /// // … the change itself …
 /// pending.finish()?;
 /// assert_eq!(history.checkpoints(&Query::Workspace("/w".into()))?.len(), 1);

@@ -4,6 +4,8 @@
 //! A person, at the command line, may take back those of any: that is `UndoAny`, the same tool with more ways to say which changes
 //! are meant.
 
+mod without_history;
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
@@ -193,6 +195,12 @@ fn take_back(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, Tool
     if !plan.conflicts.is_empty() {
         return conflicts(cx, undo, plan);
     }
+    if plan.is_without_history() {
+        if plan.is_last && !is_dry {
+            undo.perform(plan)?;
+        }
+        return without_history::refusal(cx, plan, is_dry);
+    }
     let report = Report::of(cx, undo, plan)?;
     let is_all_left = report.paths.is_empty() && !plan.left_out.is_empty();
     if !is_dry && !is_all_left {
@@ -282,6 +290,10 @@ impl Report {
             text.push_str(diff);
         }
         let undone: Vec<String> = plan.calls().iter().map(ToString::to_string).collect();
+        let staying = without_history::named(&self.base, plan);
+        if !staying.is_empty() {
+            shown::push_line(&mut text, &without_history::stays(&staying));
+        }
         if !left_out.is_empty() {
             shown::push_line(&mut text, &hidden(&left_out));
         }
@@ -295,6 +307,8 @@ impl Report {
         }
         let output = Output::text(text).with("undone", undone).with("paths", self.paths);
         let output = output.with("dry_run", is_dry);
+        let output =
+            if staying.is_empty() { output } else { output.with("without_history", staying) };
         if left_out.is_empty() { output } else { output.with("left_out", left_out) }
     }
 

@@ -20,6 +20,6 @@ pub use windlass_core::{
     Application, Checkpoint, CommitState, Conflict, ContentHash, ContentHasher, Exclusive,
     FileObject, FileState, History, HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin,
     PLANTED_REMOVAL, Pending, Proposal, Proposals, ProposedBy, Query, RecordedChange, Recovered,
-    Shelf, Snapshot, SnapshotPlan, Step, UndoPlan, Way, finish_removal, recover,
+    Shelf, Snapshot, SnapshotPlan, Step, UndoPlan, Way, WithoutHistory, finish_removal, recover,
 };
 pub use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};

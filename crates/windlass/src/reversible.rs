@@ -38,7 +38,8 @@ use crate::{Error, Windlass};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
-    /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] takes one back.
+    /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] takes one back. A change without a
+    /// history (a build directory, a job) is named in an error and passed over: the next undo is about the one before.
     Last,
     /// The changes of one call, without those of calls that it made.
     Call(CallId),

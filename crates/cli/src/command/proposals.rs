@@ -231,6 +231,9 @@ fn version<'a>(path: &'a Path, state: &FileState, content: &'a [u8]) -> Version<
     Version { path, kind, mode, content }
 }
 
-fn shown(workspace: &Path, path: &Path) -> String {
-    quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
+pub(super) fn shown(workspace: &Path, path: &Path) -> String {
+    match path.strip_prefix(workspace).unwrap_or(path) {
+        inside if inside.as_os_str().is_empty() => ".".to_owned(),
+        inside => quote::path(inside).into_owned(),
+    }
 }

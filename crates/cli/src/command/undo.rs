@@ -8,13 +8,13 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
-use windlass::changes::{Checkpoint, FileState, Query, RecordedChange};
+use windlass::changes::{Checkpoint, FileState, Query, RecordedChange, WithoutHistory};
 use windlass::journal::utc;
 use windlass::session::SessionId;
 use windlass::{Outcome, Undo, quote};
 use windlass_hub::Recording;
 
-use super::{block_on, call, until_interrupted};
+use super::{block_on, call, proposals, until_interrupted};
 use crate::ids;
 use crate::options::Global;
 use crate::setup::Setup;
@@ -152,11 +152,22 @@ fn as_json(checkpoint: &Checkpoint) -> Value {
             })
         })
         .collect();
+    let without_history: Vec<Value> = checkpoint.without_history.iter().map(unrecorded).collect();
     json!({
         "call": origin.call, "session": origin.session, "turn": origin.turn, "tool": origin.tool,
         "at": utc(origin.at), "undoes": origin.undoes, "undone_by": checkpoint.undone_by,
-        "changes": changes,
+        "changes": changes, "without_history": without_history,
     })
+}
+
+fn unrecorded(change: &WithoutHistory) -> Value {
+    let path = quote::path(change.path());
+    match change {
+        WithoutHistory::BuildDirectory(built) => {
+            json!({"path": path, "build_directory": true, "files": built.files, "bytes": built.bytes})
+        }
+        WithoutHistory::Direct(_) => json!({"path": path, "build_directory": false}),
+    }
 }
 
 fn line(checkpoint: &Checkpoint, time: &str, workspace: &Path, paint: Paint) -> String {
@@ -169,6 +180,7 @@ fn line(checkpoint: &Checkpoint, time: &str, workspace: &Path, paint: Paint) -> 
         many => format!("{} of {} calls", paint.yellow("undo"), many.len()),
     };
     let undone = match &checkpoint.undone_by {
+        Some(by) if checkpoint.changes.is_empty() => paint.dim(&format!("  (passed over by {by})")),
         Some(by) => paint.dim(&format!("  (undone by {by})")),
         None => String::new(),
     };
@@ -193,19 +205,23 @@ fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
     }
     let mut parts = Vec::new();
     for (word, changes) in by_word {
-        let names: Vec<String> = changes
-            .iter()
-            .take(MAX_NAMED)
-            .map(|change| {
-                let path = change.path.strip_prefix(workspace).unwrap_or(&change.path);
-                quote::path(path).into_owned()
-            })
-            .collect();
-        let more = changes.len().saturating_sub(MAX_NAMED);
-        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
-        parts.push(format!("{word} {}{rest}", names.join(" ")));
+        let paths: Vec<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
+        parts.push(format!("{word} {}", names(&paths, workspace)));
+    }
+    let without_history: Vec<&Path> =
+        checkpoint.without_history.iter().map(WithoutHistory::path).collect();
+    if !without_history.is_empty() {
+        parts.push(format!("changed without history {}", names(&without_history, workspace)));
     }
     parts.join(", ")
+}
+
+/// The first of these paths, and the number of the others.
+fn names(paths: &[&Path], workspace: &Path) -> String {
+    let name = |path: &&Path| proposals::shown(workspace, path);
+    let named = paths.iter().take(MAX_NAMED).map(name).collect::<Vec<_>>().join(" ");
+    let more = paths.len().saturating_sub(MAX_NAMED);
+    if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
 fn word(change: &RecordedChange) -> &'static str {

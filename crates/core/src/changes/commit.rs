@@ -25,7 +25,8 @@ use crate::changes::rollback::{RolledBack, roll_back};
 use crate::changes::state::{self, Seen};
 use crate::{
     Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
-    FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError, quote,
+    FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError,
+    WithoutHistory, quote,
 };
 
 /// One change of a commit.
@@ -140,13 +141,26 @@ pub(crate) fn commit(
     steps: &[Step<'_>],
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Altered>, Refused> {
+    commit_with(files, history, origin, steps, &[], is_stopped)
+}
+
+/// The same for a call that changes something besides that has no history.
+pub(crate) fn commit_with(
+    files: &dyn Files,
+    history: &dyn History,
+    origin: &Origin,
+    steps: &[Step<'_>],
+    without_history: &[WithoutHistory],
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<Vec<Altered>, Refused> {
     let mut plan = Plan::of(files, origin, steps)?;
     // An undo that finds everything as it was has still taken something back: the next one must not find the same again.
     if plan.changes.is_empty() && !origin.is_undo() {
         return Ok(Vec::new());
     }
     let contents = plan.contents(steps);
-    let new = NewCheckpoint { origin, changes: &plan.changes, contents: &contents };
+    let new =
+        NewCheckpoint { origin, changes: &plan.changes, contents: &contents, without_history };
     let pending = history.record(&new).map_err(|error| {
         ToolError::from(error)
             .with_context("what is there could not be saved, so nothing is changed")

@@ -13,7 +13,7 @@ mod memory;
 mod untracked;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ pub use self::hash::{ContentHash, ContentHasher};
 pub(crate) use self::kept::Kept;
 pub use self::memory::MemoryHistory;
 pub(crate) use self::untracked::Untracked;
-use crate::{Attributes, CallId, Opened, SessionId, Source, TurnId};
+use crate::{Attributes, BuiltChange, CallId, Opened, SessionId, Source, TurnId};
 
 /// What is, was or will be at a path.
 ///
@@ -234,6 +234,31 @@ impl Origin {
     }
 }
 
+/// A change of a call that has no history: it is known that it was made, and it cannot be taken back.
+///
+/// ```
+/// use windlass_core::{BuiltChange, WithoutHistory};
+/// let target = BuiltChange { path: "/w/target".into(), files: 3, bytes: 4096 };
+/// assert_eq!(WithoutHistory::BuildDirectory(target).path(), "/w/target");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WithoutHistory {
+    /// Changes in a build directory, whose content can be made again.
+    BuildDirectory(BuiltChange),
+    /// A file or directory that a program changed on the real directory, as jobs do.
+    Direct(PathBuf),
+}
+
+impl WithoutHistory {
+    /// The place.
+    pub fn path(&self) -> &Path {
+        match self {
+            Self::BuildDirectory(built) => &built.path,
+            Self::Direct(path) => path,
+        }
+    }
+}
+
 /// What is about to be done, to be written down.
 ///
 /// ```
@@ -245,7 +270,8 @@ impl Origin {
 /// # };
 /// # let changes = [RecordedChange::new("/w/a", FileState::Absent, FileState::Other)];
 /// let history = MemoryHistory::default();
-/// let pending = history.record(&NewCheckpoint { origin: &origin, changes: &changes, contents: &[] })?;
+/// let new = NewCheckpoint { origin: &origin, changes: &changes, contents: &[], without_history: &[] };
+/// let pending = history.record(&new)?;
 /// // … the change itself …
 /// pending.finish()?;
 /// assert_eq!(history.checkpoints(&Query::Workspace("/w".into()))?.len(), 1);
@@ -259,6 +285,8 @@ pub struct NewCheckpoint<'a> {
     pub changes: &'a [RecordedChange],
     /// The bytes that the states name by their hashes.
     pub contents: &'a [NewContent<'a>],
+    /// What the call changes besides, which cannot be taken back.
+    pub without_history: &'a [WithoutHistory],
 }
 
 /// Bytes that a state names by their hash.
@@ -288,7 +316,8 @@ pub struct NewContent<'a> {
 /// #     call: CallId::new("c1"), session: SessionId::new("s1"), turn: TurnId::new("t1"), tool: "write".into(),
 /// #     workspace: "/w".into(), at: std::time::SystemTime::now(), undoes: Vec::new(),
 /// # };
-/// let checkpoint = Checkpoint { origin, changes: Vec::new(), undone_by: None };
+/// let checkpoint =
+///     Checkpoint { origin, changes: Vec::new(), without_history: Vec::new(), undone_by: None };
 /// assert!(checkpoint.can_be_undone());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -297,6 +326,8 @@ pub struct Checkpoint {
     pub origin: Origin,
     /// What was changed, in the order in which it was done.
     pub changes: Vec<RecordedChange>,
+    /// What the call changed besides, which cannot be taken back.
+    pub without_history: Vec<WithoutHistory>,
     /// The undo that took it back, if one did and was not taken back itself.
     pub undone_by: Option<CallId>,
 }

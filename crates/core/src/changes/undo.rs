@@ -21,7 +21,8 @@ use crate::changes::hard_links::{self, Identities, Object};
 use crate::changes::state::{self, Moves, Seen};
 use crate::{
     Altered, Attributes, CallId, Checkpoint, FileError, FileErrorKind, FileKind, FileState, Files,
-    Fingerprint, History, Origin, Query, RecordedChange, SessionId, ToolError, below_session_tmp,
+    Fingerprint, History, Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory,
+    below_session_tmp,
 };
 
 /// Undos of undos that are followed back to the change which they are about.
@@ -45,6 +46,12 @@ pub struct UndoPlan {
     pub conflicts: Vec<Conflict>,
     /// The changes that are not taken back, because its caller may not write it. See [`UndoPlan::leave_out_hidden`].
     pub left_out: Vec<PathBuf>,
+    /// What the calls changed that has no history, which stays as it is.
+    pub without_history: Vec<WithoutHistory>,
+    /// Whether the last change was asked for, whichever that is.
+    pub is_last: bool,
+    /// Whether the calls changed anything that has a history.
+    has_history: bool,
     /// Leaves what no tool may see as it is.
     pub(crate) spares_hidden: bool,
     /// The fingerprints that proved what is at the place of each way, as far as a later change would give it another one.
@@ -170,8 +177,26 @@ impl UndoPlan {
         let ways = ways(machine, &paths, &identities, &checkpoints);
         let settled = ways.iter().map(|way| paths.at(&way.path)?.settled()).collect();
         drop(paths);
+        let without_history = without_history(&checkpoints);
+        let has_history = !checkpoints.iter().all(is_without_history);
         let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
-        Ok(Self { origins, ways, conflicts, left_out: Vec::new(), spares_hidden: false, settled })
+        Ok(Self {
+            origins,
+            ways,
+            conflicts,
+            left_out: Vec::new(),
+            without_history,
+            is_last: query.is_last(),
+            has_history,
+            spares_hidden: false,
+            settled,
+        })
+    }
+
+    /// Tells whether nothing of what is meant can be taken back, since it has no history. To perform such a plan is to pass the calls
+    /// over: they count as undone, and the next undo is about the change before them.
+    pub fn is_without_history(&self) -> bool {
+        !self.has_history
     }
 
     /// Returns the session in whose `/tmp` the changes that are meant were made, if any of them was: its files must be used.
@@ -239,6 +264,10 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed(unknown)
             .hint("`windlass undo --list` shows the changes that can be undone"));
     }
+    if all.iter().all(is_without_history) && !query.is_last() && !all.is_empty() {
+        // An undo passed it over, if any did.
+        return Ok(all);
+    }
     if let (Query::Call(call), Some(undo)) =
         (query, all.first().and_then(|checkpoint| checkpoint.undone_by.as_ref()))
     {
@@ -250,6 +279,18 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
+}
+
+/// Tells whether a call changed only what has no history.
+fn is_without_history(checkpoint: &Checkpoint) -> bool {
+    checkpoint.changes.is_empty() && !checkpoint.without_history.is_empty()
+}
+
+/// What calls changed that has no history, each place once: the newest change of it.
+fn without_history(checkpoints: &[Checkpoint]) -> Vec<WithoutHistory> {
+    let mut known = HashSet::new();
+    let all = checkpoints.iter().flat_map(|checkpoint| &checkpoint.without_history);
+    all.filter(|change| known.insert(change.path())).cloned().collect()
 }
 
 fn undone_already(call: &CallId, undo: &CallId) -> ToolError {

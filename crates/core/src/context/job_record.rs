@@ -1,12 +1,16 @@
 //! The record of what a job changed. A job works on the real directory and ends when its call may have been answered long ago, so
-//! that neither a checkpoint nor the record of the call names its changes.
+//! that the record of the call does not name its changes. They have no history: the history notes only that they were made.
 
-use std::path::PathBuf;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use super::Context;
+use crate::changes::{commit, state};
 use crate::engine::job_ended;
 use crate::jobs::{ChangeKind, Changed, Job};
-use crate::{BODY_VERSION, JobChange, JobEnded, quote};
+use crate::{
+    BODY_VERSION, FileState, JobChange, JobEnded, Query, ToolError, Tracking, WithoutHistory, quote,
+};
 
 /// The most files that the record of a job names.
 const MOST_RECORDED: usize = 10_000;
@@ -36,6 +40,46 @@ impl Context {
         if let Err(error) = job_ended(&self.0.engine, origin, &body).await {
             changed.notes.push(format!("the end of the job could not be put on record: {error}"));
         }
+        if changed.tracking == Some(Tracking::Scanned) {
+            let noted = self.note_direct_changes(&changed).await;
+            let told = noted.err().map(|error| {
+                format!("an undo will not know of what the job changed: {}", error.message().text)
+            });
+            changed.notes.extend(told);
+        }
         changed
+    }
+
+    /// Notes in the history what a job changed on the real directory, so that an undo does not pass over it in silence.
+    async fn note_direct_changes(&self, changed: &Changed) -> Result<(), ToolError> {
+        let paths: Vec<PathBuf> =
+            changed.paths.iter().take(MOST_RECORDED).map(|(path, _)| path.clone()).collect();
+        let noting = self.blocking(move |cx| {
+            let of_calls = cx.left_by_calls(&paths)?;
+            let is_of_job = |path: &PathBuf| !of_calls.contains(path);
+            let direct: Vec<WithoutHistory> =
+                paths.into_iter().filter(is_of_job).map(WithoutHistory::Direct).collect();
+            cx.record_without_history(&direct)
+        });
+        noting.await?
+    }
+
+    /// The paths that are as a call left them: that change has a history, whenever a job saw it. Blocking.
+    fn left_by_calls(&self, paths: &[PathBuf]) -> Result<HashSet<PathBuf>, ToolError> {
+        let files = self.0.session_files.get();
+        let workspace = files.workspace().to_owned();
+        let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
+        let asked: HashSet<&Path> = paths.iter().map(PathBuf::as_path).collect();
+        let mut newest: HashMap<&Path, &FileState> = HashMap::new();
+        for change in checkpoints.iter().flat_map(|checkpoint| checkpoint.changes.iter().rev()) {
+            if asked.contains(change.path.as_path()) {
+                newest.entry(&change.path).or_insert(&change.after);
+            }
+        }
+        let is_left = |(path, after): &(&Path, &FileState)| {
+            let now = state::see(files, &commit::beside(files, path), None);
+            now.is_ok_and(|now| state::is_left(&now.state, after))
+        };
+        Ok(newest.into_iter().filter(is_left).map(|(path, _)| path.to_owned()).collect())
     }
 }

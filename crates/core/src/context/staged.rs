@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::trivial::leave_out_trivial;
+use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered;
 use super::judge::{Judgement, Unseen, judge};
@@ -18,8 +18,8 @@ use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
     ApprovalRequest, BuiltChange, ChangedTo, Decision, Effect, Effects, FailureReason, FileChange,
-    HeldFor, HookCall, Keep, Level, Note, PathPattern, ProcessChange, ProcessChanges, ToolError,
-    Tracking, Verdict,
+    HeldFor, HookCall, Keep, Level, NewCheckpoint, Note, PathPattern, ProcessChange,
+    ProcessChanges, ToolError, Tracking, Verdict, WithoutHistory,
 };
 
 impl Context {
@@ -63,10 +63,10 @@ impl Context {
         if !is_empty {
             changed.notes.extend(self.decide(&changes, usual).await?);
         }
-        let left = self.make_real(changes, is_asked).await?;
-        changed.built.retain(|path| left.iter().all(|note| note.path != *path));
+        let made = self.make_real(changes, is_asked).await.map_err(dropped)?;
+        changed.built.retain(|path| made.left.iter().all(|note| note.path != *path));
         // Tools pass on the first notes only.
-        changed.notes.splice(0..0, left.iter().map(|note| format!("not kept: {}", note.why)));
+        changed.notes.splice(0..0, made.notes());
         Ok(changed)
     }
 
@@ -91,21 +91,50 @@ impl Context {
         Ok(self.0.session.rights().confine(of_machine).level)
     }
 
-    /// Makes staged changes in the workspace. Returns the build directories that could not be kept, and why.
+    /// Makes staged changes in the workspace.
     pub(crate) async fn make_real(
         &self,
         changes: Arc<ProcessChanges>,
         was_asked: bool,
-    ) -> Result<Vec<Note>, ToolError> {
+    ) -> Result<Made, ToolError> {
         let made = self.blocking(move |cx| {
             cx.check_build_directories(&changes, was_asked)?;
+            // Settled files are not on the stage any more.
+            let built = without_history(&changes);
             if !changes.changes.is_empty() {
                 cx.tie_build_directories(&changes)?;
-                cx.commit_changes(&changes)?;
+                cx.commit_changes(&changes, &built)?;
             }
-            Ok::<_, ToolError>(changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle()))
+            let left = changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle());
+            let mut made = Made { left, unknown: None };
+            if changes.changes.is_empty() {
+                let is_kept = |change: &WithoutHistory| {
+                    made.left.iter().all(|note| note.path != change.path())
+                };
+                let kept: Vec<WithoutHistory> = built.into_iter().filter(is_kept).collect();
+                made.unknown = cx.record_without_history(&kept).err();
+            }
+            Ok::<_, ToolError>(made)
         });
         made.await?
+    }
+
+    /// Records that this call changed something that has no history, so that an undo knows of it. Blocking.
+    pub(super) fn record_without_history(
+        &self,
+        changes: &[WithoutHistory],
+    ) -> Result<(), ToolError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let origin = self.files().origin(Vec::new());
+        let new = NewCheckpoint {
+            origin: &origin,
+            changes: &[],
+            contents: &[],
+            without_history: changes,
+        };
+        Ok(self.0.history().record(&new)?.finish()?)
     }
 
     /// Decides on a command once more, by what it did: rules about files bind it, and protected places ask unless the change is
@@ -206,8 +235,7 @@ impl Context {
         let changes = changes.clone();
         let counting = self.blocking(move |_| {
             let count = |path: &PathBuf| {
-                let stage = changes.stage.as_ref();
-                let (files, bytes) = stage.map_or((0, 0), |stage| stage.size_below(path));
+                let (files, bytes) = size_below(&changes, path);
                 BuiltChange { path: path.clone(), files, bytes }
             };
             changes.built.iter().map(count).collect()
@@ -273,7 +301,7 @@ impl Context {
         Ok(changed)
     }
 
-    /// Drops all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
+    /// Refuses all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
     fn check_build_directories(
         &self,
         changes: &ProcessChanges,
@@ -296,13 +324,11 @@ impl Context {
         if names.is_empty() {
             return Ok(());
         }
-        Err(dropped(
-            ToolError::failed(format!(
-                "stale: another program changed the build directory {} after the command began",
-                names.join(", ")
-            ))
-            .hint("look at what is there now and run the command again"),
+        Err(ToolError::failed(format!(
+            "stale: another program changed the build directory {} after the command began",
+            names.join(", ")
         ))
+        .hint("look at what is there now and run the command again"))
     }
 
     /// Records that the changes of build directories belong to this call, so that a process that is killed after the other changes
@@ -312,14 +338,44 @@ impl Context {
             return Ok(());
         };
         stage.tie_to(&self.0.call).map_err(|error| {
-            dropped(
-                ToolError::host_failed(format!(
-                    "cannot record which build directories changed: {error}"
-                ))
-                .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again"),
-            )
+            ToolError::host_failed(format!("cannot record which build directories changed: {error}"))
+                .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again")
         })
     }
+}
+
+/// What became of staged changes that are made.
+#[derive(Debug)]
+pub(crate) struct Made {
+    /// The build directories that could not be kept, and why.
+    pub(crate) left: Vec<Note>,
+    /// The reason for which the history does not know of them.
+    unknown: Option<ToolError>,
+}
+
+impl Made {
+    /// Sentences about what is not as it should be.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let left = self.left.iter().map(|note| format!("not kept: {}", note.why));
+        let unknown = self.unknown.iter().map(|error| {
+            format!("an undo will not know of the build directories: {}", error.message().text)
+        });
+        left.chain(unknown).collect()
+    }
+}
+
+/// The build directories that a program changed, but for caches of tools: a change of these is none that an undo is about.
+fn without_history(changes: &ProcessChanges) -> Vec<WithoutHistory> {
+    let measured = |path: &PathBuf| {
+        let (files, bytes) = size_below(changes, path);
+        WithoutHistory::BuildDirectory(BuiltChange { path: path.clone(), files, bytes })
+    };
+    changes.built.iter().filter(|path| !is_in_cache(path)).map(measured).collect()
+}
+
+/// The number and the bytes of the files that changed below a build directory.
+fn size_below(changes: &ProcessChanges, path: &Path) -> (u64, u64) {
+    changes.stage.as_ref().map_or((0, 0), |stage| stage.size_below(path))
 }
 
 /// The changes of a stage as effects.
@@ -332,8 +388,10 @@ pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
 /// Lists what a program changed, a line for each object, up to a hundred.
 pub(crate) fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
     const MOST: usize = 100;
-    let name =
-        |path: &Path| crate::quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned();
+    let name = |path: &Path| match path.strip_prefix(workspace).unwrap_or(path) {
+        inside if inside.as_os_str().is_empty() => ".".to_owned(),
+        inside => crate::quote::path(inside).into_owned(),
+    };
     let line = |change: &ProcessChange| {
         let (path, kind) = kind_of(change);
         format!("  {} {}", kind.word(), name(&path))

@@ -13,8 +13,8 @@ use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
-    Approval, ApprovalRequest, Asker, Decision, Files, Grant, Host, Overrides, Session, Settled,
-    Situation, ToolError, Verdict, When,
+    Approval, ApprovalRequest, Asker, Decision, Effect, Files, Grant, Host, Level, Overrides,
+    Session, Settled, Situation, ToolError, Verdict, When,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
@@ -50,6 +50,23 @@ pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
 pub(crate) fn surroundings(host: &dyn Host, session: &Session) -> String {
     let Some(processes) = host.processes() else { return String::new() };
     session.rights().confine(processes.confinement()).to_string()
+}
+
+/// The confinement of a call's programs, in words. Of a job it says what a yes lets it do.
+fn confinement(engine: &Shared, call: &Call, verdict: &Verdict) -> String {
+    let words = surroundings(&*engine.host, &call.session);
+    let is_job = |effect: &Effect| matches!(effect, Effect::Exec(command) if command.is_job);
+    let level = engine
+        .host
+        .processes()
+        .map(|processes| call.session.rights().confine(processes.confinement()).level);
+    let is_direct = level == Some(Level::Workspace)
+        && !engine.policy_of(call).is_plan()
+        && call.session.proposals().is_none();
+    if is_direct && verdict.effects().iter().any(is_job) {
+        return format!("{words}; the job may write in the workspace, which cannot be undone");
+    }
+    words
 }
 
 /// Plans a call and turns the decision about it into the right to run. A person who approves it with other arguments has these planned
@@ -188,7 +205,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         untrusted: call.session.untrusted(),
         changes: [].into(),
         built: Vec::new(),
-        confinement: surroundings(&*engine.host, &call.session),
+        confinement: confinement(engine, call, verdict),
         offers: offers_of(verdict, workspace),
         workspace: workspace.to_owned(),
         directory: call.overrides.work_dir.clone(),

@@ -11,9 +11,9 @@ use super::Engine;
 use crate::context::{effects_of_changes, list_changes, show_changes};
 use crate::policy::StagedChanges;
 use crate::{
-    AnyTool, Approval, ApprovalId, BoxFuture, BuiltChange, CallResult, Context, Decision, Effects,
-    FileChange, Kinds, Output, Planned, PlannedCall, ProcessChanges, Scene, Session, Spec,
-    ToolError,
+    AnyTool, Approval, ApprovalId, BoxFuture, BuiltChange, CallResult, Context, Decision, Effect,
+    Effects, FileChange, Kinds, Outcome, Output, Planned, PlannedCall, ProcessChanges, Scene,
+    Session, Spec, ToolError,
 };
 
 impl Engine {
@@ -45,14 +45,33 @@ impl Engine {
             ))
             .hint("the model has to run the command again")
         })?;
+        let changes = Arc::new(changes);
+        let made = self.make_held(session, &approval, changes.clone()).await;
+        if matches!(&made, Ok(result) if result.outcome == Outcome::Ok) {
+            // Only now: a process that is killed before leaves the question and the stage to the next one.
+            self.revoke(&approval.id).await?;
+            return made.map(Some);
+        }
+        // Nothing is made: the changes wait on, and the question can be answered again.
+        if let Some(stage) = &changes.stage {
+            stage.keep_waiting();
+        }
+        self.0.broker.reopen(&approval.id).await.map_err(|why| super::answers::unreadable(&why))?;
+        made.map(Some)
+    }
+
+    async fn make_held(
+        &self,
+        session: &Arc<Session>,
+        approval: &Approval,
+        changes: Arc<ProcessChanges>,
+    ) -> Result<CallResult, ToolError> {
         let effects = Arc::new(effects_of_changes(&changes));
-        self.check_denies(session, &effects)?;
+        self.check_denies(session, &effects).map_err(|error| stays_open(error, &approval.id))?;
         let input = approval.input.clone().unwrap_or_else(|| json!({}));
-        let tool = KeepChanges { tool: approval.tool.clone(), effects, changes: Arc::new(changes) };
-        let result = self.act_for_person(session, tool, input).await;
-        // Only now: a process that is killed before leaves the question and the stage to the next one.
-        self.revoke(&approval.id).await?;
-        Ok(Some(result))
+        let tool =
+            KeepChanges { tool: approval.tool.clone(), id: approval.id.clone(), effects, changes };
+        Ok(self.act_for_person(session, tool, input).await)
     }
 
     /// Drops the changes that wait for an approval.
@@ -92,9 +111,17 @@ fn unreadable(error: &std::io::Error) -> ToolError {
     ToolError::host_failed(format!("what the command changed cannot be read: {error}"))
 }
 
+/// Says of changes that could not be made what becomes of them.
+fn stays_open(error: ToolError, id: &ApprovalId) -> ToolError {
+    error.with_context(&format!(
+        "what the command changed is not kept yet: it is held on, and `{id}` stays open (`windlass policy deny {id}` drops it)"
+    ))
+}
+
 /// Commits changes of a stage under the name of the tool that ran the command.
 struct KeepChanges {
     tool: String,
+    id: ApprovalId,
     effects: Arc<Effects>,
     changes: Arc<ProcessChanges>,
 }
@@ -116,14 +143,21 @@ impl AnyTool for KeepChanges {
     fn plan<'a>(
         &'a self,
         _: Value,
-        _: &Scene<'_>,
+        scene: &Scene<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
-        let plan: Box<dyn PlannedCall + 'a> = Box::new(Keeping(self.changes.clone()));
-        Ok(Planned { effects: (*self.effects).clone(), plan })
+        let keeping = Keeping { id: self.id.clone(), changes: self.changes.clone() };
+        // What no tool may see is not declared: the command did not see it either, and the person was asked about it by name.
+        let is_seen =
+            |effect: &&Effect| !effect.changed_path().is_some_and(|it| scene.is_hidden(&it.path));
+        let effects = self.effects.iter().filter(is_seen).cloned().collect();
+        Ok(Planned { effects, plan: Box::new(keeping) })
     }
 }
 
-struct Keeping(Arc<ProcessChanges>);
+struct Keeping {
+    id: ApprovalId,
+    changes: Arc<ProcessChanges>,
+}
 
 impl PlannedCall for Keeping {
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
@@ -131,13 +165,14 @@ impl PlannedCall for Keeping {
         Self: 'a,
     {
         Box::pin(async move {
-            let left = cx.make_real(self.0.clone(), true).await?;
-            let listed = list_changes(&self.0, cx.files().workspace());
+            let made = cx.make_real(self.changes.clone(), true).await;
+            let made = made.map_err(|error| stays_open(error, &self.id))?;
+            let listed = list_changes(&self.changes, cx.files().workspace());
             let mut text = format!("what the command changed is kept now; it\n{listed}");
-            for note in left {
-                text.extend(["\nnot kept: ", &note.why]);
+            for note in made.notes() {
+                text.extend(["\n", &note]);
             }
-            Ok(Output::text(text).with("changed_count", self.0.changes.len()))
+            Ok(Output::text(text).with("changed_count", self.changes.changes.len()))
         })
     }
 }

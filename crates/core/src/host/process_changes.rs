@@ -141,6 +141,9 @@ pub trait Stage: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Takes [`tie_to`](Stage::tie_to) back: none of the other changes are made. Blocking.
+    fn untie(&self) {}
+
     /// Leaves the stage to [`recover_build_directories`](crate::Processes::recover_build_directories) when it is dropped: the other changes of its call are half-made,
     /// and the next start decides on them.
     fn leave(&self) {}
@@ -150,6 +153,9 @@ pub trait Stage: fmt::Debug + Send + Sync {
     fn hold(&self, _: &HeldFor, _: &ProcessChanges) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+
+    /// Leaves a stage that waits for an answer as it was before it was claimed: its changes could not be made, and the question stays.
+    fn keep_waiting(&self) {}
 
     /// Takes [`hold`](Stage::hold) back: the stage goes with this value again.
     fn release(&self) {}

@@ -230,6 +230,14 @@ impl Broker {
         used(id, self.approvals.remove(id.as_str()).await)
     }
 
+    /// Takes back an answer that could not be carried out, so that its question can be answered again. Returns whether it is there.
+    pub(crate) async fn reopen(&self, id: &ApprovalId) -> Result<bool, String> {
+        let id = id.clone();
+        let reopen =
+            move |book: &dyn Book<Approval>| book.update(id.as_str(), &mut Approval::reopen);
+        self.approvals.change(reopen).await
+    }
+
     /// Notes that the call of a remembered answer is made. Most are: that is found without waiting for the lock of the book.
     pub(crate) async fn mark_made(&self, id: &ApprovalId) -> Result<bool, String> {
         let all = self.approvals.list().await?;

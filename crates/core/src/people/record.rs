@@ -203,6 +203,13 @@ impl Approval {
         self.state(now) == InquiryState::Answered && (self.edited.is_some() || self.input.is_some())
     }
 
+    /// Takes the answer back: the question is open again until it expires.
+    pub(crate) fn reopen(&mut self) {
+        self.settled = Settled::Pending;
+        (self.reason, self.edited, self.who) = (None, None, None);
+        self.rules.clear();
+    }
+
     /// Whether it is an answer to this question, asked by this session in this workspace.
     fn answers(&self, asked: &Asked) -> bool {
         let Asked { subject, session, workspace, now } = asked;

@@ -66,6 +66,12 @@ impl Grant {
         self.more.lock().push(more);
     }
 
+    /// Returns whether a person said yes to the call, now, before in an answer that counts for it, or to all calls beforehand.
+    pub(crate) fn is_of_person(&self) -> bool {
+        let by = &self.decided.settled_by;
+        matches!(by, Some(DecidedBy::Approval { .. } | DecidedBy::Beforehand))
+    }
+
     /// Returns whether the call is only tried out.
     pub(crate) fn is_trial(&self) -> bool {
         self.decided.settled_by == Some(DecidedBy::Trial)

@@ -34,6 +34,8 @@ fn is_of_every_view(path: &Path) -> bool {
 pub struct FileRights {
     policy: Arc<Policy>,
     granted: Arc<Effects>,
+    /// A person said yes to this very call.
+    is_agreed: bool,
     workspace: PathBuf,
     now: SystemTime,
     /// Some rule asks about reading.
@@ -107,12 +109,14 @@ impl FileRights {
     /// The rights that a policy gives to every call.
     pub fn new(policy: Arc<Policy>, workspace: PathBuf, now: SystemTime) -> Self {
         let has_asks = policy.has_reads_to_ask_about();
-        Self { policy, granted: Arc::default(), workspace, now, has_asks, named: Vec::new() }
+        let (granted, named) = (Arc::default(), Vec::new());
+        Self { policy, granted, is_agreed: false, workspace, now, has_asks, named }
     }
 
     /// The same with what was granted to one call.
     pub(crate) fn granted(mut self, grant: &Grant) -> Self {
         self.granted = grant.shared().clone();
+        self.is_agreed = grant.is_of_person();
         self
     }
 
@@ -198,7 +202,12 @@ impl FileRights {
     pub fn direct_writes(&self) -> DirectWrites {
         let is_inside = |path: &PathBuf| path.starts_with(&self.workspace);
         let mut allowed = Vec::new();
-        let lets_write = |layer: &Policy| matches!(layer.mode(), Mode::Auto | Mode::Yolo);
+        let lets_write = |layer: &Policy| match layer.mode() {
+            Mode::Auto | Mode::Yolo => true,
+            // The question about a job says that a yes lets it write.
+            Mode::Ask => self.is_agreed,
+            Mode::Plan | Mode::Deny => false,
+        };
         if self.policy.all_layers().all(lets_write) {
             allowed.push(self.workspace.clone());
         }

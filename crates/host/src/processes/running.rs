@@ -21,7 +21,7 @@ use super::view::StagedDirectory;
 use super::{FEW, ladder, waiting};
 use crate::proxy::Proxy;
 use crate::stage::masked_index::{self, ReplacedIndex};
-use crate::stage::{BuildDirectories, Layers, Scan, Stage, delta_of};
+use crate::stage::{BuildDirectories, ChangeOfMode, Layers, Scan, Stage, delta_of};
 
 /// How much is read at once.
 const AT_ONCE: usize = 256 << 10;
@@ -437,12 +437,21 @@ impl Trail {
     }
 
     fn take_from_stage(&self, mut stage: Stage, to: &mut ProcessChanges) -> Result<(), Lost> {
+        let change_of_mode = stage.change_of_mode(&self.workspace)?;
         masked_index::restore(stage.upper(), &self.indexes)?;
         let own = Layers { upper: stage.upper(), lower: &self.workspace };
         let build = BuildDirectories { names: &self.names, known: &self.build_directories };
         let mut delta = delta_of(own, stage.created(), build)?;
         // Git writes its index anew whenever it looks at files. That is no change, and the stat data of a stage is of no use outside.
         delta.changes.retain(|change| !masked_index::is_refresh(change));
+        match change_of_mode {
+            Some(ChangeOfMode::Made(change)) => delta.changes.push(change),
+            Some(ChangeOfMode::Refused(mode)) => delta.notes.push(format!(
+                "the workspace itself keeps its mode: with {mode:o} its owner could not work in it"
+            )),
+            Some(ChangeOfMode::Conflict) => delta.conflicts.push(self.workspace.clone()),
+            None => {}
+        }
         for StagedDirectory { upper, lower } in &self.staged {
             let other =
                 delta_of(Layers { upper, lower }, stage.created(), BuildDirectories::default())?;

@@ -304,7 +304,7 @@ fn forget_marks(parent: &OwnedFd, name: &OsStr) {
 }
 
 /// Tells whether nothing of the lower layer is seen in a directory.
-fn is_opaque(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
+pub(super) fn is_opaque(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut value = [0; 1];
     match rustix::fs::fgetxattr(directory, OPAQUE, &mut value) {
         Ok(length) => Ok(length > 0 && value == *b"y"),

@@ -6,13 +6,14 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{CallId, Note, quote};
 
 use super::build_merge::BuildMerge;
+use super::durable::{sync_name, write_record};
 
 /// The file on a stage that says that its build directories are being merged.
 const RECORD: &str = "built";
@@ -51,7 +52,11 @@ impl Built {
         if self.directories.is_empty() {
             return Ok(());
         }
-        write(&stage.join(RECORD), &self.fields())
+        let fields = self.fields().join(&0);
+        // After the other record, the name of the stage is safe already.
+        let is_first = !stage.join(TIED).exists();
+        write_record(stage, RECORD, &fields)?;
+        if is_first { sync_name(stage) } else { Ok(()) }
     }
 
     /// Writes down, on the stage at `stage`, that the changes are to be kept if those of a call are made.
@@ -61,7 +66,8 @@ impl Built {
         }
         let mut fields = vec![tie.call.as_str().as_bytes(), tie.state.as_os_str().as_bytes()];
         fields.extend(self.fields());
-        write(&stage.join(TIED), &fields)
+        write_record(stage, TIED, &fields.join(&0))?;
+        sync_name(stage)
     }
 
     fn fields(&self) -> Vec<&[u8]> {
@@ -149,19 +155,5 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
-    }
-}
-
-/// Writes a file that is there whole or not at all, and waits for the disk: after a loss of power, the renames of a merge may be
-/// there, and then so must be what says how to finish it.
-fn write(path: &Path, fields: &[&[u8]]) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let mut file = fs::File::create(&temporary)?;
-    file.write_all(&fields.join(&0))?;
-    file.sync_all()?;
-    fs::rename(temporary, path)?;
-    match path.parent() {
-        Some(stage) => fs::File::open(stage)?.sync_all(),
-        None => Ok(()),
     }
 }

@@ -111,7 +111,7 @@ pub(crate) fn delta_of(
     while let Some(place) = reader.waiting.pop() {
         reader.read_directory(&place)?;
     }
-    reader.settle_gone_builds()?;
+    reader.settle_builds()?;
     Ok(reader.found.into_delta(workspace))
 }
 
@@ -302,19 +302,26 @@ impl Reader<'_> {
         }
     }
 
-    /// Tells of build directories that are gone: without history, unless their files were moved to where they have one.
-    fn settle_gone_builds(&mut self) -> io::Result<()> {
-        let gone_builds = std::mem::take(&mut self.gone_builds);
-        if gone_builds.is_empty() {
-            return Ok(());
+    /// Tells of build directories: without history, but for what seems to have been moved to a place that has one.
+    fn settle_builds(&mut self) -> io::Result<()> {
+        let (gone_builds, built) =
+            (std::mem::take(&mut self.gone_builds), std::mem::take(&mut self.found.built));
+        let arrived = if gone_builds.is_empty() && built.is_empty() {
+            Arrived::default()
+        } else {
+            Arrived::among(&self.found.made, self.since)
+        };
+        for path in built {
+            let found = arrived.moved_out_of(self.upper, self.lower, &path)?;
+            for (path, before) in found.moved {
+                self.remove(path, before)?;
+            }
+            if found.has_others {
+                self.found.built.push(path);
+            }
         }
-        let arrived = Arrived::among(&self.found.made, self.since);
         for (path, before) in gone_builds {
-            let is_moved = !arrived.is_empty() && {
-                let gone = self.gone(&path)?;
-                arrived.has_any_of(gone.objects.iter().map(|(_, stat)| stat))
-            };
-            if is_moved {
+            if arrived.has_any_of(self.lower, &path, before)? {
                 self.remove(path, before)?;
             } else {
                 self.found.built.push(path);

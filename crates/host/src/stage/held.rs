@@ -1,6 +1,6 @@
 //! Stages that outlive their process, because a person has not answered yet whether their changes are kept.
 //!
-//! Such a stage has a record of its changes. It is removed when the question expires, when the answer is no, or when its changes are
+//! Such a stage has a record of its changes, which is written when all that it names is safe. It is removed when the question expires, when the answer is no, or when its changes are
 //! made.
 
 use std::fs;
@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges};
 
+use super::durable;
 use super::measure::bytes_on_disk;
 
 /// The file on a stage that says which question it waits for, and what it holds.
@@ -29,9 +30,9 @@ pub(super) fn write(
     if others + bytes_on_disk(stage)? > MOST_BYTES {
         return Err(io::ErrorKind::StorageFull.into());
     }
-    let temporary = stage.join("held.tmp");
-    fs::write(&temporary, HeldChanges::text(held, workspace, changes))?;
-    fs::rename(temporary, stage.join(RECORD))
+    durable::sync_contents(stage, changes)?;
+    durable::write_record(stage, RECORD, HeldChanges::text(held, workspace, changes).as_bytes())?;
+    durable::sync_name(stage)
 }
 
 /// Removes the record.

@@ -230,6 +230,49 @@ fn the_changed_paths_are_told() {
     }
 }
 
+/// What is moved out of a build directory is told like every move; the directory itself is told of only if more changed in it.
+#[test]
+fn what_is_moved_out_is_told() {
+    let cases: &[(&str, &[&str], &[&str])] = &[
+        ("mv target/debug/app src/app", &["target/debug/app", "src/app"], &[]),
+        (
+            "mv target/debug/app src/app; echo 2 > target/stamp",
+            &["target/debug/app", "src/app"],
+            &["target"],
+        ),
+        ("mv target/debug/app src/app; echo new > target/debug/app", &["src/app"], &["target"]),
+        ("mv target/link src/link", &["target/link", "src/link"], &[]),
+        (
+            "mv app/node_modules/left src/left; rm -r target/debug/deps",
+            &[
+                "app/node_modules/left/index.js",
+                "app/node_modules/left",
+                "src/left",
+                "src/left/index.js",
+            ],
+            &["target"],
+        ),
+        ("cp target/debug/app src/app; rm target/debug/app", &["src/app"], &["target"]),
+        ("mkdir src/target; mv target/stamp src/target/stamp", &[], &["src/target", "target"]),
+    ];
+    for (program, changed, built) in cases {
+        let ground = base();
+        let work = ground.path("work");
+        let stage = Stage::create(&ground.path("stages")).unwrap();
+        run(&stage, &work, program);
+        let known = cold(&ground).build_directories;
+        let build = BuildDirectories { names: &names(), known: &known };
+        let layers = Layers { upper: stage.upper(), lower: &work };
+        let mut delta = delta_of(layers, stage.created(), build).unwrap();
+        let inside = |path: &Path| path.strip_prefix(&work).unwrap().display().to_string();
+        let told: Vec<_> = delta.changes.iter().map(|change| inside(&change.path)).collect();
+        assert_eq!(told, *changed, "{program}");
+        delta.built.sort();
+        let told: Vec<_> = delta.built.iter().map(|path| inside(path)).collect();
+        assert_eq!(told, *built, "{program}");
+    }
+}
+
 const PROGRAM: &str =
     "rm -rf target/debug; echo 2 > target/stamp; mkdir target/new; echo x > target/new/x";
 

@@ -8,14 +8,19 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{
-    Attributes, CallId, ContentHash, FileObject, FileState, Origin, RecordedChange, SessionId,
-    TurnId,
+    Attributes, BuiltChange, CallId, ContentHash, FileObject, FileState, Origin, RecordedChange,
+    SessionId, TurnId, WithoutHistory,
 };
 
 use crate::timestamp::{from_nanos, to_nanos};
 
 /// Adds what was done and by whom.
-pub(super) fn encode(bytes: &mut Vec<u8>, origin: &Origin, changes: &[RecordedChange]) {
+pub(super) fn encode(
+    bytes: &mut Vec<u8>,
+    origin: &Origin,
+    changes: &[RecordedChange],
+    without_history: &[WithoutHistory],
+) {
     bytes.extend(to_nanos(origin.at).to_le_bytes());
     for text in [origin.call.as_str(), origin.session.as_str(), origin.turn.as_str(), &origin.tool]
     {
@@ -26,20 +31,39 @@ pub(super) fn encode(bytes: &mut Vec<u8>, origin: &Origin, changes: &[RecordedCh
     for call in &origin.undoes {
         put_bytes(bytes, call.as_str().as_bytes());
     }
-    put_number(bytes, changes.len() as u64);
+    put_number(bytes, (changes.len() + without_history.len()) as u64);
     // A buffer that grows is twice as long as it needs to be.
     bytes.reserve_exact(changes.iter().map(usual_size).sum());
     for change in changes {
         put_change(bytes, change);
     }
+    for change in without_history {
+        put_without_history(bytes, change);
+    }
+}
+
+/// What was done and by whom.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Body {
+    pub(super) origin: Origin,
+    pub(super) changes: Vec<RecordedChange>,
+    pub(super) without_history: Vec<WithoutHistory>,
 }
 
 /// What was done and by whom; nothing if these bytes do not say it, or say more.
-pub(super) fn decode(bytes: &[u8]) -> Option<(Origin, Vec<RecordedChange>)> {
+pub(super) fn decode(bytes: &[u8]) -> Option<Body> {
     let mut reader = Reader(bytes);
     let origin = reader.origin()?;
-    let changes = reader.list(Reader::change)?;
-    reader.0.is_empty().then_some((origin, changes))
+    let count = usize::try_from(reader.number()?).ok()?;
+    let mut changes = Vec::with_capacity(reader.capacity(count));
+    let mut without_history = Vec::new();
+    for _ in 0..count {
+        match reader.change()? {
+            Listed::Recorded(change) => changes.push(change),
+            Listed::WithoutHistory(change) => without_history.push(change),
+        }
+    }
+    reader.0.is_empty().then_some(Body { origin, changes, without_history })
 }
 
 /// By whom it was done, without all that was.
@@ -88,6 +112,23 @@ const DIRECTORY: u8 = 4;
 const OTHER: u8 = 5;
 /// A symlink of which it is known when it was changed.
 const TIMED_SYMLINK: u8 = 6;
+
+/// In place of the state before: there is none, only the number and the bytes of the files in a build directory.
+const BUILD_DIRECTORY: u8 = 7;
+/// In place of the state before: there is none.
+const DIRECT: u8 = 8;
+
+fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
+    put_path(bytes, change.path());
+    match change {
+        WithoutHistory::BuildDirectory(BuiltChange { path: _, files, bytes: length }) => {
+            bytes.push(BUILD_DIRECTORY);
+            put_number(bytes, *files);
+            put_number(bytes, *length);
+        }
+        WithoutHistory::Direct(_) => bytes.push(DIRECT),
+    }
+}
 
 fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
     match state {
@@ -177,6 +218,16 @@ fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     }
 }
 
+/// A change as it is told.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is taken apart at once, and nearly all are large"
+)]
+enum Listed {
+    Recorded(RecordedChange),
+    WithoutHistory(WithoutHistory),
+}
+
 /// What is left to read.
 struct Reader<'a>(&'a [u8]);
 
@@ -194,16 +245,31 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn change(&mut self) -> Option<RecordedChange> {
-        let (path, before, after) = (self.path()?, self.state()?, self.state()?);
+    fn change(&mut self) -> Option<Listed> {
+        let path = self.path()?;
+        let before = match self.byte()? {
+            BUILD_DIRECTORY => {
+                let (files, bytes) = (self.number()?, self.number()?);
+                let built = BuiltChange { path, files, bytes };
+                return Some(Listed::WithoutHistory(WithoutHistory::BuildDirectory(built)));
+            }
+            DIRECT => return Some(Listed::WithoutHistory(WithoutHistory::Direct(path))),
+            tag => self.state_of(tag)?,
+        };
+        let after = self.state()?;
         let flags = self.byte()?;
         let moved_from = if flags & MOVED != 0 { Some(self.path()?) } else { None };
         let temporary = if flags & TEMPORARY != 0 { Some(self.text()?.to_owned()) } else { None };
-        Some(RecordedChange { path, before, after, moved_from, temporary })
+        Some(Listed::Recorded(RecordedChange { path, before, after, moved_from, temporary }))
     }
 
     fn state(&mut self) -> Option<FileState> {
-        Some(match self.byte()? {
+        let tag = self.byte()?;
+        self.state_of(tag)
+    }
+
+    fn state_of(&mut self, tag: u8) -> Option<FileState> {
+        Some(match tag {
             ABSENT => FileState::Absent,
             tag @ (FILE | NUMBERED_FILE) => {
                 let (hash, len) = (ContentHash::from_bytes(self.take()?), self.number()?);
@@ -251,13 +317,17 @@ impl<'a> Reader<'a> {
 
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = usize::try_from(self.number()?).ok()?;
-        // A list that grows is twice as long as it needs to be. A count that was tampered with reserves no more than a few times
-        // the bytes that there are: a change has more than this many.
-        let mut items = Vec::with_capacity(count.min(self.0.len() / 48 + 16));
+        let mut items = Vec::with_capacity(self.capacity(count));
         for _ in 0..count {
             items.push(item(self)?);
         }
         Some(items)
+    }
+
+    /// The room for a list of so many. A list that grows is twice as long as it needs to be. A count that was tampered with reserves
+    /// no more than a few times the bytes that there are: a change has more than this many.
+    fn capacity(&self, count: usize) -> usize {
+        count.min(self.0.len() / 48 + 16)
     }
 
     fn path(&mut self) -> Option<PathBuf> {
@@ -366,6 +436,15 @@ mod tests {
         )
     }
 
+    fn without_history() -> impl Strategy<Value = WithoutHistory> {
+        prop_oneof![
+            path().prop_map(WithoutHistory::Direct),
+            (path(), any::<u64>(), any::<u64>()).prop_map(|(path, files, bytes)| {
+                WithoutHistory::BuildDirectory(BuiltChange { path, files, bytes })
+            }),
+        ]
+    }
+
     fn origin() -> impl Strategy<Value = Origin> {
         let names = (any::<String>(), any::<String>(), any::<String>(), any::<String>());
         (names, path(), any::<u32>(), vec(any::<String>(), 0..3)).prop_map(
@@ -383,11 +462,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_told_is_understood(origin in origin(), changes in vec(change(), 0..4)) {
+        fn what_is_told_is_understood(
+            origin in origin(),
+            changes in vec(change(), 0..4),
+            without_history in vec(without_history(), 0..3),
+        ) {
             let mut bytes = Vec::new();
-            encode(&mut bytes, &origin, &changes);
+            encode(&mut bytes, &origin, &changes, &without_history);
             prop_assert_eq!(decode_origin(&bytes), Some(origin.clone()));
-            prop_assert_eq!(decode(&bytes), Some((origin, changes)));
+            prop_assert_eq!(decode(&bytes), Some(Body { origin, changes, without_history }));
             for length in 0..bytes.len() {
                 prop_assert_eq!(decode(&bytes[..length]), None, "cut at {}", length);
             }

@@ -102,7 +102,7 @@ impl<'a> Plan<'a> {
     ) -> io::Result<Self> {
         buffer.clear();
         buffer.resize(PRELUDE, 0);
-        encode(&mut buffer, new.origin, new.changes);
+        encode(&mut buffer, new.origin, new.changes, new.without_history);
         let count = new.contents.len();
         let mut plan = Self {
             buffer,

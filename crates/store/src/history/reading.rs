@@ -8,7 +8,7 @@ use windlass_core::{CallId, Checkpoint, ContentHash, Opened, Query};
 use super::catalog::{self, Form, Totals, bytes_of};
 use super::compress;
 use super::delta::Common;
-use super::encoding::{decode, decode_origin};
+use super::encoding::{Body, decode, decode_origin};
 use super::objects::Objects;
 use super::plan::MAX_DEPTH;
 use super::slot::damaged;
@@ -89,9 +89,11 @@ impl Reading<'_> {
         mut visitor: impl FnMut(Checkpoint) -> bool,
     ) -> Result<(), StoreError> {
         self.visit_bodies(which, keys, |body, undos| {
-            let Some((origin, changes)) = decode(body) else { return Ok(None) };
+            let Some(Body { origin, changes, without_history }) = decode(body) else {
+                return Ok(None);
+            };
             let undone_by = undos.in_effect(&origin.call)?;
-            Ok(Some(visitor(Checkpoint { origin, changes, undone_by })))
+            Ok(Some(visitor(Checkpoint { origin, changes, without_history, undone_by })))
         })
     }
 

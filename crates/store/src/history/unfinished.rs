@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{CallId, ContentHash, HistoryError, Opened, Origin, RecordedChange};
 
-use super::encoding::{decode, decode_origin};
+use super::encoding::{Body, decode, decode_origin};
 use super::objects::Objects;
 use super::slot::{Entry, Found, Frame, Header, Place, damaged, damaged_header, read_header};
 use super::view::{View, open_frame};
@@ -71,7 +71,7 @@ impl Unfinished {
             return Ok(None);
         }
         let Frame { end, body, entries, place, .. } = frame;
-        let Some((origin, changes)) = decode(&body) else {
+        let Some(Body { origin, changes, .. }) = decode(&body) else {
             return Err(damaged(
                 &path,
                 &format!("what stands at byte {place} cannot be understood"),

@@ -157,3 +157,31 @@ async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
     assert_eq!(running.await.unwrap().output.to_text(), "b");
     assert!(there.engine().questions().await.unwrap().is_empty(), "it is used up");
 }
+
+/// The question about a job says that a yes lets it write in the workspace, and a yes does that, for this job and but for what a rule
+/// denies.
+#[tokio::test]
+async fn a_yes_lets_a_job_write_what_the_question_says() {
+    let shown: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hears = shown.clone();
+    let script = "echo job > made; echo job > docs/a; echo job > .git/config; true";
+    let files = [("docs/a", "a\n"), (".git/HEAD", ""), ("script", script)];
+    let place = Place::built(&files, |builder| {
+        builder.mode(Mode::Ask).deny("write docs/**".parse().expect("a rule")).attendant(
+            move |request: &ApprovalRequest| {
+                hears.lock().unwrap().push(request.confinement.clone());
+                true
+            },
+        )
+    });
+    let outcome = call(&place, "bash", json!({"command": "sh script", "background": true})).await;
+    assert_eq!(outcome, Outcome::Ok);
+    for job in place.session.all_jobs() {
+        job.wait().await;
+    }
+    assert_eq!((place.text("made").as_str(), place.text("docs/a").as_str()), ("job\n", "a\n"));
+    assert!(!place.path(".git/config").exists(), "protected places are not for a job to make");
+    let shown = shown.lock().unwrap().clone();
+    let words = "; the job may write in the workspace, which cannot be undone";
+    assert!(shown.len() == 1 && shown[0].ends_with(words), "{shown:?}");
+}

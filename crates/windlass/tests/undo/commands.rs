@@ -7,6 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 use windlass::{Outcome, Undo};
+use windlass_core::{CallId, Checkpoint, Query};
 
 use crate::support::{Dice, Place, Tree, text};
 
@@ -63,11 +64,19 @@ async fn un_1_commands_that_undo_got_wrong() {
     }
 }
 
-/// A session of commands, with the tree before each of them that changed something.
+/// A change of a session.
+enum Change {
+    /// The tree before it.
+    Recorded(Tree),
+    /// Of build directories only, or by a job: an undo says that it cannot be taken back.
+    WithoutHistory,
+}
+
+/// A session of commands, with each change that they made.
 struct Played<'p> {
     place: &'p Place,
     before: Tree,
-    stack: Vec<Tree>,
+    stack: Vec<Change>,
     log: Vec<String>,
 }
 
@@ -77,7 +86,7 @@ impl<'p> Played<'p> {
     }
 
     async fn run(&mut self, command: &str, is_job: bool) {
-        let then = tree(self.place);
+        let (then, whole) = (tree(self.place), self.place.tree());
         let input = json!({"command": command, "background": is_job});
         let done = self.place.ok("bash", input).await;
         if is_job {
@@ -88,16 +97,31 @@ impl<'p> Played<'p> {
         }
         let how = if is_job { "job" } else { "call" };
         self.log.push(format!("{how} {} {command}", done.call));
-        if then.difference(&tree(self.place)).is_some() {
-            self.stack.push(then);
+        let is_changed = then.difference(&tree(self.place)).is_some();
+        if is_changed || self.is_recorded(&done.call) == Some(true) {
+            self.stack.push(Change::Recorded(then));
+        } else if self.is_recorded(&done.call) == Some(false) {
+            self.stack.push(Change::WithoutHistory);
+        } else {
+            // Of what a job changes in a build directory nothing is known.
+            assert!(is_job || whole.difference(&self.place.tree()).is_none(), "{:?}", self.log);
         }
+    }
+
+    /// Returns whether what a call changed has a history; `None` if it is not known to have changed anything.
+    fn is_recorded(&self, call: &CallId) -> Option<bool> {
+        let history = self.place.windlass.history();
+        let recorded = history.checkpoints(&Query::Call(call.clone())).expect("a history");
+        let has_changes = |one: &Checkpoint| !one.changes.is_empty();
+        (!recorded.is_empty()).then(|| recorded.iter().any(has_changes))
     }
 
     /// Takes the session back as a whole, makes it again, and takes it back call by call.
     async fn check(self) {
         let Self { place, before, stack, log } = self;
         let (log, after) = (log.join("\n"), tree(place));
-        if stack.is_empty() {
+        let is_recorded = |change: &Change| matches!(change, Change::Recorded(_));
+        if !stack.iter().any(is_recorded) {
             return;
         }
         let undone = place.undo(Undo::Session(place.session.id().clone())).await;
@@ -106,8 +130,16 @@ impl<'p> Played<'p> {
         let again = place.undo(Undo::Call(undone.call)).await;
         assert_eq!(again.outcome, Outcome::Ok, "{}\n{log}", text(&again));
         after.assert_is(&tree(place), &format!("the undo was not undone:\n{log}"));
-        for then in stack.into_iter().rev() {
+        for change in stack.into_iter().rev() {
+            let now = tree(place);
             let undone = place.undo(Undo::Last).await;
+            let Change::Recorded(then) = change else {
+                let said = text(&undone);
+                assert_eq!(undone.outcome, Outcome::Error, "{said}\n{log}");
+                assert!(said.contains("no history, so it cannot"), "{said}\n{log}");
+                now.assert_is(&tree(place), &format!("{said}\n{log}"));
+                continue;
+            };
             assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
             then.assert_is(&tree(place), &format!("one by one, {}:\n{log}", text(&undone)));
         }
@@ -155,7 +187,9 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         new.push('x');
     }
     let python = |text: &str| format!("python3 -c 'import os; {text}'");
-    let done = match dice.below(14) {
+    // The first file or directory of the build directory, whichever that is by now.
+    let built = "\"$(ls -d target/debug/* target/* | head -n 1)\"";
+    let done = match dice.below(16) {
         0 => format!("ln {one} {new}"),
         1 => format!("ln -f {one} {other}"),
         2 => python(&format!("os.setxattr(\"{one}\", \"user.new\", b\"{new}\")")),
@@ -169,6 +203,8 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         10 => format!("mkdir {new}; echo x > {new}/x; ln {new}/x {new}/y; chmod 555 {new}"),
         11 => format!("mkdir -p target/debug; echo {new} > target/debug/{new}; cp {one} {new}"),
         12 => format!("chmod 640 {one}; touch -d 2001-01-01 {other}"),
+        13 => format!("mv {built} {new}"),
+        14 => format!("mv {one} target/{new}"),
         _ => format!("rm -rf target; mkdir target; echo x > target/{new}; echo {new} > {one}"),
     };
     // What cannot be done is no failure here: both names may be of one file.

@@ -50,7 +50,12 @@ async fn the_removal_of_a_planted_place_is_finished_after_a_kill() {
             })
             .collect();
         let changes = &removal.changes;
-        let new = NewCheckpoint { origin: &removal.origin, changes, contents: &contents };
+        let new = NewCheckpoint {
+            origin: &removal.origin,
+            changes,
+            contents: &contents,
+            without_history: &[],
+        };
         drop(history.record(&new).unwrap());
         drop(history);
         for name in still_there {
@@ -118,7 +123,12 @@ async fn a_removal_that_is_finished_later_leaves_what_others_made() {
         source: Source::Bytes(bytes),
         base: None,
     }];
-    let new = NewCheckpoint { origin: &removal.origin, changes, contents: &contents };
+    let new = NewCheckpoint {
+        origin: &removal.origin,
+        changes,
+        contents: &contents,
+        without_history: &[],
+    };
     drop(history.record(&new).unwrap());
     drop(history);
     fs::write(place.path(".envrc"), "export MINE=1\n").unwrap();

@@ -12,3 +12,4 @@ mod one_engine;
 mod player;
 mod races;
 mod sessions;
+mod without_history;

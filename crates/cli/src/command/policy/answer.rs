@@ -124,7 +124,10 @@ fn is_left_over(book: &ApprovalFile, found: &Approval, answer: &Answer) -> Resul
 
 /// An answer for one call that this call did not use would wait for another one that nobody has looked at.
 fn take_back_unused(global: &Global, book: &ApprovalFile, question: &Approval) -> Result<()> {
-    let is_left = |one: &Approval| one.id == question.id && one.scope == Scope::Once;
+    // A question that is open again waits for another answer.
+    let is_left = |one: &Approval| {
+        one.id == question.id && one.scope == Scope::Once && one.settled != Settled::Pending
+    };
     let is_left = book.list().map_err(|why| anyhow!(why))?.iter().any(is_left);
     if is_left && remove(book, &question.id)? {
         terminal::note(

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending, Query,
-    RecordedChange,
+    RecordedChange, WithoutHistory,
 };
 use crate::sync::Lock;
 use crate::{Opened, Origin};
@@ -26,9 +26,17 @@ pub struct MemoryHistory {
 
 #[derive(Debug, Default)]
 struct Kept {
-    checkpoints: Vec<(Origin, Vec<RecordedChange>)>,
+    checkpoints: Vec<KeptCheckpoint>,
     contents: HashMap<ContentHash, Vec<u8>>,
     bytes: usize,
+}
+
+/// A checkpoint without what later undos make of it.
+#[derive(Debug, Clone)]
+struct KeptCheckpoint {
+    origin: Origin,
+    changes: Vec<RecordedChange>,
+    without_history: Vec<WithoutHistory>,
 }
 
 impl MemoryHistory {
@@ -44,8 +52,11 @@ impl History for MemoryHistory {
         let contents = read_all(new)?;
         Ok(Box::new(Recorded {
             history: self,
-            origin: new.origin.clone(),
-            changes: new.changes.to_vec(),
+            checkpoint: KeptCheckpoint {
+                origin: new.origin.clone(),
+                changes: new.changes.to_vec(),
+                without_history: new.without_history.to_vec(),
+            },
             contents,
         }))
     }
@@ -53,12 +64,10 @@ impl History for MemoryHistory {
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
         let kept = self.kept.lock();
         let mut found = Vec::new();
-        for (origin, changes) in kept.checkpoints.iter().rev() {
-            let checkpoint = Checkpoint {
-                origin: origin.clone(),
-                changes: changes.clone(),
-                undone_by: kept.undone_by(origin),
-            };
+        for one in kept.checkpoints.iter().rev() {
+            let KeptCheckpoint { origin, changes, without_history } = one.clone();
+            let undone_by = kept.undone_by(&origin);
+            let checkpoint = Checkpoint { origin, changes, without_history, undone_by };
             if query.includes(&checkpoint) {
                 found.push(checkpoint);
             }
@@ -82,8 +91,8 @@ impl History for MemoryHistory {
 impl Kept {
     /// The undo of a call that is in effect: the newest that covers it, if nothing undid that.
     fn undone_by(&self, origin: &Origin) -> Option<crate::CallId> {
-        let covers = |undo: &&(Origin, _)| undo.0.undoes.contains(&origin.call);
-        let (undo, _) = self.checkpoints.iter().rev().find(covers)?;
+        let origins = self.checkpoints.iter().rev().map(|one| &one.origin);
+        let undo = { origins }.find(|undo| undo.undoes.contains(&origin.call))?;
         self.undone_by(undo).is_none().then(|| undo.call.clone())
     }
 
@@ -101,7 +110,7 @@ impl Kept {
             let named: std::collections::HashSet<ContentHash> = self
                 .checkpoints
                 .iter()
-                .flat_map(|(_, changes)| changes)
+                .flat_map(|checkpoint| &checkpoint.changes)
                 .flat_map(|change| [change.before.hash(), change.after.hash()])
                 .flatten()
                 .collect();
@@ -113,8 +122,7 @@ impl Kept {
 
 struct Recorded<'h> {
     history: &'h MemoryHistory,
-    origin: Origin,
-    changes: Vec<RecordedChange>,
+    checkpoint: KeptCheckpoint,
     contents: HashMap<ContentHash, Vec<u8>>,
 }
 
@@ -153,7 +161,7 @@ impl Pending for Recorded<'_> {
         for (hash, bytes) in self.contents {
             kept.keep(hash, bytes);
         }
-        kept.checkpoints.push((self.origin, self.changes));
+        kept.checkpoints.push(self.checkpoint);
         kept.make_room();
         Ok(())
     }

@@ -3,16 +3,19 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::dropped;
 use crate::changes::commit;
 use crate::{
     ChangedTo, Context, Expect, FileError, Files, Fingerprint, ProcessChange, ProcessChanges,
-    Resolved, Source, Step, To, ToolError,
+    Resolved, Source, Step, To, ToolError, WithoutHistory,
 };
 
 impl Context {
     /// Makes the changes in the workspace. Blocking.
-    pub(super) fn commit_changes(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+    pub(super) fn commit_changes(
+        &self,
+        changes: &ProcessChanges,
+        without_history: &[WithoutHistory],
+    ) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
         let others = others_of(&*files, &changes.changes)?;
@@ -27,12 +30,19 @@ impl Context {
         let steps = commit::join_moves(&*files, &steps);
         let is_stopped = || inner.session.is_cancelled();
         let origin = self.files().origin(Vec::new());
-        let made = commit::commit(&*files, inner.history(), &origin, &steps, &is_stopped);
+        let made = commit::commit_with(
+            &*files,
+            inner.history(),
+            &origin,
+            &steps,
+            without_history,
+            &is_stopped,
+        );
         made.map_err(|refused| {
-            if let Some(stage) = changes.stage.as_ref().filter(|_| refused.is_open) {
-                stage.leave();
+            if let Some(stage) = &changes.stage {
+                if refused.is_open { stage.leave() } else { stage.untie() }
             }
-            dropped(refused.into_error(files.workspace()))
+            refused.into_error(files.workspace())
         })?;
         for change in &changes.changes {
             inner.session.forget(&change.path);

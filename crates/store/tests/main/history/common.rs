@@ -87,7 +87,12 @@ impl Change {
         let after = self.after.as_deref().map(|bytes| content(bytes, base));
         let contents: Vec<NewContent<'_>> = before.into_iter().chain(after).collect();
         let changes = self.changes();
-        let new = NewCheckpoint { origin: &self.origin, changes: &changes, contents: &contents };
+        let new = NewCheckpoint {
+            origin: &self.origin,
+            changes: &changes,
+            contents: &contents,
+            without_history: &[],
+        };
         history.record(&new)
     }
 

@@ -167,7 +167,12 @@ fn a_sparse_content_takes_the_space_of_its_data() {
     let changes = [RecordedChange::new("/w/file", before, FileState::Absent)];
     let contents = [NewContent { hash, source, base: None }];
     let origin = origin(1);
-    let new = NewCheckpoint { origin: &origin, changes: &changes, contents: &contents };
+    let new = NewCheckpoint {
+        origin: &origin,
+        changes: &changes,
+        contents: &contents,
+        without_history: &[],
+    };
     let pending = history.record(&new).unwrap();
     check_sparse(&pending.open(&hash).unwrap());
     pending.finish().unwrap();
@@ -210,7 +215,12 @@ fn a_content_that_is_another_when_it_is_kept_is_refused() {
         let content =
             NewContent { hash: changed.hash(), source: Source::Kept(&changed), base: None };
         let origin = origin(1);
-        let new = NewCheckpoint { origin: &origin, changes: &[], contents: &[content] };
+        let new = NewCheckpoint {
+            origin: &origin,
+            changes: &[],
+            contents: &[content],
+            without_history: &[],
+        };
         let Err(error) = history.record(&new) else { panic!("{length} bytes were taken") };
         assert!(error.to_string().contains("changed at the same time"), "{error}");
         change(2, b"a", b"b").make(&history);

@@ -281,7 +281,12 @@ fn record_with_file(
     let before = content(before, None);
     let after = NewContent { hash: ContentHash::of(after), source: Source::File(file), base: None };
     let (changes, contents) = (change.changes(), [before, after]);
-    let new = NewCheckpoint { origin: &change.origin, changes: &changes, contents: &contents };
+    let new = NewCheckpoint {
+        origin: &change.origin,
+        changes: &changes,
+        contents: &contents,
+        without_history: &[],
+    };
     history.record(&new)?.finish()
 }
 

@@ -142,7 +142,12 @@ impl Pair {
     fn make_in_model(&self, change: &Change) {
         let (before, after) = (change.before.as_deref().unwrap(), change.after.as_deref().unwrap());
         let (changes, contents) = (change.changes(), [content(before, None), content(after, None)]);
-        let new = NewCheckpoint { origin: &change.origin, changes: &changes, contents: &contents };
+        let new = NewCheckpoint {
+            origin: &change.origin,
+            changes: &changes,
+            contents: &contents,
+            without_history: &[],
+        };
         self.model.record(&new).unwrap().finish().unwrap();
     }
 

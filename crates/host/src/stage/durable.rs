@@ -1,0 +1,96 @@
+//! Makes the records of a stage, and what they speak of, survive a loss of power.
+//!
+//! A record is written after all that it speaks of: contents, then the record under another name, its own name, and the directories
+//! above. What is found after a loss of power is then a whole stage with its record, or one without, which is swept.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use windlass_core::{ChangedTo, ProcessChanges};
+
+use super::open_directory;
+
+/// With more changes than these, the whole file system is synced once instead of each file.
+const MOST_SINGLE: usize = 64;
+
+/// Writes a record that is there whole or not at all. Waits for the disk.
+pub(super) fn write_record(stage: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let path = stage.join(name);
+    let temporary = path.with_extension("tmp");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(temporary, path)?;
+    sync_directory(stage)
+}
+
+/// Waits until the name of the stage itself is on the disk.
+pub(super) fn sync_name(stage: &Path) -> io::Result<()> {
+    stage.parent().map_or(Ok(()), sync_directory)
+}
+
+/// Waits until the contents of changes are on the disk: their stage is about to outlive this process.
+pub(super) fn sync_contents(stage: &Path, changes: &ProcessChanges) -> io::Result<()> {
+    if !changes.built.is_empty() || changes.changes.len() > MOST_SINGLE {
+        return Ok(rustix::fs::syncfs(open_directory(stage)?)?);
+    }
+    let mut directories: HashSet<PathBuf> = HashSet::new();
+    for change in &changes.changes {
+        let ChangedTo::File(place, _) = &change.to else { continue };
+        // A place that is no file any more is found out when it is committed.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file: File = rustix::fs::open(place, flags, Mode::empty())?.into();
+        file.sync_all()?;
+        let above = place.ancestors().skip(1).take_while(|above| above.starts_with(stage));
+        directories.extend(above.map(Path::to_owned));
+    }
+    directories.iter().try_for_each(|directory| sync_directory(directory))
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    open_directory(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use windlass_core::{Attributes, ProcessChange, Tracking};
+
+    use super::*;
+
+    fn changes(places: &[PathBuf]) -> ProcessChanges {
+        let change = |place: &PathBuf| ProcessChange {
+            path: "/w/file".into(),
+            before: None,
+            to: ChangedTo::File(place.clone(), Attributes::default()),
+        };
+        let changes = places.iter().map(change).collect();
+        ProcessChanges { changes, ..ProcessChanges::none(Tracking::Staged) }
+    }
+
+    #[test]
+    fn a_record_is_there_whole_and_nothing_else_is() {
+        let ground = tempfile::tempdir().unwrap();
+        for text in ["one", "another"] {
+            write_record(ground.path(), "held.json", text.as_bytes()).unwrap();
+            assert_eq!(std::fs::read_to_string(ground.path().join("held.json")).unwrap(), text);
+            assert_eq!(std::fs::read_dir(ground.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn contents_that_are_not_there_cannot_be_made_safe() {
+        let ground = tempfile::tempdir().unwrap();
+        let place = ground.path().join("upper/d/file");
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::write(&place, "new").unwrap();
+        for count in [1, MOST_SINGLE + 1] {
+            sync_contents(ground.path(), &changes(&vec![place.clone(); count])).unwrap();
+        }
+        let gone = changes(&[place, ground.path().join("upper/gone")]);
+        let error = sync_contents(ground.path(), &gone).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+}

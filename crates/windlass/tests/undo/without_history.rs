@@ -1,0 +1,188 @@
+//! Changes that have no history: an undo never passes over them in silence, and does not lose what was moved out of a build directory.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+use serde_json::json;
+use windlass::{CallResult, Outcome, Undo};
+use windlass_core::{Query, WithoutHistory};
+
+use crate::support::{Place, text};
+
+const WITH_MODULES: &[(&str, &str)] = &[
+    (".gitignore", "node_modules\ntarget\n"),
+    ("node_modules/left/index.js", "left"),
+    ("node_modules/right/index.js", "right"),
+    ("src/main.js", "main"),
+];
+
+fn refused(result: &CallResult, words: &[&str]) {
+    let said = text(result);
+    assert_eq!(result.outcome, Outcome::Error, "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in {said}");
+    }
+}
+
+/// The last change is the one in the build directory. It is said that it cannot be taken back; whoever asks again means the one before.
+#[tokio::test]
+async fn a_change_of_build_directories_is_not_passed_over_in_silence() {
+    let place = Place::with(WITH_MODULES);
+    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    let command = "mkdir target; printf 12345 > target/out; rm -r node_modules/left";
+    let built = place.ok("bash", json!({"command": command})).await;
+    let words = [
+        "the last change, ",
+        built.call.as_str(),
+        "changed only build directories, which have no history",
+        "target/ (1 file, 5 B)",
+        "node_modules/ (files removed)",
+    ];
+    let before = place.tree();
+    let preview = place.windlass.undo_preview(&place.windlass.new_session(), Undo::Last).await;
+    refused(&preview, &[&words[..], &["would be undone"]].concat());
+    refused(&place.undo(Undo::Call(built.call.clone())).await, &words[1..]);
+    refused(&place.undo(Undo::Last).await, &[&words[..], &["undo again"]].concat());
+    before.assert_is(&place.tree(), "nothing is taken back");
+    // Named, it still cannot be taken back.
+    refused(&place.undo(Undo::Call(built.call.clone())).await, &words[1..]);
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert!(!place.path("a.txt").exists());
+    refused(&place.undo(Undo::Last).await, &["there is nothing to undo"]);
+}
+
+#[tokio::test]
+async fn the_tool_says_the_same_to_a_model() {
+    let place = Place::with(WITH_MODULES);
+    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    place.ok("bash", json!({"command": "echo 1 > node_modules/new"})).await;
+    let said = place.refused("undo", json!({})).await;
+    assert!(said.contains("changed only build directories"), "{said}");
+    place.ok("undo", json!({})).await;
+    assert!(!place.path("a.txt").exists());
+}
+
+#[tokio::test]
+async fn an_undo_says_which_build_directories_stay() {
+    let place = Place::with(WITH_MODULES);
+    let command = "echo 2 > src/main.js; echo 1234 > node_modules/new";
+    place.ok("bash", json!({"command": command})).await;
+    let undone = place.undo(Undo::Last).await;
+    let said = text(&undone);
+    assert_eq!(undone.outcome, Outcome::Ok, "{said}");
+    assert!(
+        said.contains("[node_modules/ (1 file, 5 B) stays as it is, since it has no history]"),
+        "{said}"
+    );
+    assert_eq!(undone.output.metadata["without_history"], json!(["node_modules/ (1 file, 5 B)"]));
+    assert_eq!(
+        (place.text("src/main.js").as_str(), place.text("node_modules/new").as_str()),
+        ("main", "1234\n")
+    );
+}
+
+/// Caches that tools write beside everything else are no change that an undo is about, and neither is a command that changes nothing.
+#[tokio::test]
+async fn caches_of_tools_are_no_last_change() {
+    let place = Place::with(&[(".gitignore", "__pycache__\n"), ("__pycache__/m.pyc", "1")]);
+    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    place.ok("bash", json!({"command": "echo 2 > __pycache__/m.pyc; cat a.txt"})).await;
+    let query = Query::Workspace(place.workspace());
+    let recorded = place.windlass.history().checkpoints(&query).expect("a history");
+    assert_eq!(recorded.len(), 1, "{recorded:?}");
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert!(!place.path("a.txt").exists());
+}
+
+#[tokio::test]
+async fn what_is_recorded_survives_a_restart() {
+    let place = Place::with(WITH_MODULES);
+    place.ok("bash", json!({"command": "echo 123 > node_modules/new"})).await;
+    let place = place.restart();
+    let query = Query::LastOfWorkspace(place.workspace());
+    let recorded = place.windlass.history().checkpoints(&query).expect("a history");
+    let [WithoutHistory::BuildDirectory(built)] = recorded[0].without_history.as_slice() else {
+        panic!("{recorded:?}");
+    };
+    assert_eq!((built.path.clone(), built.files, built.bytes), (place.path("node_modules"), 1, 4));
+}
+
+/// What was moved out of a build directory has a history where it is now: an undo moves it back.
+#[tokio::test]
+async fn what_was_moved_out_of_a_build_directory_is_moved_back() {
+    for command in [
+        "mv node_modules x",
+        "mv node_modules/left x",
+        "mkdir x; mv node_modules/left/index.js x/",
+        "mv node_modules/left x; rm -r node_modules; mkdir node_modules; echo 1 > node_modules/new",
+        "mv node_modules/left x; mkdir node_modules/left",
+    ] {
+        let place = Place::with(WITH_MODULES);
+        let index = place.path("node_modules/left/index.js");
+        let inode = |path: &Path| fs::metadata(path).expect("a file").ino();
+        let before = inode(&index);
+        place.ok("bash", json!({"command": command})).await;
+        assert!(!index.exists() && place.path("x").exists(), "{command}");
+        let undone = place.undo(Undo::Last).await;
+        assert_eq!(undone.outcome, Outcome::Ok, "{command}: {}", text(&undone));
+        assert_eq!(place.text("node_modules/left/index.js"), "left", "{command}");
+        assert_eq!(inode(&index), before, "{command}: it is the same file");
+        assert!(!place.path("x").exists(), "{command}");
+        let is_rest = text(&undone).contains("stays as it is");
+        assert_eq!(is_rest, command.contains("mkdir node_modules"), "{command}: {}", text(&undone));
+    }
+}
+
+/// What is moved into a build directory comes back from the history; what the directory has stays.
+#[tokio::test]
+async fn what_was_moved_into_a_build_directory_comes_back() {
+    for command in ["mv src node_modules/src", "mkdir target; mv src target/src", "mv src target"] {
+        let place = Place::with(WITH_MODULES);
+        place.ok("bash", json!({"command": command})).await;
+        let undone = place.undo(Undo::Last).await;
+        let said = text(&undone);
+        assert_eq!(undone.outcome, Outcome::Ok, "{command}: {said}");
+        assert_eq!(place.text("src/main.js"), "main", "{command}");
+        assert!(said.contains("stays as it is, since it has no history]"), "{command}: {said}");
+    }
+}
+
+/// A job works on the real directory. An undo names what it changed before it takes back an earlier change.
+#[tokio::test]
+async fn what_a_job_changed_is_named() {
+    let place = Place::new();
+    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    let command = "echo job > by_job; until [ -e b.txt ]; do sleep 0.05; done";
+    let job = place.ok("bash", json!({"command": command, "background": true})).await;
+    place.ok("write", json!({"path": "b.txt", "content": "b\n"})).await;
+    for job in place.session.all_jobs() {
+        job.wait().await;
+    }
+    let query = Query::LastOfWorkspace(place.workspace());
+    let recorded = place.windlass.history().checkpoints(&query).expect("a history");
+    let expected = [WithoutHistory::Direct(place.path("by_job"))];
+    assert_eq!(recorded[0].without_history, expected, "what a call wrote meanwhile has a history");
+    let words = [job.call.as_str(), "no history", "by_job (changed by a job)", "undo again"];
+    refused(&place.undo(Undo::Last).await, &words);
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert!(!place.path("b.txt").exists() && place.path("by_job").exists());
+}
+
+/// The mode of the workspace itself is changed like that of every directory, unless it would lock its owner out.
+#[tokio::test]
+async fn a_mode_of_the_workspace_itself_is_kept_and_taken_back() {
+    let place = Place::with(&[("a.txt", "a\n")]);
+    let mode = || fs::metadata(place.workspace()).expect("the workspace").mode() & 0o7777;
+    let before = mode();
+    place.ok("bash", json!({"command": "chmod 711 .; echo b > a.txt"})).await;
+    assert_eq!(mode(), 0o711);
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert_eq!((mode(), place.text("a.txt").as_str()), (before, "a\n"));
+    let result = place.ok("bash", json!({"command": "echo c > a.txt; chmod 300 ."})).await;
+    let said = text(&result);
+    assert!(said.contains("the workspace itself keeps its mode: with 300"), "{said}");
+    assert_eq!((mode(), place.text("a.txt").as_str()), (before, "c\n"));
+    place.ok("bash", json!({"command": "true"})).await;
+    assert_eq!(mode(), before);
+}
