@@ -22,9 +22,12 @@ use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Subcommand};
-use windlass::Session;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use windlass::engine::Engine;
+use windlass::{Outcome, Session};
 
 use crate::options::Arguments;
 
@@ -133,29 +136,68 @@ fn check_that_files_can_be_opened() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Does the work; an interrupt stops the session's calls, and the work comes to its end with what they answer then.
-async fn until_interrupted<T>(session: &Arc<Session>, work: impl Future<Output = T>) -> Result<T> {
-    let interrupt = interrupt()?;
+/// The time for calls to stop after the second interrupt.
+const LONGEST_STOP: Duration = Duration::from_secs(1);
+
+/// A person who interrupted twice does not wait for the work any more.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::error::Error for Interrupted {}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted twice: the work was left where it was")
+    }
+}
+
+/// The exit code of a command that a person interrupted.
+fn interrupted() -> ExitCode {
+    ExitCode::from(Outcome::Cancelled.exit_code())
+}
+
+/// Does the work. The first interrupt ends what runs as a time limit would, and the work comes to its end with what the calls answer
+/// then; the second stops everything at once.
+async fn until_interrupted<T>(
+    engine: &Engine,
+    session: &Arc<Session>,
+    work: impl Future<Output = T>,
+) -> Result<T> {
+    let mut interrupts = Interrupts::listen()?;
     let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
         done = &mut work => return Ok(done),
-        () = interrupt => session.cancel(),
+        () = interrupts.next() => engine.interrupt(session),
     }
-    Ok(work.await)
+    tokio::select! {
+        biased;
+        done = &mut work => return Ok(done),
+        () = interrupts.next() => session.cancel(),
+    }
+    Ok(tokio::time::timeout(LONGEST_STOP, work).await.map_err(|_| Interrupted)?)
 }
 
-/// Listens to SIGINT and SIGTERM from now on. The future ends with the first of them.
-fn interrupt() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
+/// SIGINT and SIGTERM.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    /// Listens from now on.
+    fn listen() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Ends with the next of them.
+    async fn next(&mut self) {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
-    })
+    }
 }
 
 /// The bytes of `FILE`, `-` being standard input, up to a limit that no honest input reaches.

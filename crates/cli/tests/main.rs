@@ -17,6 +17,7 @@ mod git_elsewhere;
 mod hooks;
 mod incidents;
 mod journal;
+mod interrupt;
 mod kill;
 mod mcp;
 mod mcp_clients;

@@ -35,7 +35,7 @@ pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
             setup.end(global).await;
             result
         };
-        until_interrupted(session, work).await
+        until_interrupted(setup.windlass.engine(), session, work).await
     })??;
     show(global, &result)
 }

@@ -55,7 +55,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
                 engine.resume(&session, id).await
             }
         };
-        let resumed = until_interrupted(&session, resumed).await??;
+        let resumed = until_interrupted(engine, &session, resumed).await??;
         let Some(result) = resumed else {
             terminal::note(
                 global,
