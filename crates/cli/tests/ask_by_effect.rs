@@ -181,7 +181,8 @@ fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
         for line in [
             "+three\n",
             "+\\x1b[2K\\u{202e}four\n",
-            "delete src/b",
+            "deleted src/b: +0 -1\n",
+            "-b\n",
             "+new\n",
             "(a link to src/gone)",
             "(mode 755)",
@@ -216,7 +217,7 @@ fn an_answer_that_comes_later_keeps_exactly_what_was_shown() {
     let shown = home.run(&["policy", "diff", &id]).stdout;
     let number = shown.lines().find_map(|line| line.strip_prefix('+')?.parse::<u64>().ok());
     let number = number.unwrap_or_else(|| panic!("{shown}"));
-    assert!(shown.contains("+x\n") && shown.contains("delete src/b"), "{shown}");
+    assert!(shown.contains("+x\n") && shown.contains("deleted src/b"), "{shown}");
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(read(&home, "r"), Some(format!("{number}\n")), "the command was not run again");

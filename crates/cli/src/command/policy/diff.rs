@@ -34,8 +34,6 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let look = if paint.is_on() { Look::colour() } else { Look::plain() };
     let look = look.words(paint.is_on()).whole();
     let place = question.workspace.as_path();
-    terminal::print_painted(
-        &Difference::between(&changes, &built, place, &look, String::new()).whole,
-    )?;
+    terminal::print_painted(&Difference::between(&changes, &built, place, &look, None).whole)?;
     Ok(ExitCode::SUCCESS)
 }
