@@ -108,7 +108,7 @@ impl Workspace {
     /// # Ok::<(), windlass_hub::Error>(())
     /// ```
     pub fn session(&self, options: SessionOptions) -> Result<Arc<Session>, Error> {
-        let SessionOptions { id, asker, tools, proposals } = options;
+        let SessionOptions { id, asker, tools, proposals, is_for_one_call } = options;
         self.check_choice(&tools)?;
         let is_named = id.is_some();
         let id = id.unwrap_or_else(|| self.windlass.engine().new_session_id());
@@ -124,6 +124,11 @@ impl Workspace {
         if let (Some(store), true) = (store, is_named) {
             recall(store, &session)?;
         }
+            let rules = self.given_rules(session.id());
+            session = session.with_given_rules(&rules);
+        }
+        if is_for_one_call {
+            session = session.for_one_call();
         if proposals && self.recording != Recording::Off {
             return Ok(self.windlass.proposing(session)?);
         }

@@ -83,9 +83,16 @@ pub(crate) fn refused(output: Output, dropped: Option<&ToolError>) -> Output {
 /// What is said of a program that runs on as a job.
 pub(crate) fn goes_on(cx: &Context, job: &Arc<Job>) -> Output {
     let id = job.id();
-    let mut said = vec![format!(
-        "it goes on as job {id}: `output` with job:\"{id}\" shows what it prints, `kill` ends it"
-    )];
+    let mut said = vec![if cx.session().is_for_one_call() {
+        format!(
+            "job {id} ends with this call, because a job ends with the program that started it: make the calls of a session with \
+             `windlass run` or `windlass mcp` to keep it"
+        )
+    } else {
+        format!(
+            "it goes on as job {id}, until its session ends: `output` with job:\"{id}\" shows what it prints, `kill` ends it"
+        )
+    }];
     if job.waits_for_input() {
         said.push("it waits for input".to_owned());
     }
