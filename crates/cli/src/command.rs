@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod call;
+mod completions;
 mod config;
 mod docs;
 mod doctor;
@@ -30,6 +31,7 @@ use windlass::engine::Engine;
 use windlass::{Outcome, Session};
 
 use crate::options::Arguments;
+use crate::terminal;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -67,10 +69,7 @@ pub(crate) enum Command {
     /// Check what works on this machine, by trying it.
     Doctor,
     /// Print completions for a shell.
-    Completions {
-        /// Which shell.
-        shell: clap_complete::Shell,
-    },
+    Completions(completions::Completions),
     /// Print the manual page.
     Man,
     /// Print generated documentation.
@@ -99,17 +98,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Trust(trust) => trust::run(&global, &trust),
         Command::Config(config) => config::run(&global, config),
         Command::Doctor => doctor::run(&global),
-        Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                "windlass",
-                &mut std::io::stdout(),
-            );
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions(completions) => completions::run(&global, &completions),
         Command::Man => {
-            clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?;
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+            let page = String::from_utf8_lossy(&page);
+            if global.json {
+                terminal::print_json(&serde_json::json!({"page": page}))?;
+            } else {
+                terminal::print(&page)?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::Docs { which } => docs::run(&which),
