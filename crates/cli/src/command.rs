@@ -22,8 +22,8 @@ mod undo;
 use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
-
 use std::time::Duration;
+
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};

@@ -199,7 +199,7 @@ fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
 }
 
 /// The changes of a command whose question outlived its call, and the id of the question.
-fn deferred(home: &Home, command: &str) -> String {
+pub(crate) fn deferred(home: &Home, command: &str) -> String {
     let call = json!({"name": "bash", "arguments": {"command": command}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
     let answers = mcp::talk(home, &[], &[mcp::initialize(), call]);
