@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod call;
+mod completions;
 mod config;
 mod docs;
 mod doctor;
@@ -21,12 +22,16 @@ mod undo;
 use std::io::Read as _;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Subcommand};
-use windlass::Session;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use windlass::engine::Engine;
+use windlass::{Outcome, Session};
 
 use crate::options::Arguments;
+use crate::terminal;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -64,10 +69,7 @@ pub(crate) enum Command {
     /// Check what works on this machine, by trying it.
     Doctor,
     /// Print completions for a shell.
-    Completions {
-        /// Which shell.
-        shell: clap_complete::Shell,
-    },
+    Completions(completions::Completions),
     /// Print the manual page.
     Man,
     /// Print generated documentation.
@@ -96,17 +98,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Trust(trust) => trust::run(&global, &trust),
         Command::Config(config) => config::run(&global, config),
         Command::Doctor => doctor::run(&global),
-        Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut Arguments::command(),
-                "windlass",
-                &mut std::io::stdout(),
-            );
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Completions(completions) => completions::run(&global, &completions),
         Command::Man => {
-            clap_mangen::Man::new(Arguments::command()).render(&mut std::io::stdout())?;
+            let mut page = Vec::new();
+            clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+            let page = String::from_utf8_lossy(&page);
+            if global.json {
+                terminal::print_json(&serde_json::json!({"page": page}))?;
+            } else {
+                terminal::print(&page)?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Command::Docs { which } => docs::run(&which),
@@ -133,29 +134,68 @@ fn check_that_files_can_be_opened() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Does the work; an interrupt stops the session's calls, and the work comes to its end with what they answer then.
-async fn until_interrupted<T>(session: &Arc<Session>, work: impl Future<Output = T>) -> Result<T> {
-    let interrupt = interrupt()?;
+/// The time for calls to stop after the second interrupt.
+const LONGEST_STOP: Duration = Duration::from_secs(1);
+
+/// A person who interrupted twice does not wait for the work any more.
+#[derive(Debug)]
+pub(crate) struct Interrupted;
+
+impl std::error::Error for Interrupted {}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted twice: the work was left where it was")
+    }
+}
+
+/// The exit code of a command that a person interrupted.
+fn interrupted() -> ExitCode {
+    ExitCode::from(Outcome::Cancelled.exit_code())
+}
+
+/// Does the work. The first interrupt ends what runs as a time limit would, and the work comes to its end with what the calls answer
+/// then; the second stops everything at once.
+async fn until_interrupted<T>(
+    engine: &Engine,
+    session: &Arc<Session>,
+    work: impl Future<Output = T>,
+) -> Result<T> {
+    let mut interrupts = Interrupts::listen()?;
     let mut work = std::pin::pin!(work);
     tokio::select! {
         biased;
         done = &mut work => return Ok(done),
-        () = interrupt => session.cancel(),
+        () = interrupts.next() => engine.interrupt(session),
     }
-    Ok(work.await)
+    tokio::select! {
+        biased;
+        done = &mut work => return Ok(done),
+        () = interrupts.next() => session.cancel(),
+    }
+    Ok(tokio::time::timeout(LONGEST_STOP, work).await.map_err(|_| Interrupted)?)
 }
 
-/// Listens to SIGINT and SIGTERM from now on. The future ends with the first of them.
-fn interrupt() -> Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    Ok(async move {
+/// SIGINT and SIGTERM.
+struct Interrupts {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Interrupts {
+    /// Listens from now on.
+    fn listen() -> Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Ends with the next of them.
+    async fn next(&mut self) {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
         }
-    })
+    }
 }
 
 /// The bytes of `FILE`, `-` being standard input, up to a limit that no honest input reaches.

@@ -29,6 +29,10 @@ fn main() -> ExitCode {
     let is_json = arguments.global.json;
     match command::run(arguments) {
         Ok(code) => code,
+        Err(error) if error.is::<command::Interrupted>() => {
+            terminal::tell(&error.to_string());
+            ExitCode::from(windlass::Outcome::Cancelled.exit_code())
+        }
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => failed(is_json, "failed", &format!("{error:#}")),
     }

@@ -124,28 +124,14 @@ fn told(request: &ApprovalRequest, difference: &str, paint: Paint) -> String {
 /// The arguments that are not shown otherwise: a command stands among the effects, and a file's content in the difference.
 fn arguments(request: &ApprovalRequest) -> String {
     let mut shown = String::new();
-    let mut others = match &request.input {
-        serde_json::Value::Object(fields) => fields.clone(),
-        other => return format!("with:\n{}\n", indented(&pretty(other))),
-    };
-    let runs = |text: &str| {
-        request
-            .effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::Exec(line) if line.text == text))
-    };
-    if let Some(command) = request.input.get("command").and_then(|text| text.as_str()) {
-        if request.has_run {
-            add(&mut shown, format_args!("{}\n", indented(&indented(&visible_lines(command)))));
-        }
-        if request.has_run || runs(command) {
-            others.remove("command");
-        }
-    } else if !request.changes.is_empty() {
-        return shown;
+    let command = request.command();
+    if let Some(command) = command.filter(|_| request.has_run) {
+        add(&mut shown, format_args!("{}\n", indented(&indented(&visible_lines(command)))));
     }
-    if !others.is_empty() {
-        add(&mut shown, format_args!("with:\n{}\n", indented(&pretty(&others.into()))));
+    // Of a tool that changes files, the difference shows more than the arguments.
+    let is_shown = command.is_none() && !request.changes.is_empty();
+    if let Some(others) = request.other_arguments().filter(|_| !is_shown) {
+        add(&mut shown, format_args!("with:\n{}\n", indented(&pretty(&others))));
     }
     shown
 }
@@ -165,7 +151,7 @@ fn pretty(input: &serde_json::Value) -> String {
 }
 
 fn visible_lines(text: &str) -> String {
-    text.split('\n').map(quote::visible).collect::<Vec<_>>().join("\n")
+    quote::undisguised(&text.split('\n').map(quote::visible).collect::<Vec<_>>().join("\n"))
 }
 
 fn indented(text: &str) -> String {
@@ -232,17 +218,24 @@ fn choices(request: &ApprovalRequest, difference: &Difference) -> Vec<Choice> {
 
 /// Shows what it is about, and reads one answer. Nothing that is not an answer is a yes.
 fn ask(terminal: &mut Terminal, told: &str, choices: &[Choice]) -> Result<Answer> {
-    terminal.show(told)?;
+    let mut is_seen = terminal.show(told)?;
     let offered: Vec<String> =
         choices.iter().map(|choice| format!("[{}] {}", choice.key, choice.meaning)).collect();
-    let question = format!("{}\nAllow this? ", offered.join("\n"));
+    let offered = offered.join("\n");
     loop {
-        let answer = terminal.line(&question)?;
+        let again = if is_seen { "" } else { "[r] show again what was left before its end\n" };
+        let answer = terminal.line(&format!("{offered}\n{again}Allow this? "))?;
+        if answer == "r" && !is_seen {
+            is_seen = terminal.show(told)?;
+            continue;
+        }
         let chosen =
             choices.iter().find(|one| one.key == answer || (one.key == "y" && answer == "yes"));
         match chosen.map(|choice| &choice.answer) {
             Some(Chosen::Answer(answer)) => return Ok(answer.clone()),
-            Some(Chosen::Show(whole)) => terminal.show(whole)?,
+            Some(Chosen::Show(whole)) => {
+                terminal.show(whole)?;
+            }
             None => return Ok(no()),
         }
     }

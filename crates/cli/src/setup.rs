@@ -29,6 +29,13 @@ impl Setup {
         Self::with(global, recording, SessionOptions { id, ..session_options(global) })
     }
 
+    /// For the only call of this invocation.
+    pub(crate) fn for_one_call(global: &Global, recording: Recording) -> Result<Self> {
+        let id = global.session.clone();
+        let options = SessionOptions { id, is_for_one_call: true, ..session_options(global) };
+        Self::with(global, recording, options)
+    }
+
     /// For what a person does: a session of its own. The one that was named is what it is about.
     pub(crate) fn for_person(global: &Global, recording: Recording) -> Result<Self> {
         Self::with(global, recording, session_options(global))

@@ -181,7 +181,8 @@ fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
         for line in [
             "+three\n",
             "+\\x1b[2K\\u{202e}four\n",
-            "delete src/b",
+            "deleted src/b: +0 -1\n",
+            "-b\n",
             "+new\n",
             "(a link to src/gone)",
             "(mode 755)",
@@ -198,7 +199,7 @@ fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
 }
 
 /// The changes of a command whose question outlived its call, and the id of the question.
-fn deferred(home: &Home, command: &str) -> String {
+pub(crate) fn deferred(home: &Home, command: &str) -> String {
     let call = json!({"name": "bash", "arguments": {"command": command}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
     let answers = mcp::talk(home, &[], &[mcp::initialize(), call]);
@@ -216,7 +217,7 @@ fn an_answer_that_comes_later_keeps_exactly_what_was_shown() {
     let shown = home.run(&["policy", "diff", &id]).stdout;
     let number = shown.lines().find_map(|line| line.strip_prefix('+')?.parse::<u64>().ok());
     let number = number.unwrap_or_else(|| panic!("{shown}"));
-    assert!(shown.contains("+x\n") && shown.contains("delete src/b"), "{shown}");
+    assert!(shown.contains("+x\n") && shown.contains("deleted src/b"), "{shown}");
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(read(&home, "r"), Some(format!("{number}\n")), "the command was not run again");
@@ -368,4 +369,122 @@ fn a_secret_file_that_a_command_makes_is_named_undoable_and_masked() {
     let ran = bash(&home, "sh script", &[]);
     assert_eq!((ran.code, read(&home, ".env")), (3, None), "{ran:?}");
     assert!(ran.stdout.contains("created .env"), "{ran:?}");
+}
+
+/// The stages that hold changes of commands.
+fn stages(home: &Home) -> usize {
+    fs::read_dir(home.state().join("stages")).map_or(0, Iterator::count)
+}
+
+#[test]
+fn a_question_that_is_taken_back_or_denied_frees_its_stage() {
+    for command in ["revoke", "deny"] {
+        let home = home();
+        let id = deferred(&home, "echo x >> a");
+        assert_eq!(stages(&home), 1);
+        let ran = home.run(&["policy", command, &id]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        assert_eq!(stages(&home), 0, "{command}");
+        assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "{command}");
+        assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"));
+    }
+}
+
+#[test]
+fn many_files_have_a_line_each_up_to_a_number() {
+    let home = home();
+    let id = deferred(&home, "for i in $(seq 1000 1024); do echo $i > n$i; done");
+    let table = home.run(&["policy", "approvals"]).stdout;
+    assert_eq!(table.lines().count(), 11, "{table}");
+    assert!(table.lines().all(|line| line.matches("write ").count() <= 1), "{table}");
+    assert!(
+        table.contains(&format!("and 15 more: `windlass policy diff {id}` has all")),
+        "{table}"
+    );
+    let [whole] = &home.run(&["policy", "approvals", "--json"]).lines()[..] else { panic!("one") };
+    assert_eq!(whole["effects"].as_str().unwrap_or_default().matches("write ").count(), 25);
+}
+
+/// Thousands of changed files are asked about on one screen.
+#[test]
+fn a_large_change_is_summed_up_and_shown_whole_on_demand() {
+    let home = home();
+    let command = "mkdir gen; for i in $(seq 1000 3499); do echo $i > gen/$i; done; rm src/b";
+    let input = json!({"command": command}).to_string();
+    let arguments = ["call", "bash", &input, "--color", "never"];
+    let mut terminal = Terminal::start(&home, 60, "", &arguments);
+    terminal.expect(QUESTION);
+    let (ran, shown) = terminal.answer_and_end("n");
+    assert_eq!(ran.code, 3, "{shown}");
+    assert!(!shown.contains("screens: Enter"), "{shown}");
+    for part in [
+        "create 2500",
+        "below gen/: ",
+        "delete src/b (+0 -1)",
+        "policy diff",
+        "[d] show every line",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+/// A command that does not come to its end is told as that, also where what it changed is not kept.
+#[test]
+fn a_time_limit_stays_one_where_the_changes_are_dropped() {
+    let home = home();
+    let input = json!({"command": "echo printed; echo x >> a; sleep 600", "timeout": 0.5});
+    let (code, answer) = home.call(&[], "bash", &input);
+    assert_eq!(
+        (code, &answer["outcome"], &answer["is_error"]),
+        (124, &json!("timed_out"), &json!(true))
+    );
+    let text = answer["content"][0]["text"].as_str().unwrap_or_default();
+    let places: Vec<Option<usize>> =
+        ["printed\n", "[timed out after 0.5 s", "what it changed was dropped"]
+            .map(|part| text.find(part))
+            .to_vec();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {text}");
+    assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"));
+}
+
+/// A rule that came with an answer holds in its session and workspace, whichever process makes the calls, until it is taken back.
+#[test]
+fn a_rule_for_a_session_outlives_the_process() {
+    let home = home();
+    let again = |session: &str| {
+        let ran = bash(&home, "echo x >> src/b", &["--session", session]);
+        assert!(matches!(ran.code, 0 | 3), "{ran:?}");
+        ran.code == 0
+    };
+    let give = || {
+        let input = json!({"command": "echo x >> src/b"}).to_string();
+        let arguments = ["call", "bash", &input, "--session", "one"];
+        let mut terminal = Terminal::start(&home, 60, "", &arguments);
+        terminal.expect("[1] yes, and `write src/**` for this session");
+        terminal.expect(QUESTION);
+        let (ran, shown) = terminal.answer_and_end("1");
+        assert_eq!(ran.code, 0, "{shown}");
+    };
+    give();
+    assert!(again("one") && !again("two"));
+    assert!(!bash(&home, "echo x >> a", &["--session", "one"]).stdout.contains("changed:"));
+    let shown = home.run(&["policy", "show", "--session", "one"]).stdout;
+    assert!(shown.contains("allow write src/**  [session]"), "{shown}");
+    assert!(!home.run(&["policy", "show", "--session", "two"]).stdout.contains("write src/**"));
+    let [kept] = &home.run(&["policy", "approvals", "--json"]).lines()[..] else { panic!("one") };
+    assert_eq!((&kept["rules"], &kept["scope"]), (&json!(["write src/**"]), &json!("session")));
+    assert!(home.run(&["policy", "approvals"]).stdout.contains("the rule `write src/**`"));
+    let elsewhere = Home::in_sight().having(&[("src/b", "b\n")]);
+    let there = elsewhere.workspace();
+    let there = there.to_str().expect("UTF-8");
+    let ran = bash(&home, "echo x >> src/b", &["--session", "one", "-C", there]);
+    assert_eq!(ran.code, 3, "another workspace: {ran:?}");
+    let id = kept["id"].as_str().expect("an id");
+    assert_eq!(home.run(&["policy", "revoke", id]).code, 0);
+    assert!(!again("one"), "it was taken back");
+    give();
+    assert!(again("one"));
+    assert_eq!(home.run(&["sessions", "delete", "one"]).code, 0);
+    assert!(!again("one"), "the session was deleted");
+    assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
 }

@@ -38,10 +38,10 @@ fn a_job_that_ends_with_its_call_is_told() {
     };
     let ran = call("sleep 600");
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(ran.stderr.contains("ends with this call"), "{ran:?}");
+    assert!(ran.stdout.contains("ends with this call"), "{ran:?}");
     // One that has ended by itself is no news.
     let ran = call("true");
-    assert!(!ran.stderr.contains("ends with"), "{ran:?}");
+    assert!(!ran.stdout.contains("ends with"), "{ran:?}");
 }
 
 #[test]

@@ -183,3 +183,36 @@ fn completions_and_manual() {
     assert!(home.run(&["completions", "bash"]).stdout.contains("windlass"));
     assert!(home.run(&["man"]).stdout.contains(".TH windlass"));
 }
+
+#[test]
+fn doctor_names_what_is_wrong_in_a_configuration() {
+    let home = Home::new();
+    std::fs::create_dir_all(home.config()).expect("a folder");
+    for (text, parts) in [
+        ("# one\nmod = \"ask\"\n", &["config.toml, line 2: ", "`mod`", "did you mean `mode`?"][..]),
+        ("\n\nmode = \"aks\"\n", &["`mode` in ", "config.toml, line 3: ", "did you mean `ask`?"]),
+        ("allow = [\"wriet a\"]\n", &["`allow` in ", "line 1: ", "did you mean `write`?"]),
+        ("mode = \"ask\n", &["config.toml is not TOML", "line 1"]),
+    ] {
+        std::fs::write(home.config().join("config.toml"), text).expect("a file");
+        let ran = home.run(&["doctor", "--json"]);
+        assert_eq!(ran.code, 1, "{ran:?}");
+        let report = ran.lines().remove(0);
+        let checks = report["checks"].as_array().expect("checks");
+        let broken: Vec<_> = checks.iter().filter(|check| check["status"] == "broken").collect();
+        let [broken] = broken[..] else { panic!("told once: {report}") };
+        let found = broken["found"].as_str().unwrap_or_default();
+        assert!(parts.iter().all(|part| found.contains(part)), "{text}: {found}");
+    }
+}
+
+#[test]
+fn doctor_tells_of_the_filter_of_system_calls() {
+    let home = Home::new();
+    let report = home.run(&["doctor", "--json"]).lines().remove(0);
+    let checks = report["checks"].as_array().expect("checks");
+    let check = checks.iter().find(|check| check["name"] == "system calls").expect("a check");
+    assert_eq!(check["status"], "works", "{check}");
+    assert!(check["found"].as_str().is_some_and(|found| found.starts_with("filtered")), "{check}");
+    assert!(check["how"].as_str().is_some_and(|how| how.contains("ask the kernel")), "{check}");
+}

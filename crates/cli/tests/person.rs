@@ -110,7 +110,7 @@ fn a_long_change_is_shown_screen_by_screen() {
     let write = json!({"path": "new", "content": content}).to_string();
     let mut terminal = Terminal::start(&home, 24, "", &["call", "write", &write]);
     for screen in 1.. {
-        terminal.expect("screens: Enter shows more --");
+        terminal.expect("screens: Enter shows more, q leaves --");
         let shown = terminal.shown();
         assert!(!shown.contains(QUESTION), "it is asked before everything was shown: {shown}");
         let last = (0..60).filter(|line| shown.contains(&format!("+line <{line}>"))).count() > 40;
@@ -126,6 +126,24 @@ fn a_long_change_is_shown_screen_by_screen() {
     for line in 0..60 {
         assert!(shown.contains(&format!("+line <{line}>\n")), "line {line} was not shown: {shown}");
     }
+}
+
+/// Who has seen enough of a long change comes to the question, and can look again.
+#[test]
+fn a_long_change_can_be_left_before_its_end() {
+    let home = Home::new();
+    let content: String = (0..200).map(|line| format!("line <{line}>\n")).collect();
+    let write = json!({"path": "new", "content": content}).to_string();
+    let mut terminal = Terminal::start(&home, 24, "", &["call", "write", &write]);
+    terminal.expect("q leaves --");
+    terminal.answer("q", "[r] show again");
+    terminal.expect(QUESTION);
+    assert!(!terminal.shown().contains("+line <199>"), "{}", terminal.shown());
+    terminal.answer("r", "q leaves --");
+    terminal.answer("q", QUESTION);
+    let (ran, _) = terminal.answer_and_end("n");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(!is_there(&home, "new"));
 }
 
 #[test]

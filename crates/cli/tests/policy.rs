@@ -278,3 +278,48 @@ fn errata_disabled_tools_are_kept_and_lists_mean_what_they_say() {
     std::fs::remove_file(config).expect("a file");
     assert_eq!(read(&[]), "ok");
 }
+
+/// A rule for writing is enough to write, also outside of the workspace, by every way of doing so.
+#[test]
+fn a_rule_for_writing_suffices_outside_of_the_workspace() {
+    let home = Home::in_sight().having(&[("a", "one\n")]);
+    let elsewhere = Home::in_sight().having(&[("old", "x\n")]);
+    let folder = elsewhere.workspace();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let patch =
+        format!("*** Begin Patch\n*** Update File: {}\n@@\n-x\n+y\n*** End Patch\n", at("old"));
+    for (tool, input, made) in [
+        ("write", json!({"path": at("new"), "content": "y\n"}), "new"),
+        ("write", json!({"path": at("sub/new"), "content": "y\n"}), "sub/new"),
+        ("edit", json!({"path": at("old"), "old_string": "x", "new_string": "y"}), "old"),
+        ("patch", json!({"patch": patch}), "old"),
+        ("bash", json!({"command": format!("echo y > {}", at("by-bash"))}), "by-bash"),
+        ("bash", json!({"command": format!("sh -c 'echo y > {}'", at("by-sh"))}), "by-sh"),
+    ] {
+        std::fs::write(folder.join("old"), "x\n").expect("a file");
+        let rules = [format!("write {}", at(made)), format!("write {}/**", folder.display())];
+        let (code, answer) = home.call(&[], tool, &input);
+        assert_eq!(code, 3, "without a rule: {tool} {input}: {answer}");
+        // A program needs the directory that it makes a file in.
+        for rule in rules.iter().skip(usize::from(tool == "bash")) {
+            drop(std::fs::remove_dir_all(folder.join("sub")));
+            if made != "old" {
+                drop(std::fs::remove_file(folder.join(made)));
+            }
+            std::fs::write(folder.join("old"), "x\n").expect("a file");
+            let (code, answer) = home.call(&["--allow", rule], tool, &input);
+            assert_eq!(code, 0, "{rule}: {tool} {input}: {answer}");
+            assert_eq!(
+                std::fs::read_to_string(folder.join(made)).expect("a file"),
+                "y\n",
+                "{tool}"
+            );
+        }
+    }
+    let read = home.call(
+        &["--allow", &format!("write {}/**", folder.display())],
+        "read",
+        &json!({"path": at("old")}),
+    );
+    assert_eq!(read.0, 3, "reading alone is not covered: {}", read.1);
+}

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, Ran, binary};
 
 /// When a test gives up.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -42,7 +42,7 @@ impl Terminal {
         keyboard.write_all(early.as_bytes()).expect("a keyboard");
 
         let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_windlass")]).args(arguments);
+        command.arg("--ctty").arg(binary()).args(arguments);
         let child = home
             .prepare(&mut command)
             .stdin(theirs.try_clone().expect("a file"))
@@ -105,11 +105,16 @@ impl Terminal {
         self.keyboard.write_all(format!("{line}\n").as_bytes()).expect("a keyboard");
     }
 
+    /// Presses a key.
+    pub(crate) fn press(&mut self, key: u8) {
+        self.keyboard.write_all(&[key]).expect("a keyboard");
+    }
+
     /// Presses a key until that ends the program.
     pub(crate) fn press_and_end(mut self, key: u8) -> (Ran, String) {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
-            self.keyboard.write_all(&[key]).expect("a keyboard");
+            self.press(key);
             if self.ends(AGAIN / 4) {
                 return self.end();
             }

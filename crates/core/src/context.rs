@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::changes::history::Untracked;
 use crate::changes::proposals::Overlay;
 use crate::engine::{Lineage, Shared};
-use crate::jobs::Job;
+use crate::jobs::{Job, WhenStopped};
 use crate::people::Broker;
 use crate::recorder::{EventSource, Recorder};
 use crate::secrets::Stream;
@@ -110,8 +110,6 @@ pub(crate) struct Inner {
     pub(crate) resolved: Vec<(PathBuf, Resolved)>,
     pub(crate) observed: Lock<Observed>,
     pub(crate) said: Lock<Said>,
-    /// The program that the call waits for: if the call is stopped, what it printed is all there is to show.
-    pub(crate) waits_for: Lock<Option<Arc<Job>>>,
 }
 
 /// What a tool has said so far: all there is to show if it is stopped.
@@ -362,15 +360,17 @@ impl Context {
         }
     }
 
-    pub(crate) fn take_partial(&self) -> String {
+    /// Takes what the call has said so far, and what becomes of the changes of the program that it waited for.
+    pub(crate) fn take_partial(&self) -> (String, WhenStopped) {
         let partial = std::mem::take(&mut self.0.said.lock().partial);
-        match self.0.waits_for.lock().take() {
+        match self.0.lineage.waits_for.lock().take() {
             Some(job) => {
                 job.process.kill();
                 let from = job.printed().saturating_sub(PARTIAL_BYTES as u64);
-                self.printed(&job, from..job.printed()).map(|piece| piece.text).collect()
+                let printed = self.printed(&job, from..job.printed());
+                (printed.map(|piece| piece.text).collect(), job.when_stopped)
             }
-            None => partial,
+            None => (partial, WhenStopped::Nothing),
         }
     }
 

@@ -103,7 +103,7 @@ pub(crate) struct Shared {
     cache: cache::Cache,
     scheduler: schedule::Scheduler,
     permits: nested::Permits,
-    cancels: Lock<HashMap<CallId, CancellationToken>>,
+    running: Lock<HashMap<CallId, RunningCall>>,
     outputs: Arc<dyn Outputs>,
     state: Arc<dyn StateStore>,
     text_index: Option<Arc<dyn TextIndex>>,
@@ -289,13 +289,33 @@ impl Engine {
 
     /// Returns the number of calls that have begun and not ended.
     pub fn running_calls(&self) -> usize {
-        self.0.cancels.lock().len()
+        self.0.running.lock().len()
     }
 
     /// Stops one call; its siblings go on. `false` if it is not running.
     pub fn cancel(&self, call: &CallId) -> bool {
-        let cancels = self.0.cancels.lock();
-        cancels.get(call).inspect(|token| token.cancel()).is_some()
+        let running = self.0.running.lock();
+        running.get(call).inspect(|call| call.cancel.cancel()).is_some()
+    }
+
+    /// Stops the calls of a session and of those below it, as a person does who has waited long enough. The program that a call waits
+    /// for is ended as at its time limit: the call is answered as cancelled with what was printed, and what was changed is decided on
+    /// by the same rules. Every other call is cancelled, and no further one begins. [`Session::cancel`] stops all of them at once and
+    /// keeps no changes.
+    pub fn interrupt(&self, session: &Arc<Session>) {
+        session.mark_interrupted();
+        let running = self.0.running.lock();
+        let of_session = || running.values().filter(|call| call.session.is_interrupted());
+        let ending: Vec<&Arc<Lineage>> = of_session()
+            .map(|call| &call.lineage)
+            .filter(|call| call.interrupt_program())
+            .collect();
+        for call in of_session() {
+            // A call waits for those that it makes.
+            if !ending.iter().any(|ending| ending.is_within(&call.lineage)) {
+                call.cancel.cancel();
+            }
+        }
     }
 
     /// What would be decided about a call, without running it.
@@ -425,6 +445,13 @@ struct Around<'a> {
     cx: Option<&'a Context>,
 }
 
+/// A call that has begun and not ended, as far as it can be stopped.
+struct RunningCall {
+    session: Arc<Session>,
+    cancel: CancellationToken,
+    lineage: Arc<Lineage>,
+}
+
 /// One call, from front to back.
 async fn carry_out(running: Running, mut call: Call, ticket: schedule::Ticket) -> CallResult {
     let engine = &running.engine;
@@ -445,14 +472,20 @@ struct Running {
 
 impl Running {
     fn enter(engine: &Arc<Shared>, call: &Call) -> Self {
-        engine.cancels.lock().insert(call.id.clone(), call.cancel.clone());
+        let (cancel, lineage) = (call.cancel.clone(), call.lineage.clone());
+        let running = RunningCall { session: call.session.clone(), cancel, lineage };
+        engine.running.lock().insert(call.id.clone(), running);
+        // Whoever interrupted it before did not find this call.
+        if call.session.is_interrupted() {
+            call.cancel.cancel();
+        }
         Self { engine: engine.clone(), call: call.id.clone() }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.engine.cancels.lock().remove(&self.call);
+        self.engine.running.lock().remove(&self.call);
     }
 }
 

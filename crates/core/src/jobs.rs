@@ -5,14 +5,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::sync::Lock;
 use crate::transcript::{Piece, Transcript};
 use crate::{
-    Absence, CallId, JobId, PathUse, Process, ProcessEnd, Signal, TerminalSize, ToolError, Tracking,
+    Absence, CallId, JobId, Outcome, PathUse, Process, ProcessEnd, Signal, TerminalSize, ToolError,
+    Tracking,
 };
 
 /// A program that was started by a call.
@@ -52,6 +55,7 @@ pub struct Job {
     pub(crate) limit: Option<Duration>,
     pub(crate) runs_behind: bool,
     pub(crate) is_staged: bool,
+    pub(crate) when_stopped: WhenStopped,
     pub(crate) started: SystemTime,
     pub(crate) began: Instant,
     pub(crate) process: Box<dyn Process>,
@@ -61,6 +65,7 @@ pub struct Job {
     /// How far the session has looked.
     pub(crate) seen: Lock<u64>,
     pub(crate) printed: Notify,
+    pub(crate) interruption: Interruption,
     pub(crate) stopped_by: Lock<Option<Signal>>,
     pub(crate) end: watch::Sender<Option<Arc<JobEnd>>>,
 }
@@ -101,6 +106,8 @@ pub struct JobEnd {
     pub how: ProcessEnd,
     /// Whether it was ended because its time was over.
     pub timed_out: bool,
+    /// Whether it was ended because a person interrupted the session ([`Engine::interrupt`](crate::Engine::interrupt)).
+    pub is_interrupted: bool,
     /// Whether it did nothing but wait for somebody to type when its time was over.
     pub waited_for_input: bool,
     /// Whether somebody ended it, and by which signal.
@@ -109,6 +116,21 @@ pub struct JobEnd {
     pub duration: Duration,
     /// What it changed; an error if that could not be kept.
     pub changed: Result<Changed, ToolError>,
+}
+
+impl JobEnd {
+    /// The outcome of the call that waited for it, where it did not end by itself.
+    ///
+    /// ```
+    /// # use windlass_core::JobEnd;
+    /// fn is_done(end: &JobEnd) -> bool {
+    ///     end.cut_off().is_none()
+    /// }
+    /// ```
+    pub fn cut_off(&self) -> Option<Outcome> {
+        let interrupted = self.is_interrupted.then_some(Outcome::Cancelled);
+        self.timed_out.then_some(Outcome::TimedOut).or(interrupted)
+    }
 }
 
 /// What a program changed.
@@ -176,8 +198,58 @@ impl ChangeKind {
 /// What became of a program whose output was taken to the end.
 pub(crate) struct Drained {
     pub(crate) how: ProcessEnd,
-    pub(crate) timed_out: bool,
+    pub(crate) cut_off: Option<CutOff>,
     pub(crate) waited_for_input: bool,
+}
+
+/// The reason why a program was ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CutOff {
+    TimeLimit,
+    Interrupt,
+}
+
+/// What becomes of the changes of a program whose call is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WhenStopped {
+    /// There are none.
+    Nothing,
+    Dropped,
+    Kept,
+}
+
+impl WhenStopped {
+    /// Said after the reason why the call was stopped.
+    pub(crate) fn told(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Dropped => "; what the command changed is not kept",
+            Self::Kept => "; what the command changed until then stays",
+        }
+    }
+}
+
+/// The interruption of a program by a person. It is ended as at its time limit, and what it changed is decided on as usual.
+#[derive(Debug, Default)]
+pub(crate) struct Interruption {
+    asked: CancellationToken,
+    is_too_late: AtomicBool,
+}
+
+impl Interruption {
+    /// Asks for it. Returns false where the program has ended already.
+    pub(crate) fn ask(&self) -> bool {
+        if self.is_too_late.load(Ordering::Acquire) {
+            return false;
+        }
+        self.asked.cancel();
+        true
+    }
+
+    /// The program has ended.
+    fn end(&self) {
+        self.is_too_late.store(true, Ordering::Release);
+    }
 }
 
 /// How often it is looked whether a program waits for what is to be typed.
@@ -364,16 +436,26 @@ impl Job {
         }
     }
 
-    /// Takes what the program prints until it has ended; whether its time was over before.
-    pub(crate) async fn drain(&self, mut told: impl FnMut(&[u8])) -> Drained {
+    /// Takes what the program prints until it has ended. It is ended when its time is over, or when it is interrupted.
+    pub(crate) async fn drain(&self, told: impl FnMut(&[u8])) -> Drained {
+        let drained = self.drain_until_cut_off(told).await;
+        self.interruption.end();
+        drained
+    }
+
+    async fn drain_until_cut_off(&self, mut told: impl FnMut(&[u8])) -> Drained {
         let limit = self.limit.unwrap_or(FOREVER).min(FOREVER);
         let whole = async {
             self.take_output(&mut told).await;
             self.process.ended().await
         };
-        if let Ok(end) = tokio::time::timeout(limit, whole).await {
-            return Drained { how: end, timed_out: false, waited_for_input: false };
-        }
+        let cut_off = tokio::select! {
+            biased;
+            how = whole => return Drained { how, cut_off: None, waited_for_input: false },
+            () = tokio::time::sleep(limit) => CutOff::TimeLimit,
+            () = self.interruption.asked.cancelled() => CutOff::Interrupt,
+        };
+        let cut_off = Some(cut_off);
         let waited_for_input = self.process.waits_for_input();
         // SIGTERM, a short wait, SIGKILL.
         drop(self.process.signal(Signal::TERM));
@@ -381,12 +463,12 @@ impl Job {
             self.take_output(&mut told).await;
             self.process.ended().await
         };
-        if let Ok(end) = tokio::time::timeout(GRACE, last_words).await {
-            return Drained { how: end, timed_out: true, waited_for_input };
+        if let Ok(how) = tokio::time::timeout(GRACE, last_words).await {
+            return Drained { how, cut_off, waited_for_input };
         }
         self.process.kill();
         drop(tokio::time::timeout(LAST_WORDS, self.take_output(&mut told)).await);
-        Drained { how: self.process.ended().await, timed_out: true, waited_for_input }
+        Drained { how: self.process.ended().await, cut_off, waited_for_input }
     }
 
     /// Takes what is printed until no process is left that could print more.

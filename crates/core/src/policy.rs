@@ -47,7 +47,8 @@ pub use verdict::Verdict;
 use situation::{Programs, suspicious};
 
 use crate::{
-    Confinement, Effect, Effects, Files, Level, NetworkAccess, Rights, SimpleCommand, protected,
+    Confinement, Effect, Effects, Files, Level, NetworkAccess, Reach, Rights, SimpleCommand,
+    protected,
 };
 
 /// Allow, ask or deny; the later, the stricter.
@@ -337,7 +338,10 @@ impl Policy {
     ) -> Verdict {
         let mut verdict = self.decide_tool(tool, effects, situation);
         let (mut open, mut all_keeps) = (Vec::new(), Keep::All);
-        for effect in effects.iter() {
+        // What is told of is the change of a file, not the reading that it needs.
+        let is_needed = |effect: &&Effect| change_of_read(effect, effects.iter()).is_some();
+        let (needed, own): (Vec<_>, Vec<_>) = effects.iter().partition(is_needed);
+        for effect in own.into_iter().chain(needed) {
             let (decision, by, keeps) =
                 self.decide_effect(tool, effect, effects, workspace, situation);
             let is_open = by.is_mode() && (decision != Decision::Allow || keeps != Keep::All);
@@ -440,6 +444,7 @@ impl Policy {
         };
         let (decision, by, keeps) = self
             .by_rules(tool, effect, workspace, situation, &of_mode)
+            .or_else(|| self.by_change(effect, effects, workspace, situation))
             .or_else(|| self.by_command(effect, effects, workspace, situation))
             .or_else(|| self.by_public_place(effect, effects))
             .unwrap_or_else(of_mode);
@@ -558,6 +563,20 @@ impl Policy {
         Some((decision, by, keeps))
     }
 
+    /// A rule that allows the change of a file covers the reading of it that the same call needs.
+    fn by_change(
+        &self,
+        effect: &Effect,
+        effects: &Effects,
+        workspace: &Path,
+        situation: &Situation,
+    ) -> Option<(Decision, DecidedBy, Keep)> {
+        let change = change_of_read(effect, effects.iter())?;
+        let ruled = self.ruled(situation, |rule| rule.matches(change, workspace));
+        let (decision, by) = ruled.filter(|(decision, _)| *decision == Decision::Allow)?;
+        Some((decision, by, Keep::All))
+    }
+
     /// A change that a command makes by its own words is allowed with the command, if it is made in the workspace.
     fn by_command(
         &self,
@@ -667,6 +686,16 @@ impl Default for Policy {
     fn default() -> Self {
         Self::new(Mode::Ask)
     }
+}
+
+/// The change of a file that a call makes besides reading it.
+fn change_of_read<'e>(
+    read: &Effect,
+    mut effects: impl Iterator<Item = &'e Effect>,
+) -> Option<&'e Effect> {
+    let Effect::Read(at) = read else { return None };
+    let is_it = |other: &&Effect| other.changed_path().is_some_and(|other| other.path == at.path);
+    effects.find(|other| at.reach != Reach::Tree && is_it(other))
 }
 
 fn always_ask(reason: impl Into<String>) -> DecidedBy {

@@ -3,11 +3,15 @@
 //! A file name may hold anything but NUL and `/`. What is not plain text is written as bash would quote it, `$'caf\xe9.txt'`, and
 //! accepted in that form again, so that no file is out of a model's reach.
 
+mod disguise;
+
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+pub use disguise::undisguised;
 
 /// The name as text: unchanged if every character is visible, in bash's `$'…'` form otherwise.
 ///

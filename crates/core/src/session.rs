@@ -44,6 +44,8 @@ pub struct Session {
     overrides: Overrides,
     ledger: Arc<Ledger>,
     cancel: CancellationToken,
+    interrupted: CancellationToken,
+    is_for_one_call: bool,
     seen: Lock<SeenFiles>,
     /// Where the first text came from that somebody else may have written. One for a session and all below it: what a sub-agent
     /// has read, its parent is told.
@@ -71,6 +73,8 @@ impl Session {
             overrides: Overrides::default(),
             ledger: Arc::default(),
             cancel: CancellationToken::new(),
+            interrupted: CancellationToken::new(),
+            is_for_one_call: false,
             seen: Lock::default(),
             untrusted: Arc::default(),
             proposals: None,
@@ -100,6 +104,7 @@ impl Session {
         child.overrides = overrides;
         child.model.clone_from(&self.model);
         child.cancel = self.cancel.child_token();
+        child.interrupted = self.interrupted.child_token();
         child.ledger = Arc::new(Ledger::new(Budget::default(), Some(self.ledger.clone())));
         child.untrusted = self.untrusted.clone();
         child.permits = self.permits.clone();
@@ -117,6 +122,7 @@ impl Session {
         trial.rights = self.rights.clone();
         trial.overrides = self.overrides.clone();
         trial.cancel = self.cancel.child_token();
+        trial.interrupted = self.interrupted.child_token();
         trial.permits = self.permits.clone();
         trial.seen = Lock::new(self.seen.lock().clone());
         trial.proposals = Some(Arc::new(proposals));
@@ -142,6 +148,7 @@ impl Session {
         session.overrides = self.overrides.clone();
         session.ledger = self.ledger.clone();
         session.cancel = self.cancel.child_token();
+        session.interrupted = self.interrupted.child_token();
         session.untrusted = self.untrusted.clone();
         session.proposals.clone_from(&self.proposals);
         session.tmp_of = Some(other);
@@ -239,6 +246,23 @@ impl Session {
         &self.rights
     }
 
+    /// Goes on with rules that people gave the session with earlier answers ([`Approval::rules_of`](crate::Approval::rules_of)). Limits
+    /// of its own rights bind all the same.
+    ///
+    /// ```
+    /// use windlass_core::{Approval, Session, SessionId};
+    /// fn go_on(id: SessionId, workspace: &std::path::Path, answers: &[Approval]) -> Session {
+    ///     let rules = answers.iter().flat_map(|one| one.rules_of(&id, workspace)).cloned().collect::<Vec<_>>();
+    ///     Session::new(id).with_given_rules(&rules)
+    /// }
+    /// assert_eq!(go_on(SessionId::new("s1"), "/w".as_ref(), &[]).id().as_str(), "s1");
+    /// ```
+    #[must_use]
+    pub fn with_given_rules(self, rules: &[String]) -> Self {
+        self.allow(rules);
+        self
+    }
+
     /// Adds rules that a person gave with an answer. Limits of the session's own rights bind all the same.
     pub(crate) fn allow(&self, rules: &[String]) {
         let rulings = rules
@@ -266,6 +290,18 @@ impl Session {
             Arc::new(allowed.into_iter().fold(engine.narrowed(rights), Policy::with_ruling));
         *known = Some(NarrowedPolicy { engine: engine.clone(), narrowed: narrowed.clone() });
         narrowed
+    }
+
+    /// For a program that makes one call and ends: a job of it ends then too, and the model is told so.
+    #[must_use]
+    pub fn for_one_call(mut self) -> Self {
+        self.is_for_one_call = true;
+        self
+    }
+
+    /// Tells whether the program that made it ends after one call.
+    pub fn is_for_one_call(&self) -> bool {
+        self.is_for_one_call
     }
 
     /// With these limits and settings.
@@ -331,7 +367,23 @@ impl Session {
 
     /// Stops every call of this session and of those below it.
     pub fn cancel(&self) {
+        self.interrupted.cancel();
         self.cancel.cancel();
+    }
+
+    /// Tells whether a person interrupted it ([`Engine::interrupt`](crate::Engine::interrupt)), or it was stopped. No call of it
+    /// begins any more.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.is_cancelled()
+    }
+
+    /// Ends when it is interrupted or stopped.
+    pub fn interrupted(&self) -> impl Future<Output = ()> + Send + '_ {
+        self.interrupted.cancelled()
+    }
+
+    pub(crate) fn mark_interrupted(&self) {
+        self.interrupted.cancel();
     }
 
     /// Whether it was stopped.

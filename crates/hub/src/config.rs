@@ -49,20 +49,24 @@ pub enum ConfigError {
         source: Box<toml::de::Error>,
     },
     /// A file has a key that there is not.
-    #[error("in {}", path.display())]
+    #[error("in {}{}", path.display(), in_line(*line))]
     UnknownKey {
         /// The file.
         path: PathBuf,
+        /// The line of the key.
+        line: Option<usize>,
         /// The key.
         source: UnknownKey,
     },
     /// A file gives a key a value that the key does not take.
-    #[error("`{key}` in {}: {why}", path.display())]
+    #[error("`{key}` in {}{}: {why}", path.display(), in_line(*line))]
     WrongValue {
         /// The key.
         key: &'static str,
         /// The file.
         path: PathBuf,
+        /// The line of the key.
+        line: Option<usize>,
         /// The reason.
         why: String,
     },
@@ -392,16 +396,31 @@ fn parse(text: &str, path: &Path, layer: Layer) -> Result<Parsed, ConfigError> {
     let mut settings = Vec::new();
     // Hooks are read by the crate that knows them.
     for (name, value) in table.into_iter().filter(|(name, _)| name != "hooks") {
-        let key = key(&name)
-            .map_err(|source| ConfigError::UnknownKey { path: path.to_owned(), source })?;
+        let place = || (path.to_owned(), line_of(text, &name));
+        let key = key(&name).map_err(|source| {
+            let (path, line) = place();
+            ConfigError::UnknownKey { path, line, source }
+        })?;
         check(key, &value).map_err(|why| {
-            let path = path.to_owned();
-            ConfigError::WrongValue { key: key.name, path, why }
+            let (path, line) = place();
+            ConfigError::WrongValue { key: key.name, path, line, why }
         })?;
         let source = Source::File(path.to_owned());
         settings.push(Setting { key: key.name, value, source, layer });
     }
     Ok(Parsed { settings, examples })
+}
+
+/// The line of a key of a text, counted from 1.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let table = toml::de::DeTable::parse(text).ok()?;
+    let (found, _) = table.get_ref().iter().find(|(name, _)| name.get_ref() == key)?;
+    let before = text.get(..found.span().start)?;
+    Some(before.matches('\n').count() + 1)
+}
+
+fn in_line(line: Option<usize>) -> String {
+    line.map(|line| format!(", line {line}")).unwrap_or_default()
 }
 
 fn check(key: &Key, value: &Value) -> Result<(), String> {

@@ -198,6 +198,8 @@ pub struct SessionOptions {
     pub tools: ToolChoice,
     /// Hold changes of files as proposals instead of making them.
     pub proposals: bool,
+    /// The program ends after one call, and its jobs with it.
+    pub is_for_one_call: bool,
 }
 
 /// The tools that a session offers, besides what the configuration leaves out.

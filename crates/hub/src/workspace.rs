@@ -8,9 +8,10 @@ use std::time::Duration;
 use windlass::engine::EngineBuilder;
 use windlass::files::Durability;
 use windlass::journal::{DrainAtClose, Kind, SessionNews, Store, StoreError};
+use windlass::people::{ApprovalFile, Book as _};
 use windlass::policy::{Decision, Layer, PathGlob, Ruling};
 use windlass::process::ProcessSettings;
-use windlass::session::{Budget, Principal};
+use windlass::session::{Budget, Principal, SessionId};
 use windlass::tool::{Overrides, likeness, nearest};
 use windlass::{Builder, Session, Windlass};
 
@@ -108,7 +109,7 @@ impl Workspace {
     /// # Ok::<(), windlass_hub::Error>(())
     /// ```
     pub fn session(&self, options: SessionOptions) -> Result<Arc<Session>, Error> {
-        let SessionOptions { id, asker, tools, proposals } = options;
+        let SessionOptions { id, asker, tools, proposals, is_for_one_call } = options;
         self.check_choice(&tools)?;
         let is_named = id.is_some();
         let id = id.unwrap_or_else(|| self.windlass.engine().new_session_id());
@@ -116,18 +117,30 @@ impl Workspace {
         if let Some(store) = store {
             store.session_started(&id, &self.path, None, &Principal::default());
         }
-        let session = Session::new(id)
+        let mut session = Session::new(id)
             .narrow(tools.limits(&self.without))
             .with_overrides(self.overrides.clone())
             .on_behalf_of(&asker)
             .with_budget(self.budget);
         if let (Some(store), true) = (store, is_named) {
             recall(store, &session)?;
+            let rules = self.given_rules(session.id());
+            session = session.with_given_rules(&rules);
+        }
+        if is_for_one_call {
+            session = session.for_one_call();
         }
         if proposals && self.recording != Recording::Off {
             return Ok(self.windlass.proposing(session)?);
         }
         Ok(Arc::new(session))
+    }
+
+    /// The rules that people gave a session of this workspace with their answers. A record that cannot be read gives none, and whoever
+    /// is asked next is told what is wrong with it.
+    fn given_rules(&self, session: &SessionId) -> Vec<String> {
+        let answers = ApprovalFile::in_state(&self.state).list().unwrap_or_default();
+        answers.iter().flat_map(|one| one.rules_of(session, &self.path)).cloned().collect()
     }
 
     /// Checks that the tools of a choice are there: one that is misspelt would be offered, or left out, in silence.

@@ -273,15 +273,20 @@ fn told(request: &ApprovalRequest, changes: &str) -> String {
     if !changes.is_empty() {
         text.push_str(&barred(changes.trim_end()));
     }
-    let input = serde_json::to_string_pretty(&request.input).unwrap_or_default();
-    add(&mut text, format_args!("with the arguments:\n{}", barred(&input)));
+    if let Some(command) = request.command().filter(|_| request.has_run) {
+        add(&mut text, format_args!("by the command:\n{}", barred(command)));
+    }
+    if let Some(others) = request.other_arguments() {
+        let input = serde_json::to_string_pretty(&others).unwrap_or_default();
+        add(&mut text, format_args!("with the arguments:\n{}", barred(&input)));
+    }
     text
 }
 
 /// A text of the model with a bar before every line, and the number of lines if there are many.
 fn barred(text: &str) -> String {
-    let lines: Vec<String> =
-        text.split('\n').map(|line| format!("  | {}\n", quote::visible(line))).collect();
+    let text = quote::undisguised(&quote::visible(text));
+    let lines: Vec<String> = text.split('\n').map(|line| format!("  | {line}\n")).collect();
     let count = match lines.len() {
         0..=8 => String::new(),
         many => format!("  ({many} lines)\n"),

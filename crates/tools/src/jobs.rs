@@ -81,7 +81,10 @@ fn fact(cx: &Context, job: &Arc<Job>) -> Value {
 pub(crate) fn status(job: &Job) -> String {
     let (id, time) = (job.id(), seconds(job.running_for()));
     let Some(end) = job.end() else { return format!("job {id} has been running for {time}") };
-    let how = if end.timed_out { "timed out".to_owned() } else { end.how.to_string() };
+    let how = match end.cut_off() {
+        Some(outcome) => outcome.as_str().replace('_', " "),
+        None => end.how.to_string(),
+    };
     format!("job {id} has ended after {time}: {how}")
 }
 

@@ -1,5 +1,8 @@
 //! The changes that an approval is about, as a person reads them.
 
+mod summary;
+
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +12,8 @@ use windlass_tools::diff::{Diff, Look, Version, render_file};
 /// The most lines of a difference that are shown with a question; a longer one is shown by file.
 const SHOWN_LINES: usize = 2_000;
 
-/// The changes that an approval is about: every changed line once, deleted and binary files by name, and a line for each build
-/// directory.
+/// The changes that an approval is about: every changed line once, also of deleted files, binary files by name, and a line for each
+/// build directory.
 ///
 /// Nothing in it acts on a terminal but its own colours, and every name and line is shown as it is: control characters and characters
 /// that change the direction of text are spelled out.
@@ -27,17 +30,18 @@ const SHOWN_LINES: usize = 2_000;
 pub struct Difference {
     /// Every changed line.
     pub whole: String,
-    /// A line for each file.
+    /// A line for each file, or for each directory where there are many.
     pub by_file: String,
-    /// How to see the whole, where only the files are shown.
-    handle: String,
+    /// The command that shows the whole, if one does.
+    handle: Option<String>,
 }
 
 impl Difference {
     /// The changes of an approval.
     pub fn of(request: &ApprovalRequest, look: &Look) -> Self {
         let place = request.workspace.as_path();
-        let handle = format!("windlass policy diff {}", request.id);
+        // What was only tried out is not held anywhere.
+        let handle = request.has_run.then(|| format!("windlass policy diff {}", request.id));
         Self::between(&request.changes, &request.built, place, look, handle)
     }
 
@@ -47,12 +51,16 @@ impl Difference {
         built: &[BuiltChange],
         workspace: &Path,
         look: &Look,
-        handle: String,
+        handle: Option<String>,
     ) -> Self {
         let (mut whole, mut by_file) = (String::new(), String::new());
         for change in changes {
             whole.push_str(&lines_of(change, workspace, look));
-            by_file.push_str(&line_of(change, workspace));
+        }
+        if changes.len() > summary::MOST_FILES {
+            by_file = summary::summary(changes, workspace, &|change| line_of(change, workspace));
+        } else {
+            by_file.extend(changes.iter().map(|change| line_of(change, workspace)));
         }
         for one in built {
             let name = name(&one.path, workspace);
@@ -64,6 +72,7 @@ impl Difference {
             whole.push_str(&line);
             by_file.push_str(&line);
         }
+        let [whole, by_file] = [whole, by_file].map(|text| quote::undisguised(&text));
         Self { whole, by_file, handle }
     }
 
@@ -72,13 +81,14 @@ impl Difference {
         self.whole.lines().count() > SHOWN_LINES
     }
 
-    /// Every changed line, or a line for each file where these are too many.
+    /// Every changed line, or the files where these are too many.
     pub fn shown(&self) -> String {
         if !self.is_long() {
             return self.whole.clone();
         }
-        let (lines, handle) = (self.whole.lines().count(), &self.handle);
-        format!("{}({lines} lines in all; `{handle}` shows them)\n", self.by_file)
+        let lines = self.whole.lines().count();
+        let handle = self.handle.as_ref().map(|handle| format!("; `{handle}` shows them"));
+        format!("{}({lines} lines in all{})\n", self.by_file, handle.unwrap_or_default())
     }
 }
 
@@ -88,16 +98,28 @@ fn name(path: &Path, workspace: &Path) -> String {
 
 /// Every line that changed, or one that names the file where there is nothing to show line by line.
 fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
-    let (Some(after), before) = (&change.after, &change.before) else {
+    let (before, after) = (&change.before, &change.after);
+    let is_shown = after.is_some() || (before.is_some() && change.verb == "delete");
+    if !is_shown {
         return line_of(change, workspace);
-    };
+    }
     // Two equal versions differ in their mode alone.
-    if before.as_ref() == Some(after) {
+    if before == after {
         return line_of(&FileChange { before: None, after: None, ..change.clone() }, workspace);
     }
+    let [before, after] = [before, after].map(|content| content.as_deref().map(without_nul));
     let name = PathBuf::from(name(&change.path, workspace));
     let before = before.as_deref().map(|content| Version::of(&name, content));
-    render_file(before.as_ref(), Some(&Version::of(&name, after)), look).to_string()
+    let after = after.as_deref().map(|content| Version::of(&name, content));
+    render_file(before.as_ref(), after.as_ref(), look).to_string()
+}
+
+/// A text in which NUL characters stand is a text still, and a shell runs it: they do not make it a file of which nothing is shown.
+fn without_nul(content: &[u8]) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(content) {
+        Ok(text) if text.contains('\0') => Cow::Owned(text.replace('\0', "\\x00").into_bytes()),
+        _ => Cow::Borrowed(content),
+    }
 }
 
 /// One line about a file: what becomes of it, and how many lines come and go.
@@ -109,7 +131,10 @@ fn line_of(change: &FileChange, workspace: &Path) -> String {
         Some(bytes) => std::str::from_utf8(bytes).ok().map(str::to_owned),
     };
     let counted = match (text(&change.before), text(&change.after)) {
-        _ if change.before.is_none() && change.after.is_none() => None,
+        _ if change.before.is_none() && change.after.is_none() => {
+            let has_content = matches!(change.verb, "create" | "change") && change.detail.is_none();
+            has_content.then(|| "its content is not shown".to_owned())
+        }
         (Some(before), Some(after)) => {
             let diff = Diff::between(&before, &after);
             Some(format!("+{} -{}", diff.added(), diff.removed()))
@@ -147,7 +172,13 @@ mod tests {
 
     fn of(changes: &[FileChange]) -> Difference {
         let built = [BuiltChange { path: "/w/target".into(), files: 3, bytes: 45_000 }];
-        Difference::between(changes, &built, Path::new("/w"), &Look::plain().whole(), "x".into())
+        Difference::between(
+            changes,
+            &built,
+            Path::new("/w"),
+            &Look::plain().whole(),
+            Some("x".into()),
+        )
     }
 
     #[test]
@@ -156,10 +187,15 @@ mod tests {
         for (change, expected) in [
             (change("change", Some(b"one\n"), Some(b"two\n")), "-one\n+two\n"),
             (change("create", None, Some(b"new\n")), "+new\n"),
-            (change("delete", Some(b"one\ntwo\n"), None), "delete a (+0 -2)\n"),
+            (
+                change("delete", Some(b"one\ntwo\n"), None),
+                "deleted a: +0 -2\n@@ -1,2 +0,0 @@\n-one\n-two\n",
+            ),
+            (change("create", None, None), "create a (its content is not shown)\n"),
             (change("make", None, None), "make a\n"),
             (change("set mode of", Some(b"one\n"), Some(b"one\n")), "set mode of a\n"),
-            (change("delete", Some(b"\0\x01"), None), "delete a (binary, 2 to 0 bytes)\n"),
+            (change("delete", Some(b"\0\xff"), None), "deleted a: binary, 2 B"),
+            (change("create", None, Some(b"rm -r x\0\0\n")), "+rm -r x\\x00\\x00\n"),
         ] {
             let shown = of(std::slice::from_ref(&change)).shown();
             assert!(shown.contains(expected), "{change:?}: {shown}");
@@ -168,5 +204,35 @@ mod tests {
         let shown = of(&[change("create", None, Some(long.as_bytes()))]).shown();
         assert!(shown.starts_with("create a (+3000 -0)\nbuild directory"), "{shown}");
         assert!(shown.contains("`x` shows them"), "{shown}");
+        let gone = of(&[change("delete", Some(long.as_bytes()), None)]).shown();
+        assert!(gone.starts_with("delete a (+0 -3000)\n"), "{gone}");
+    }
+
+    #[test]
+    fn thousands_of_files_fit_on_a_screen_and_what_is_deleted_is_named() {
+        let many = (0..5_000).map(|number| FileChange {
+            path: format!("/w/gen/{}/{number}", number % 7).into(),
+            ..change("create", None, Some(b"x\n"))
+        });
+        let gone = FileChange { path: "/w/src/a".into(), ..change("delete", Some(b"x\n"), None) };
+        let link = FileChange {
+            path: "/w/l".into(),
+            detail: Some("a link to /x".into()),
+            ..change("create", None, None)
+        };
+        let changes: Vec<FileChange> = many.chain([gone, link]).collect();
+        let shown = of(&changes).shown();
+        assert!(shown.lines().count() < 60, "{shown}");
+        for line in [
+            "5002 files: create 5001, delete 1\n",
+            "  below gen/0/: create 715\n",
+            "  below src/: delete 1\n",
+            "delete src/a (+0 -1)\n",
+            "create l (a link to /x)\n",
+            "and 4982 more files\n",
+            "`x` shows them",
+        ] {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use windlass::{CallResult, Session, ToolCall, wire};
+use windlass::{CallResult, ToolCall, wire};
 use windlass_hub::Recording;
 
 use super::{block_on, read_all, until_interrupted};
@@ -26,32 +26,17 @@ pub(super) fn run(global: &Global, call: &Call) -> Result<ExitCode> {
     let input = input(&call.input)?;
     let call = ToolCall::new(call.tool.clone(), input);
     let result = block_on(async {
-        let setup = Setup::open(global, Recording::Brief)?;
+        let setup = Setup::for_one_call(global, Recording::Brief)?;
         let session = &setup.session;
         let work = async {
             setup.begin(global).await;
             let result = setup.windlass.call(session, call).await;
-            tell_of_jobs(global, session);
             setup.end(global).await;
             result
         };
-        until_interrupted(session, work).await
+        until_interrupted(setup.windlass.engine(), session, work).await
     })??;
     show(global, &result)
-}
-
-/// Tells that jobs which still run end now.
-fn tell_of_jobs(global: &Global, session: &Session) {
-    for job in session.all_jobs().iter().filter(|job| job.end().is_none()) {
-        let id = job.id();
-        terminal::note(
-            global,
-            &format!(
-                "job {id} ends with this call, because a job ends with the process that started it; make the calls of a session \
-                 with `windlass run` or `windlass mcp` to keep it"
-            ),
-        );
-    }
 }
 
 /// Prints a result; the exit code says how the call ended.

@@ -50,10 +50,14 @@ impl From<Result<String>> for Found {
 }
 
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
+    let configured = configuration(global);
+    if configured.is_err() {
+        return report(global, &without_configuration(global, configured));
+    }
     let tried = |name, how, found: Result<String>| Check { name, how, found: found.into() };
     let checks = [
         tried("workspace", "opened it and resolved a path in it", workspace(global)),
-        tried("configuration", "read every layer", configuration(global)),
+        Check { name: "configuration", how: "read every layer", found: configured.into() },
         tried("command tools", "read every file", command_tools(global)),
         tried("journal", "opened it and followed its chain", journal(global)),
         tried(
@@ -70,6 +74,11 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         rung(global, "namespaces", Backend::Namespaces),
         rung(global, "bubblewrap", Backend::Bubblewrap),
         rung(global, "Landlock alone", Backend::Landlock),
+        tried(
+            "system calls",
+            "let a command ask the kernel for its filters and try calls that have no place in a command",
+            system_calls(global),
+        ),
         tried("network", "let a command look for a way out", network(global)),
         Check {
             name: "staged runs",
@@ -86,11 +95,27 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         tried("undo", "changed, created and moved files, and took it all back", undo()),
         tried("undo history", "opened it", history(global)),
     ];
+    report(global, &checks)
+}
+
+/// The checks where the configuration is wrong: what follows from it cannot be tried.
+fn without_configuration(global: &Global, configured: Result<String>) -> Vec<Check> {
+    let tried = |name, how, found: Result<String>| Check { name, how, found: found.into() };
+    let later = "the configuration has to be put right first".to_owned();
+    vec![
+        tried("workspace", "opened it and resolved a path in it", workspace(global)),
+        tried("configuration", "read every layer", configured),
+        tried("journal", "opened it and followed its chain", journal(global)),
+        Check { name: "the rest", how: "tried nothing", found: Found::Absent(later) },
+    ]
+}
+
+fn report(global: &Global, checks: &[Check]) -> Result<ExitCode> {
     if global.json {
         let report: Vec<_> = checks.iter().map(as_json).collect();
         terminal::print_json(&json!({"version": env!("CARGO_PKG_VERSION"), "checks": report}))?;
     } else {
-        print(&checks, Paint::of(global))?;
+        print(checks, Paint::of(global))?;
     }
     let broken = checks.iter().any(|check| matches!(check.found, Found::Broken(_)));
     Ok(ExitCode::from(u8::from(broken)))
@@ -250,6 +275,38 @@ fn rung(global: &Global, name: &'static str, backend: Backend) -> Check {
         Err(error) => Found::Absent(format!("{use_of_it}, and could not be: {error:#}")),
     };
     Check { name, how: "let a command attack the machine from inside", found }
+}
+
+/// Lets a command read how many filters of system calls it is under, and try some of what they refuse.
+fn system_calls(global: &Global) -> Result<String> {
+    let confinement = confined(global)?;
+    if confinement.level == Level::Off {
+        return Ok("not filtered: the sandbox is off".to_owned());
+    }
+    let script = "while read -r name value; do case $name in Seccomp*) echo \"$name $value\";; esac; done < /proc/self/status\n\
+        cp /bin/true set-id && chmod u+s set-id 2>/dev/null && echo REACHED";
+    let text = attack::run(&confinement, &Scratch::new()?, script)?;
+    let ours = filters(&std::fs::read_to_string("/proc/self/status")?);
+    let inside = filters(&text);
+    ensure!(
+        inside > ours,
+        "a command runs under {inside} filters, and we under {ours}: there is none of ours"
+    );
+    ensure!(!text.contains("REACHED"), "a command made a file set-id, which the filter refuses");
+    Ok(format!(
+        "filtered: a command runs under {} more than we do",
+        plural(inside - ours, "filter")
+    ))
+}
+
+/// The number of filters of system calls that the kernel tells in a process's status.
+fn filters(status: &str) -> u32 {
+    let number = |line: &str| line.strip_prefix("Seccomp_filters:")?.trim().parse().ok();
+    status.lines().find_map(number).unwrap_or(0)
+}
+
+fn plural(count: u32, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn network(global: &Global) -> Result<String> {

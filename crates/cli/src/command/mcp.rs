@@ -12,7 +12,7 @@ use windlass::tool::diff::Look;
 use windlass_hub::Recording;
 use windlass_mcp::Options;
 
-use super::{block_on, interrupt};
+use super::{Interrupts, block_on};
 use crate::options::Global;
 use crate::setup::Setup;
 
@@ -52,12 +52,12 @@ async fn until_stopped<T>(
     session: &Arc<Session>,
     served: impl Future<Output = T>,
 ) -> Result<Option<T>> {
-    let interrupt = interrupt()?;
+    let mut interrupts = Interrupts::listen()?;
     let mut served = std::pin::pin!(served);
     tokio::select! {
         biased;
         done = &mut served => return Ok(Some(done)),
-        () = interrupt => session.cancel(),
+        () = interrupts.next() => session.cancel(),
     }
     let ended = async {
         while engine.running_calls() > 0 {

@@ -64,7 +64,7 @@ pub(super) fn run(global: &Global, command: ProposalsCommand) -> Result<ExitCode
             let proposals = chosen(global, windlass, workspace)?;
             let paths = named(workspace, &paths);
             let applying = windlass.apply(&setup.session, &proposals, paths.as_deref());
-            let result = block_on(until_interrupted(&setup.session, applying))??;
+            let result = block_on(until_interrupted(windlass.engine(), &setup.session, applying))??;
             call::show(global, &result)
         }
         ProposalsWhat::Drop { paths } => {

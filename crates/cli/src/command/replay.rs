@@ -127,7 +127,7 @@ impl Again<'_> {
             self.yes.store(call.outcome != Some(Outcome::Denied), Ordering::Relaxed);
             let replayed = self.one(&windlass, &session, call).await?;
             progress_done(self.global);
-            if session.is_cancelled() {
+            if session.is_interrupted() {
                 return Ok(ExitCode::from(Outcome::Cancelled.exit_code()));
             }
             tell::call(self.global, call, &replayed)?;
@@ -153,7 +153,8 @@ impl Again<'_> {
         {
             return Ok(Replayed::Skipped(format!("it reaches beyond the copy: {effect}")));
         }
-        let result = until_interrupted(session, windlass.call(session, again())).await?;
+        let result =
+            until_interrupted(windlass.engine(), session, windlass.call(session, again())).await?;
         self.names.learn_call(call, &result);
         let was = self.changes(&Query::Call(call.id.clone()))?;
         let now = windlass.history().checkpoints(&Query::Call(result.call.clone()))?;

@@ -12,7 +12,7 @@ use windlass::event::{EventKind, Filter, Subscription};
 use windlass::{Event, ToolCall, wire};
 use windlass_hub::Recording;
 
-use super::{block_on, until_interrupted};
+use super::{block_on, interrupted, until_interrupted};
 use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal;
@@ -40,10 +40,13 @@ pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
         let setup = Setup::open(global, Recording::Whole)?;
         let _jobs = setup.windlass.serve_jobs(&setup.session);
         setup.begin(global).await;
-        let answered = answer_all(&setup, lines, run.events).await;
-        setup.session.end_jobs().await;
-        setup.end(global).await;
-        answered
+        let work = async {
+            let answered = answer_all(&setup, lines, run.events).await;
+            setup.session.end_jobs().await;
+            setup.end(global).await;
+            answered
+        };
+        until_interrupted(setup.windlass.engine(), &setup.session, work).await?
     })?
 }
 
@@ -62,7 +65,15 @@ async fn answer_lines(setup: &Setup, lines: Lines, events: &mut Events) -> Resul
             let kind = read_line(&mut *lines, &mut line);
             (kind, lines, line)
         });
-        let (kind, lines, line) = events.printed_during(read).await??;
+        let read = events.printed_during(async {
+            tokio::select! {
+                biased;
+                read = read => Some(read),
+                () = setup.session.interrupted() => None,
+            }
+        });
+        let Some(read) = read.await? else { return Ok(interrupted()) };
+        let (kind, lines, line) = read?;
         let Some(kind) = kind.context("cannot read the input")? else { break };
         match kind {
             Line::TooLong(bytes) => {
@@ -71,8 +82,8 @@ async fn answer_lines(setup: &Setup, lines: Lines, events: &mut Events) -> Resul
             Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
             Line::Whole => answer(setup, &line, events).await?,
         }
-        if setup.session.is_cancelled() {
-            return Ok(ExitCode::from(130));
+        if setup.session.is_interrupted() {
+            return Ok(interrupted());
         }
         reader = Some((lines, line));
     }
@@ -140,7 +151,7 @@ async fn answer(setup: &Setup, line: &[u8], events: &mut Events) -> Result<()> {
         Vec::new()
     } else {
         let turn = events.printed_during(setup.windlass.turn(&setup.session, calls));
-        until_interrupted(&setup.session, turn).await??
+        turn.await?
     };
     let mut results = results.iter();
     for format in formats {

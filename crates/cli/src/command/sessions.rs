@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use windlass::journal::{SessionFilter, SessionRow, utc};
+use windlass::people::{Approval, ApprovalFile, Book as _, Scope, Settled};
 use windlass::session::SessionId;
 
 use super::export::{self, ExportFormat};
@@ -66,6 +67,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
             let id = ids::session(&store, &id)?;
             store.delete_session(&id)?;
             windlass::changes::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
+            forget_answers(global, &id)?;
             if global.json {
                 terminal::print_json(&json!({"deleted": id}))?;
                 return Ok(ExitCode::SUCCESS);
@@ -79,6 +81,18 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Forgets the answers that count for a session, with the rules that came with them.
+fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
+    let book = ApprovalFile::in_state(&setup::state(global)?);
+    let is_of_session = |one: &Approval| {
+        one.session == *id && one.scope == Scope::Session && one.settled != Settled::Pending
+    };
+    for answer in book.list().map_err(|why| anyhow!(why))?.into_iter().filter(is_of_session) {
+        book.remove(answer.id.as_str()).map_err(|why| anyhow!(why))?;
+    }
+    Ok(())
 }
 
 fn list(global: &Global, rows: &[SessionRow]) -> Result<()> {

@@ -58,7 +58,7 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
         (None, None, None) => Undo::Last,
     };
     let is_for_all = matches!(what, Undo::Session(_));
-    let result = block_on(until_interrupted(&setup.session, async {
+    let result = block_on(until_interrupted(setup.windlass.engine(), &setup.session, async {
         if options.dry_run {
             setup.windlass.undo_preview(&setup.session, what).await
         } else {

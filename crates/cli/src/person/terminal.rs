@@ -57,19 +57,23 @@ impl Terminal {
         Ok((terminal, KeepAsking { tty, _keep: keep }))
     }
 
-    /// Shows a text, screen by screen if it is long.
-    pub(super) fn show(&mut self, told: &str) -> Result<()> {
+    /// Shows a text, screen by screen if it is long. Returns whether all of it was shown: a person can leave it before its end.
+    pub(super) fn show(&mut self, told: &str) -> Result<bool> {
         let size = rustix::termios::tcgetwinsize(&self.tty).ok();
         let size = size.map_or((0, 0), |size| (size.ws_row.into(), size.ws_col.into()));
         let screens = screens(told, size);
         for (at, screen) in screens.iter().enumerate() {
             if at > 0 {
                 let of = screens.len();
-                self.line(&format!("-- {at} of {of} screens: Enter shows more --"))?;
+                let line =
+                    self.line(&format!("-- {at} of {of} screens: Enter shows more, q leaves --"))?;
+                if matches!(line.as_str(), "q" | "Q") {
+                    return Ok(false);
+                }
             }
             self.tty.write_all(screen.as_bytes())?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Asks for one line. What was typed before the question was there is not an answer to it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Context;
 use super::planted::Removed;
 use super::staged::dropped;
-use crate::jobs::{Drained, Job, JobEnd};
+use crate::jobs::{CutOff, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::{ToolError, Tracking};
 
@@ -21,7 +21,7 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
     };
     let stopped = cx.0.session.cancel_token().clone();
     let removed = Removed::default();
-    let Drained { how, timed_out, waited_for_input } = {
+    let Drained { how, cut_off, waited_for_input } = {
         let typing = async {
             job.type_in(&typed).await;
             std::future::pending().await
@@ -62,7 +62,15 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
         other => other,
     };
     let stopped_by = *job.stopped_by.lock();
-    let end = JobEnd { how, timed_out, waited_for_input, stopped_by, duration, changed };
+    let end = JobEnd {
+        how,
+        timed_out: cut_off == Some(CutOff::TimeLimit),
+        is_interrupted: cut_off == Some(CutOff::Interrupt),
+        waited_for_input,
+        stopped_by,
+        duration,
+        changed,
+    };
     job.end.send_replace(Some(Arc::new(end)));
     job.printed.notify_waiters();
 }

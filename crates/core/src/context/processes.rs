@@ -3,6 +3,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
@@ -10,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use super::Context;
 use super::job_attendant::attend;
 use super::judge::obeyed_paths;
-use crate::jobs::{Job, JobEnd};
+use crate::jobs::{Interruption, Job, JobEnd, WhenStopped};
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
@@ -84,9 +85,19 @@ impl ProcessDoor<'_> {
         limit: Option<Duration>,
         patience: Option<Duration>,
     ) -> Result<(Arc<Job>, Option<Arc<JobEnd>>), ToolError> {
-        let job = self.start(request, limit, true).await?;
-        let mut waiting = Foreground(Some(job.clone()));
-        *self.cx.0.waits_for.lock() = Some(job.clone());
+        let lineage = self.cx.lineage();
+        lineage.starts_program.store(true, Ordering::Release);
+        let started = self.start(request, limit, true).await;
+        let mut waiting = Foreground(started.as_ref().ok().cloned());
+        {
+            let mut waits_for = lineage.waits_for.lock();
+            waits_for.clone_from(&waiting.0);
+            lineage.starts_program.store(false, Ordering::Release);
+        }
+        let job = started?;
+        if self.cx.0.session.is_interrupted() {
+            job.interruption.ask();
+        }
         let end = match patience {
             None => Some(job.wait().await),
             Some(patience) => tokio::time::timeout(patience, job.wait()).await.ok(),
@@ -95,7 +106,7 @@ impl ProcessDoor<'_> {
             self.cx.0.session.jobs().add(job.clone());
         }
         waiting.0 = None;
-        *self.cx.0.waits_for.lock() = None;
+        *self.cx.lineage().waits_for.lock() = None;
         Ok((job, end))
     }
 
@@ -130,6 +141,7 @@ impl ProcessDoor<'_> {
         is_waited_for: bool,
     ) -> Result<Arc<Job>, ToolError> {
         self.cx.lineage().check_open()?;
+        self.check_not_interrupted()?;
         self.check(&request)?;
         self.check_proposals(&request)?;
         request.is_job = !is_waited_for;
@@ -156,6 +168,14 @@ impl ProcessDoor<'_> {
         let job = Arc::new(job);
         tokio::spawn(attend(job.clone(), self.cx.clone(), is_waited_for, typed));
         Ok(job)
+    }
+
+    /// A call whose program a person interrupted starts no other.
+    fn check_not_interrupted(self) -> Result<(), ToolError> {
+        if self.cx.0.session.is_interrupted() {
+            return Err(ToolError::cancelled("the call was stopped"));
+        }
+        Ok(())
     }
 
     /// A program works on what is there, so it would not see what is only proposed.
@@ -255,7 +275,9 @@ fn begin(
     request: &ProcessRequest,
     limit: Option<Duration>,
 ) -> Result<Job, ToolError> {
-    let process = cx.machine_processes()?.start(request)?;
+    let machine = cx.machine_processes()?;
+    let confinement = cx.0.session.rights().confine(machine.confinement());
+    let process = machine.start(request)?;
     let transcript = || {
         let host = cx.0.host.clone();
         Lock::new(Transcript::with_scratch(move || {
@@ -271,6 +293,11 @@ fn begin(
         limit,
         runs_behind: request.is_job,
         is_staged: request.is_job && request.access == Access::Staged,
+        when_stopped: match request.access {
+            Access::Read => WhenStopped::Nothing,
+            Access::Staged if confinement.is_whole() => WhenStopped::Dropped,
+            Access::Staged | Access::Direct => WhenStopped::Kept,
+        },
         started: cx.now(),
         began: Instant::now(),
         process,
@@ -278,6 +305,7 @@ fn begin(
         errors: is_apart.then(transcript),
         seen: Lock::default(),
         printed: Notify::new(),
+        interruption: Interruption::default(),
         stopped_by: Lock::default(),
         end: watch::Sender::new(None),
     })

@@ -195,7 +195,7 @@ impl Context {
             input: &inner.input,
             effects: verdict.effects(),
         };
-        let stopped = inner.session.cancel_token();
+        let stopped = &inner.cancel;
         let (granted, mut said) = tokio::select! {
             biased;
             asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,

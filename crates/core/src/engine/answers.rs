@@ -78,9 +78,14 @@ impl Engine {
         self.0.broker.approvals().await.map_err(|why| unreadable(&why))
     }
 
-    /// Forgets a question or a remembered answer; `false` if there is none of that name.
+    /// Forgets a question or a remembered answer; `false` if there is none of that name. What a command changed and was held for the
+    /// answer is dropped.
     pub async fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
-        self.0.broker.revoke(id).await.map_err(|why| unreadable(&why))
+        let is_there = self.0.broker.revoke(id).await.map_err(|why| unreadable(&why))?;
+        if is_there {
+            self.drop_held(id).await?;
+        }
+        Ok(is_there)
     }
 }
 

@@ -265,7 +265,7 @@ impl EngineBuilder {
             cache: cache::Cache::new(self.cache.0, self.cache.1),
             scheduler: schedule::Scheduler::default(),
             permits: Permits::new(self.at_once, self.at_once_in_all),
-            cancels: Lock::default(),
+            running: Lock::default(),
             outputs: self.outputs,
             state: self.state,
             text_index: self.text_index,

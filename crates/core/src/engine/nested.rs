@@ -16,7 +16,7 @@ use super::{Call, Engine, Shared};
 use crate::budget::Ledger;
 use crate::sync::Lock;
 use crate::{
-    CallId, CallResult, Context, Effect, Effects, Session, SessionId, ToolCall, ToolError,
+    CallId, CallResult, Context, Effect, Effects, Job, Session, SessionId, ToolCall, ToolError,
 };
 
 /// Calls nested deeper than this are refused: a tool that calls itself has no end otherwise.
@@ -39,6 +39,10 @@ pub(crate) struct Lineage {
     pub(super) ledger: Arc<Ledger>,
     /// Set when its tool has answered: whatever the tool left running can do nothing more in the name of the call.
     has_ended: AtomicBool,
+    /// The program that the call waits for: if the call is stopped, what it printed is all there is to show.
+    pub(crate) waits_for: Lock<Option<Arc<Job>>>,
+    /// Such a program is being started.
+    pub(crate) starts_program: AtomicBool,
     /// The effects that it was given while it ran, and what was said about them.
     pub(crate) more: Lock<More>,
 }
@@ -72,6 +76,8 @@ impl Lineage {
             session: session.id().clone(),
             ledger: session.ledger().clone(),
             has_ended: AtomicBool::new(false),
+            waits_for: Lock::default(),
+            starts_program: AtomicBool::new(false),
             more: Lock::default(),
         }
     }
@@ -95,6 +101,22 @@ impl Lineage {
             ));
         }
         Ok(())
+    }
+
+    /// Interrupts the program that the call waits for. Returns false if there is none that runs. One that is being started is
+    /// interrupted by whoever starts it.
+    pub(super) fn interrupt_program(&self) -> bool {
+        let waits_for = self.waits_for.lock();
+        match &*waits_for {
+            Some(job) => job.interruption.ask(),
+            None => self.starts_program.load(Ordering::Acquire),
+        }
+    }
+
+    /// Tells whether this is the other call, or one that it makes.
+    pub(super) fn is_within(&self, other: &Self) -> bool {
+        let around = std::iter::successors(Some(self), |call| call.outer.as_deref());
+        around.into_iter().any(|call| std::ptr::eq(call, other))
     }
 
     /// Tells whether it has made calls.

@@ -120,7 +120,6 @@ fn inner(
         resolved,
         observed: Lock::default(),
         said: Lock::default(),
-        waits_for: Lock::default(),
     }
 }
 
@@ -135,11 +134,15 @@ fn held(mut output: Output) -> Output {
 
 /// Puts what had come so far before the reason why nothing more came.
 fn with_partial(error: ToolError, cx: &Context) -> ToolError {
-    let partial = cx.take_partial();
-    if partial.is_empty() || !matches!(error, ToolError::Cancelled(_) | ToolError::TimedOut(_)) {
+    let (mut text, changes) = cx.take_partial();
+    let is_silent = text.is_empty() && changes.told().is_empty();
+    if is_silent || !matches!(error, ToolError::Cancelled(_) | ToolError::TimedOut(_)) {
         return error;
     }
-    let text = format!("{partial}\n[{}]", error.message().text);
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    let text = format!("{text}[{}{}]", error.message().text, changes.told());
     match error {
         ToolError::Cancelled(_) => ToolError::cancelled(text),
         _ => ToolError::timed_out(text),

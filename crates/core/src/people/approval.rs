@@ -8,7 +8,9 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ApprovalId, CallId, ContentHash, DecidedBy, Effects, ModelCall, RiskLevel, SessionId};
+use crate::{
+    ApprovalId, CallId, ContentHash, DecidedBy, Effect, Effects, ModelCall, RiskLevel, SessionId,
+};
 
 /// What a person is asked.
 ///
@@ -87,6 +89,25 @@ pub struct ApprovalRequest {
     pub has_run: bool,
     /// The answer may come after the call has ended: what it changed is held until then.
     pub(crate) can_wait: bool,
+}
+
+impl ApprovalRequest {
+    /// The command that it runs or has run, where one of its arguments is that very command.
+    pub fn command(&self) -> Option<&str> {
+        let command = self.input.get("command")?.as_str()?;
+        let runs = |effect: &Effect| matches!(effect, Effect::Exec(line) if line.text == command);
+        (self.has_run || self.effects.iter().any(runs)).then_some(command)
+    }
+
+    /// The arguments besides the [command](Self::command); `None` if there are no others.
+    pub fn other_arguments(&self) -> Option<Value> {
+        let mut input = self.input.clone();
+        if let (Some(_), Value::Object(fields)) = (self.command(), &mut input) {
+            fields.remove("command");
+        }
+        let is_empty = input.as_object().is_some_and(serde_json::Map::is_empty);
+        (!is_empty).then_some(input)
+    }
 }
 
 /// Who wants something: which agent, in which session, below which other.

@@ -19,6 +19,9 @@ use crate::{
 /// The time in which a question has to be answered, unless the engine is told otherwise.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_hours(7 * 24);
 
+/// In place of the subject of a call, where an answer gave rules and is used up for the call itself.
+const RULES_ALONE: &[u8] = b"the rules of a session";
+
 /// For how long an answer counts.
 ///
 /// ```
@@ -210,6 +213,17 @@ impl Approval {
         self.rules.clear();
     }
 
+    /// The rules that a person gave a session with this answer, for as long as it is on record.
+    pub fn rules_of(&self, session: &SessionId, workspace: &Path) -> &[String] {
+        let is_it = self.is_of_rules() && self.session == *session && self.workspace == *workspace;
+        if is_it { &self.rules } else { &[] }
+    }
+
+    /// Tells whether it gives its session rules.
+    fn is_of_rules(&self) -> bool {
+        self.settled == Settled::Allowed && !self.rules.is_empty() && self.edited.is_none()
+    }
+
     /// Whether it is an answer to this question, asked by this session in this workspace.
     fn answers(&self, asked: &Asked) -> bool {
         let Asked { subject, session, workspace, now } = asked;
@@ -286,9 +300,17 @@ impl Inquiry for Approval {
         self.is_journaled = true;
     }
 
-    /// A remembered answer needs the subject, not the arguments.
+    /// A remembered answer needs the subject, not the arguments. Rules that came with an answer to one call stay with the session, and
+    /// are an answer to no call.
     fn after_use(self) -> Option<Self> {
-        (self.scope != Scope::Once).then_some(Self { input: None, ..self })
+        match self.scope {
+            Scope::Once if self.is_of_rules() => {
+                let subject = ContentHash::of(RULES_ALONE);
+                Some(Self { input: None, edited: None, scope: Scope::Session, subject, ..self })
+            }
+            Scope::Once => None,
+            Scope::Session | Scope::Project | Scope::Always => Some(Self { input: None, ..self }),
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use super::Rule;
 use super::rule::host_of;
+use super::{Rule, change_of_read};
 use crate::{CommandLine, Effect, PathPattern, Reach, SimpleCommand, quote};
 
 /// What to write so that a call is allowed of which the mode has decided on these effects; `effect` is the one that is told of.
@@ -14,7 +14,10 @@ pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
     let alone = [(effect.clone(), Vec::new())];
     let open = if open.iter().any(|(one, _)| one == effect) { open } else { &alone };
     let mut rules = Vec::new();
-    for (effect, parts) in open {
+    // A rule for the change of a file covers the reading that the change needs.
+    let changes = || open.iter().map(|(effect, _)| effect);
+    let needs_rule = |effect: &Effect| change_of_read(effect, changes()).is_none();
+    for (effect, parts) in open.iter().filter(|(effect, _)| needs_rule(effect)) {
         match effect {
             Effect::Exec(command) => match rules_for_command(command, parts) {
                 Ok(more) => rules.extend(more),

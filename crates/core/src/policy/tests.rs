@@ -42,6 +42,36 @@ fn the_modes_decide_where_no_rule_does() {
 }
 
 #[test]
+fn a_rule_for_a_change_covers_the_reading_that_the_change_needs() {
+    use Decision::{Allow, Ask, Deny};
+    let at = |path: &str| PathPattern::file(path);
+    let changes = |path: &str| Effects::read(path).and(Effect::Write(at(path)));
+    let removes = |path: &str| Effects::read(path).and(Effect::Delete(at(path)));
+    let allow = "write /srv/out/**";
+    for (mode, deny, effects, decision) in [
+        (Mode::Ask, None, changes("/srv/out/a"), Allow),
+        (Mode::Auto, None, changes("/srv/out/a"), Allow),
+        (Mode::Deny, None, changes("/srv/out/a"), Allow),
+        (Mode::Ask, None, removes("/srv/out/a"), Allow),
+        (Mode::Ask, None, Effects::read("/srv/out/a"), Ask),
+        (Mode::Ask, None, changes("/srv/out/a").and(Effect::Read(at("/srv/out/b"))), Ask),
+        (Mode::Ask, None, changes("/srv/b"), Ask),
+        (Mode::Ask, Some("read /srv/out/a"), changes("/srv/out/a"), Deny),
+        (Mode::Ask, Some("write /srv/out/a"), changes("/srv/out/a"), Deny),
+        (Mode::Ask, None, changes("/srv/out/.env"), Deny),
+    ] {
+        let rule = |text: &str| text.parse::<Rule>().expect("a rule");
+        let policy = Policy::new(mode).allow(rule(allow));
+        let policy = deny.map(rule).into_iter().fold(policy, Policy::deny);
+        let verdict = policy.decide("write", effects.clone(), Path::new("/w"));
+        assert_eq!(verdict.decision(), decision, "{mode} {deny:?} {effects}: {}", verdict.rule());
+    }
+    let verdict = Policy::new(Mode::Ask).decide("write", changes("/srv/a"), Path::new("/w"));
+    assert_eq!(verdict.refusal(), "not allowed: write /srv/a (decided by mode ask)");
+    assert_eq!(verdict.remedy().as_deref(), Some("to allow it: --allow 'write /srv/a'"));
+}
+
+#[test]
 fn deny_wins_and_the_rule_is_named() {
     let rule = |text: &str| text.parse::<Rule>().expect("a rule");
     let policy = Policy::new(Mode::Ask)

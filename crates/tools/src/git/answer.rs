@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{Changed, Context, Job, JobEnd, Outcome, Output, ProcessEnd, ToolError};
+use windlass_core::{Changed, Context, Job, JobEnd, Output, ProcessEnd, ToolError};
 
 use super::hidden;
 use super::plan::{COMMITS, Plan};
@@ -32,7 +32,7 @@ pub(super) fn answer(
     }
     text.truncate(text.trim_end().len());
     let kept_config = take_config_complaint(plan, &mut text);
-    let succeeded = !end.timed_out && (plan.is_success(end.how) || kept_config);
+    let succeeded = end.cut_off().is_none() && (plan.is_success(end.how) || kept_config);
     if text.is_empty() && succeeded {
         text.push_str(silence(plan));
     }
@@ -71,7 +71,7 @@ pub(super) fn answer(
     }
     let output = Output {
         is_error: !succeeded || dropped.is_some(),
-        outcome: end.timed_out.then_some(Outcome::TimedOut),
+        outcome: end.cut_off(),
         ..Output::text(text)
     };
     let output = answer::refused(output, dropped);
@@ -149,6 +149,9 @@ fn how(job: &Job, end: &JobEnd) -> Option<String> {
         _ if end.timed_out => {
             let after = job.limit().map(closing::limit_seconds).unwrap_or_default();
             Some(format!("timed out after {after}"))
+        }
+        _ if end.is_interrupted => {
+            Some(format!("interrupted after {}", closing::seconds(end.duration)))
         }
         ProcessEnd::Exited(0) => None,
         how => Some(how.to_string()),

@@ -52,8 +52,8 @@ pub(crate) fn ended(cx: &Context, job: &Arc<Job>, end: &JobEnd) -> Result<Output
     if let Some(error) = dropped {
         say_dropped(&mut text, error)?;
     }
-    let is_error = end.timed_out || has_failed || dropped.is_some();
-    let outcome = end.timed_out.then_some(Outcome::TimedOut);
+    let is_error = end.cut_off().is_some() || has_failed || dropped.is_some();
+    let outcome = end.cut_off();
     let output = refused(Output { is_error, outcome, ..Output::text(text) }, dropped);
     let output = missing.facts(facts(output, cx, Some(end)));
     Ok(output.with("truncated", printed.is_cut).with("job", None::<&str>))
@@ -71,7 +71,9 @@ pub(crate) fn say_dropped(text: &mut String, error: &ToolError) -> Result<(), To
 /// The answer about a program whose changes a rule or a person refused, or that wait for a person's answer.
 pub(crate) fn refused(output: Output, dropped: Option<&ToolError>) -> Output {
     let Some(error @ ToolError::Denied(_)) = dropped else { return output };
-    let output = Output { is_error: true, outcome: Some(Outcome::Denied), ..output };
+    // One that did not come to its end is told as that: there may have been more to ask about.
+    let outcome = output.outcome.or(Some(Outcome::Denied));
+    let output = Output { is_error: true, outcome, ..output };
     match error.reason().and_then(FailureReason::metadata) {
         Some((name, id)) => output.with(name, id),
         None => output,
@@ -81,9 +83,16 @@ pub(crate) fn refused(output: Output, dropped: Option<&ToolError>) -> Output {
 /// What is said of a program that runs on as a job.
 pub(crate) fn goes_on(cx: &Context, job: &Arc<Job>) -> Output {
     let id = job.id();
-    let mut said = vec![format!(
-        "it goes on as job {id}: `output` with job:\"{id}\" shows what it prints, `kill` ends it"
-    )];
+    let mut said = vec![if cx.session().is_for_one_call() {
+        format!(
+            "job {id} ends with this call, because a job ends with the program that started it: make the calls of a session with \
+             `windlass run` or `windlass mcp` to keep it"
+        )
+    } else {
+        format!(
+            "it goes on as job {id}, until its session ends: `output` with job:\"{id}\" shows what it prints, `kill` ends it"
+        )
+    }];
     if job.waits_for_input() {
         said.push("it waits for input".to_owned());
     }

@@ -18,7 +18,7 @@ pub(crate) fn of(job: &Job, end: &JobEnd, base: &Base) -> Vec<String> {
     if end.timed_out && end.waited_for_input {
         said.push(WAITS.to_owned());
     }
-    if end.duration > LONG && !end.timed_out {
+    if end.duration > LONG && end.cut_off().is_none() {
         said.push(format!("took {}", seconds(end.duration)));
     }
     if let Ok(changed) = &end.changed {
@@ -39,8 +39,11 @@ pub(crate) fn line(said: &[String]) -> String {
 fn how(job: &Job, end: &JobEnd, has_printed: bool) -> Option<String> {
     if end.timed_out {
         let after = job.limit().map(|limit| format!(" after {}", limit_seconds(limit)));
-        let above = if has_printed { "; what it printed until then is above" } else { "" };
-        return Some(format!("timed out{}{above}", after.unwrap_or_default()));
+        return Some(format!("timed out{}{}", after.unwrap_or_default(), above(has_printed)));
+    }
+    if end.is_interrupted {
+        let after = seconds(end.duration);
+        return Some(format!("interrupted after {after}{}", above(has_printed)));
     }
     match (end.stopped_by, end.how) {
         (Some(signal), how) => Some(stopped(signal, how)),
@@ -48,6 +51,10 @@ fn how(job: &Job, end: &JobEnd, has_printed: bool) -> Option<String> {
         (None, ProcessEnd::Exited(code)) => Some(exit_code(code, has_printed)),
         (None, how) => Some(how.to_string()),
     }
+}
+
+fn above(has_printed: bool) -> &'static str {
+    if has_printed { "; what it printed until then is above" } else { "" }
 }
 
 fn stopped(signal: Signal, how: ProcessEnd) -> String {

@@ -1,6 +1,6 @@
 //! What is said of a run of tests: a verdict with counts, then each failure, and no more than a model can use.
 
-use windlass_core::{Context, Job, JobEnd, Outcome, Output, ProcessEnd, ToolError};
+use windlass_core::{Context, Job, JobEnd, Output, ProcessEnd, ToolError};
 
 use super::formats;
 use super::report::{Failure, Report};
@@ -67,7 +67,7 @@ pub(super) fn answer(
     }
     let output = Output {
         is_error: !verdict.is_passed() || dropped.is_some(),
-        outcome: end.timed_out.then_some(Outcome::TimedOut),
+        outcome: end.cut_off(),
         ..Output::text(text)
     };
     let output = answer::refused(output, dropped);
@@ -93,9 +93,11 @@ enum Verdict {
 impl Verdict {
     fn of(run: &Run, report: Option<&Report>, job: &Job, end: &JobEnd) -> Self {
         let counts = report.map(counts).unwrap_or_default();
+        let so_far = if counts.is_empty() { String::new() } else { format!("; so far {counts}") };
+        if end.is_interrupted {
+            return Self::Unexplained(format!("interrupted{so_far}"));
+        }
         if end.timed_out {
-            let so_far =
-                if counts.is_empty() { String::new() } else { format!("; so far {counts}") };
             let after = job.limit().map(closing::limit_seconds).unwrap_or_default();
             return Self::Unexplained(format!("timed out after {after}{so_far}"));
         }

@@ -35,6 +35,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         let session = windlass.session(SessionOptions {
             id: Some(question.session.clone()),
             asker: question.asker.clone(),
+            is_for_one_call: true,
             ..setup::session_options(global)
         })?;
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
@@ -55,7 +56,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
                 engine.resume(&session, id).await
             }
         };
-        let resumed = until_interrupted(&session, resumed).await??;
+        let resumed = until_interrupted(engine, &session, resumed).await??;
         let Some(result) = resumed else {
             terminal::note(
                 global,

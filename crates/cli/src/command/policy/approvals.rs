@@ -61,21 +61,25 @@ fn as_json(approval: &Approval) -> Value {
         "id": approval.id, "state": state(approval), "why": why, "scope": approval.scope,
         "tool": approval.tool, "input": approval.input, "effects": approval.effects, "rule": approval.rule,
         "session": approval.session, "workspace": quote::path(&approval.workspace), "at": utc(approval.at),
-        "expires": utc(approval.expires()), "who": approval.who, "reason": approval.reason,
+        "expires": utc(approval.expires()), "who": approval.who, "reason": approval.reason, "rules": approval.rules,
     })
 }
 
-/// One line each. What it is about comes last, so that it can be as long as it is.
+/// The most effects of one record that are listed: each has a line of its own.
+const MOST_EFFECTS: usize = 10;
+
+/// One line each, and below it a line for each further effect, up to a number.
 fn table(approvals: &[Approval], paint: Paint) -> String {
-    let rows: Vec<[String; 7]> = approvals.iter().map(row).collect();
+    let rows: Vec<([String; 7], Vec<String>)> = approvals.iter().map(row).collect();
     let mut widths = [0; 7];
-    for row in &rows {
+    for (row, _) in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
     }
+    let indent = widths.iter().take(6).map(|width| width + 2).sum::<usize>();
     let mut text = String::new();
-    for row in &rows {
+    for (row, more) in &rows {
         for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
             let padding = if at == 6 { 0 } else { width - cell.chars().count() + 2 };
             let shown = match (at, cell.as_str()) {
@@ -89,11 +93,14 @@ fn table(approvals: &[Approval], paint: Paint) -> String {
             add(&mut text, format_args!("{shown}{:padding$}", ""));
         }
         text.push('\n');
+        for line in more {
+            add(&mut text, format_args!("{:indent$}{line}\n", ""));
+        }
     }
     text
 }
 
-fn row(approval: &Approval) -> [String; 7] {
+fn row(approval: &Approval) -> ([String; 7], Vec<String>) {
     // An open question is about one call; who asks is where its answer goes.
     let (scope, whose) = match (&approval.settled, approval.scope) {
         (Settled::Pending, _) => ("-".to_owned(), format!("session {}", approval.session)),
@@ -109,18 +116,72 @@ fn row(approval: &Approval) -> [String; 7] {
         Settled::Denied(why) if !why.is_empty() => format!("  # {why}"),
         _ => String::new(),
     };
-    [
+    let mut about = about(approval).into_iter();
+    let first = about.next().unwrap_or_default();
+    let row = [
         approval.id.to_string(),
         state(approval).to_owned(),
         scope,
         quote::visible(&approval.tool).into_owned(),
         utc(approval.at),
         quote::visible(&whose).into_owned(),
-        one_line(&format!("{}{why}", approval.effects)),
-    ]
+        one_line(&format!("{first}{why}")),
+    ];
+    (row, about.map(|line| one_line(&line)).collect())
+}
+
+/// The parts of a record: the rules that it gives, or the effects of its call, and how many there are besides.
+fn about(approval: &Approval) -> Vec<String> {
+    if approval.settled == Settled::Allowed && !approval.rules.is_empty() {
+        return approval.rules.iter().map(|rule| format!("the rule `{rule}`")).collect();
+    }
+    let mut effects = effects(&approval.effects);
+    let more = effects.len().saturating_sub(MOST_EFFECTS);
+    if more > 0 {
+        effects.truncate(MOST_EFFECTS);
+        let shown = if approval.has_run {
+            format!("`windlass policy diff {}`", approval.id)
+        } else {
+            "`windlass policy approvals --json`".to_owned()
+        };
+        effects.push(format!("and {more} more: {shown} has all"));
+    }
+    effects
+}
+
+/// The effects of a list as it is kept: separated by commas, each with its kind at the beginning.
+fn effects(text: &str) -> Vec<String> {
+    const KINDS: [&str; 7] = ["read ", "write ", "delete ", "exec ", "net ", "mcp ", "state "];
+    let mut parts: Vec<String> = Vec::new();
+    for part in text.split(", ") {
+        match parts.last_mut() {
+            // A comma inside of a name or of a command separates nothing.
+            Some(last) if !KINDS.iter().any(|kind| part.starts_with(kind)) => {
+                last.extend([", ", part]);
+            }
+            _ => parts.push(part.to_owned()),
+        }
+    }
+    parts
 }
 
 /// All of a text on one line, with nothing in it that acts.
 fn one_line(text: &str) -> String {
     quote::visible(text).replace('\n', " ⏎ ").replace('\t', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn effects_are_told_apart_and_commas_inside_of_them_are_not() {
+        for (text, expected) in [
+            ("write /w/a, write /w/b", vec!["write /w/a", "write /w/b"]),
+            ("exec echo a, b, write /w/a, b", vec!["exec echo a, b", "write /w/a, b"]),
+            ("", vec![""]),
+        ] {
+            assert_eq!(effects(text), expected);
+        }
+    }
 }

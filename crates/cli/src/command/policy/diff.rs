@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use serde_json::json;
 use windlass::people::Difference;
 use windlass::quote;
 use windlass::session::ApprovalId;
@@ -30,12 +31,23 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
             quote::visible(id)
         )
     };
+    if global.json {
+        let place = question.workspace.as_path();
+        let whole =
+            Difference::between(&changes, &built, place, &Look::plain().whole(), None).whole;
+        let files: Vec<_> = changes
+            .iter()
+            .map(|one| json!({"path": quote::path(&one.path), "change": one.verb, "detail": one.detail}))
+            .collect();
+        terminal::print_json(
+            &json!({"id": question.id, "files": files, "built": built, "diff": whole}),
+        )?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let paint = Paint::of(global);
     let look = if paint.is_on() { Look::colour() } else { Look::plain() };
     let look = look.words(paint.is_on()).whole();
     let place = question.workspace.as_path();
-    terminal::print_painted(
-        &Difference::between(&changes, &built, place, &look, String::new()).whole,
-    )?;
+    terminal::print_painted(&Difference::between(&changes, &built, place, &look, None).whole)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,19 +4,20 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use serde_json::json;
-use windlass::people::Book as _;
+use windlass::people::{Approval, ApprovalFile, Book as _, Settled};
 use windlass::quote;
 use windlass::session::ApprovalId;
+use windlass_hub::{Hub, Recording};
 
 use super::approvals;
-use crate::ids;
+use crate::command::block_on;
 use crate::options::Global;
-use crate::terminal;
+use crate::{ids, setup, terminal};
 
 pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let known: Vec<ApprovalId> =
-        approvals::all(global, &book)?.into_iter().map(|one| one.id).collect();
+    let all_known = approvals::all(global, &book)?;
+    let known: Vec<ApprovalId> = all_known.iter().map(|one| one.id.clone()).collect();
     let whole = |id: &String| {
         ids::whole("approval", id, known.iter().map(ToString::to_string)).map(ApprovalId::new)
     };
@@ -24,7 +25,8 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
         if all { known.clone() } else { ids.iter().map(whole).collect::<Result<_>>()? };
     let (mut removed, mut unknown) = (Vec::new(), Vec::new());
     for id in &ids {
-        if book.remove(id.as_str()).map_err(|why| anyhow!(why))? {
+        let found = all_known.iter().find(|one| one.id == *id);
+        if forget(global, &book, id, found)? {
             removed.push(id);
         } else if !all {
             unknown.push(id);
@@ -43,4 +45,24 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
     }
     terminal::note(global, &format!("{} forgotten", removed.len()));
     Ok(code)
+}
+
+/// Forgets one. What a command changed and is held for the answer goes with the question.
+fn forget(
+    global: &Global,
+    book: &ApprovalFile,
+    id: &ApprovalId,
+    found: Option<&Approval>,
+) -> Result<bool> {
+    let is_about_stage = |one: &&Approval| one.has_run && one.settled == Settled::Pending;
+    // A question can outlive its workspace.
+    let question = found.filter(is_about_stage).filter(|one| one.workspace.is_dir());
+    let Some(question) = question else {
+        return book.remove(id.as_str()).map_err(|why| anyhow!(why));
+    };
+    let settings = setup::settings(global, Recording::Brief)?;
+    block_on(async {
+        let windlass = Hub::new(settings).open(&question.workspace)?;
+        Ok(windlass.engine().revoke(id).await?)
+    })?
 }

@@ -1,12 +1,17 @@
-//! `windlass policy show`: the mode and the rules in force, and where each comes from.
+//! `windlass policy show`: the mode and the rules in force, and where each comes from. With `--session`, also the rules that people
+//! gave that session with their answers.
 
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::json;
 use windlass::journal::utc;
+use windlass::people::Approval;
+use windlass::policy::{Decision, Layer};
 use windlass::quote;
+use windlass::session::ApprovalId;
 
+use super::approvals;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, add};
@@ -14,6 +19,7 @@ use crate::terminal::{self, add};
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     let config = setup::hub(global)?.config(&global.workspace)?;
     let (mode, rules) = (config.mode()?, config.rules());
+    let given = given_rules(global)?;
     for warning in config.warnings() {
         terminal::note(global, warning);
     }
@@ -27,6 +33,12 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
                     "reason": ruling.reason, "until": ruling.until.map(utc),
                 })
             })
+            .chain(given.iter().map(|(id, rule)| {
+                json!({
+                    "decision": Decision::Allow, "rule": rule, "layer": Layer::Session,
+                    "reason": null, "until": null, "approval": id,
+                })
+            }))
             .collect();
         terminal::print_json(&json!({"mode": mode, "rules": rules, "examples": examples}))?;
         return Ok(ExitCode::SUCCESS);
@@ -38,10 +50,30 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         let reason = reason.unwrap_or_default();
         add(&mut text, format_args!("{ruling}  [{}]{until}{reason}\n", ruling.layer));
     }
+    for (id, rule) in given {
+        let rule = quote::visible(&rule).into_owned();
+        let layer = Layer::Session;
+        add(
+            &mut text,
+            format_args!("allow {rule}  [{layer}]  `windlass policy revoke {id}` takes it back\n"),
+        );
+    }
     if examples > 0 {
         let what = if examples == 1 { "example" } else { "examples" };
         add(&mut text, format_args!("{examples} {what}: `windlass policy test FILE` runs them\n"));
     }
     terminal::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The rules that people gave the session that is named, each with the answer that gave it.
+fn given_rules(global: &Global) -> Result<Vec<(ApprovalId, String)>> {
+    let Some(session) = &global.session else { return Ok(Vec::new()) };
+    let workspace = setup::workspace(global)?;
+    let answers = approvals::all(global, &approvals::book(global)?)?;
+    let of = |one: &Approval| {
+        let rules = one.rules_of(session, &workspace).iter();
+        rules.map(|rule| (one.id.clone(), rule.clone())).collect::<Vec<_>>()
+    };
+    Ok(answers.iter().flat_map(of).collect())
 }
