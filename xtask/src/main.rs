@@ -17,6 +17,7 @@ use crate::workspace::Workspace;
 mod bench;
 mod docs;
 mod faults;
+mod pictures;
 mod process;
 mod setup;
 mod test;
@@ -54,6 +55,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--check]",
         about: "write the generated pages anew; with --check only say which are stale",
         run: docs::run,
+    },
+    Command {
+        name: "pictures",
+        arguments: "",
+        about: "capture what a person sees at a terminal anew, as the images of the manual",
+        run: pictures::run,
     },
     Command {
         name: "faults",

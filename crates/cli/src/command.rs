@@ -3,6 +3,7 @@
 mod call;
 mod completions;
 mod config;
+mod demo;
 mod docs;
 mod doctor;
 mod export;
@@ -66,6 +67,14 @@ pub(crate) enum Command {
     Trust(trust::Trust),
     /// Show the configuration in force and where each value comes from.
     Config(config::ConfigCommand),
+    /// Show in seconds what Windlass does, in a sample project that is removed again.
+    #[command(
+        after_help = "Everything happens for real, in a temporary directory with a state of its own: of the options above, only --yes, \
+        --json, --quiet and --color count. On a terminal you are asked once; with --yes, --json, --quiet or without a terminal the tour \
+        answers itself. Each step is checked: exit code 1 when one did not do what it says. Where commands cannot be confined, steps \
+        that need them are passed over."
+    )]
+    Demo,
     /// Check what works on this machine, by trying it.
     Doctor,
     /// Print completions for a shell.
@@ -97,6 +106,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Policy(policy) => policy::run(&global, policy),
         Command::Trust(trust) => trust::run(&global, &trust),
         Command::Config(config) => config::run(&global, config),
+        Command::Demo => demo::run(&global),
         Command::Doctor => doctor::run(&global),
         Command::Completions(completions) => completions::run(&global, &completions),
         Command::Man => {

@@ -8,6 +8,7 @@ mod ids;
 mod options;
 mod person;
 mod places;
+mod scratch;
 mod setup;
 mod terminal;
 

@@ -52,7 +52,7 @@ pub(crate) struct Global {
     /// A named set of tools: explorer, planner, coder.
     #[arg(long, global = true, value_name = "ROLE")]
     pub(crate) role: Option<Role>,
-    /// How programs run: off, read-only, workspace, staged.
+    /// How programs run: off, read-only, workspace, staged, discard.
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) sandbox: Option<Level>,
     /// Whom programs can talk to: none, full, or hosts separated by commas.

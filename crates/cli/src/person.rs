@@ -65,9 +65,7 @@ impl Person {
 
 impl Attendant for Person {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        let difference = difference(request, self.paint);
-        let told = told(request, &difference.shown(), self.paint);
-        let choices = choices(request, &difference);
+        let (told, choices) = question(request, self.paint);
         Box::pin(self.at_turn(move |terminal| ask(terminal, &told, &choices)))
     }
 
@@ -78,6 +76,18 @@ impl Attendant for Person {
             self.at_turn(move |terminal| ask(terminal).map(QuestionAnswer::new)).await
         })
     }
+}
+
+/// The question about a call as a person at a terminal sees it.
+pub(crate) fn shown(request: &ApprovalRequest, paint: Paint) -> String {
+    let (told, choices) = question(request, paint);
+    format!("{told}{}", prompt(&choices))
+}
+
+/// What a person is told about a call, and the answers that can be typed.
+fn question(request: &ApprovalRequest, paint: Paint) -> (String, Vec<Choice>) {
+    let difference = difference(request, paint);
+    (told(request, &difference.shown(), paint), choices(request, &difference))
 }
 
 /// Asks a question of ours.
@@ -216,15 +226,20 @@ fn choices(request: &ApprovalRequest, difference: &Difference) -> Vec<Choice> {
     choices
 }
 
+/// The answers that can be typed, and the place to type one.
+fn prompt(choices: &[Choice]) -> String {
+    let offered: Vec<String> =
+        choices.iter().map(|choice| format!("[{}] {}", choice.key, choice.meaning)).collect();
+    format!("{}\nAllow this? ", offered.join("\n"))
+}
+
 /// Shows what it is about, and reads one answer. Nothing that is not an answer is a yes.
 fn ask(terminal: &mut Terminal, told: &str, choices: &[Choice]) -> Result<Answer> {
     let mut is_seen = terminal.show(told)?;
-    let offered: Vec<String> =
-        choices.iter().map(|choice| format!("[{}] {}", choice.key, choice.meaning)).collect();
-    let offered = offered.join("\n");
+    let prompt = prompt(choices);
     loop {
         let again = if is_seen { "" } else { "[r] show again what was left before its end\n" };
-        let answer = terminal.line(&format!("{offered}\n{again}Allow this? "))?;
+        let answer = terminal.line(&format!("{again}{prompt}"))?;
         if answer == "r" && !is_seen {
             is_seen = terminal.show(told)?;
             continue;

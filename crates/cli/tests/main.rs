@@ -12,6 +12,7 @@ mod call;
 mod command_tools;
 mod concurrency;
 mod config;
+mod demo;
 mod disguises;
 mod doors;
 mod git_elsewhere;

@@ -27,8 +27,30 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Starts the binary at a terminal of so many rows. Typed beforehand, `early` waits for whoever reads first.
+    /// Starts the binary at a terminal of so many rows, which does not get its answer. Typed beforehand, `early` waits for whoever
+    /// reads first.
     pub(crate) fn start(home: &Home, rows: u16, early: &str, arguments: &[&str]) -> Self {
+        Self::with(home, rows, early, |command, _| command.args(arguments).stdout(Stdio::piped()))
+    }
+
+    /// Starts the binary at a terminal of so many rows, which is all that it has.
+    pub(crate) fn on_screen(
+        home: &Home,
+        rows: u16,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        Self::with(home, rows, "", |command, terminal| {
+            command.args(arguments).envs(environment.iter().copied()).stdout(terminal)
+        })
+    }
+
+    fn with(
+        home: &Home,
+        rows: u16,
+        early: &str,
+        set: impl for<'c> FnOnce(&'c mut Command, File) -> &'c mut Command,
+    ) -> Self {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .expect("a pseudo-terminal");
         grantpt(&ours).expect("a pseudo-terminal");
@@ -42,11 +64,10 @@ impl Terminal {
         keyboard.write_all(early.as_bytes()).expect("a keyboard");
 
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(binary()).args(arguments);
-        let child = home
-            .prepare(&mut command)
+        command.arg("--ctty").arg(binary());
+        home.prepare(&mut command);
+        let child = set(&mut command, theirs.try_clone().expect("a file"))
             .stdin(theirs.try_clone().expect("a file"))
-            .stdout(Stdio::piped())
             .stderr(theirs)
             .spawn()
             .expect("setsid of util-linux");
@@ -105,7 +126,7 @@ impl Terminal {
         self.keyboard.write_all(format!("{line}\n").as_bytes()).expect("a keyboard");
     }
 
-    /// Presses a key.
+    /// Presses a key, once.
     pub(crate) fn press(&mut self, key: u8) {
         self.keyboard.write_all(&[key]).expect("a keyboard");
     }

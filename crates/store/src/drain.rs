@@ -85,6 +85,13 @@ impl Drain {
         Ok(&self.ledger()?.connection)
     }
 
+    /// Brings everything into the file of the database, and leaves the WAL empty.
+    pub(crate) fn checkpoint(&mut self) -> Result<(), StoreError> {
+        self.run(self.database.patience)?;
+        wal::checkpoint_and_truncate(&self.ledger()?.connection);
+        Ok(())
+    }
+
     /// How far a spool is drained.
     pub(crate) fn position(&self, slot: u32) -> Option<Mark> {
         let connection = &self.ledger.as_ref()?.connection;

@@ -201,6 +201,13 @@ impl Store {
         self.state.delete_session(session)
     }
 
+    /// Brings all that was recorded into the file `journal.db` itself, so that this file alone holds it. This waits for the disk.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        self.refuse_to_write()?;
+        self.queue.flush();
+        lock(&self.drain).checkpoint()
+    }
+
     /// Waits until all that was appended is written; nothing more is taken afterwards. Dropping the store does the same.
     pub fn close(&self) {
         let spooled = self.queue.close();

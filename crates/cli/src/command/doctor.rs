@@ -2,11 +2,10 @@
 
 mod attack;
 
-use std::os::unix::fs::DirBuilderExt as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 use windlass::process::{Backend, Confinement, Level, NetworkAccess, ProcessSettings};
 use windlass::session::{IdSource as _, RandomIds};
@@ -16,6 +15,7 @@ use windlass_hub::Recording;
 
 use super::block_on;
 use crate::options::Global;
+use crate::scratch::Scratch;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
@@ -189,59 +189,42 @@ fn journal(global: &Global) -> Result<String> {
     Ok(format!("{} records in {}, whole", verified.records, state.display()))
 }
 
-/// A workspace of its own in the place for temporary files, gone when it is dropped.
-struct Scratch(std::path::PathBuf);
-
-impl Scratch {
-    fn new() -> Result<Self> {
-        // Nobody can have put anything there before us: the name is unknown, and a directory that exists is refused.
-        let name = format!("windlass-doctor-{:x}", RandomIds::default().next());
-        let path = std::env::temp_dir().join(name);
-        let mut private = std::fs::DirBuilder::new();
-        private.mode(0o700);
-        private
-            .create(&path)
-            .and_then(|()| private.create(path.join("work")))
-            .with_context(|| format!("cannot create {} for trying things out", path.display()))?;
-        Ok(Self(path))
-    }
-
-    fn call(
-        &self,
-        mode: Mode,
-        tool: &str,
-        input: serde_json::Value,
-    ) -> Result<windlass::CallResult> {
-        let windlass = Windlass::builder(self.0.join("work")).mode(mode).build()?;
-        let session = Arc::new(windlass::Session::new(windlass.engine().new_session_id()));
-        block_on(windlass.call(&session, ToolCall::new(tool, input)))
-    }
+/// A workspace of its own, gone when it is dropped.
+fn scratch() -> Result<Scratch> {
+    let scratch = Scratch::new("doctor")?;
+    scratch.directory("work")?;
+    Ok(scratch)
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed now is in the place for temporary files, which the system cleans.
-        drop(std::fs::remove_dir_all(&self.0));
-    }
+/// Makes a call in the workspace of a scratch directory.
+fn call_in(
+    scratch: &Scratch,
+    mode: Mode,
+    tool: &str,
+    input: serde_json::Value,
+) -> Result<windlass::CallResult> {
+    let windlass = Windlass::builder(scratch.path().join("work")).mode(mode).build()?;
+    let session = Arc::new(windlass::Session::new(windlass.engine().new_session_id()));
+    block_on(windlass.call(&session, ToolCall::new(tool, input)))
 }
 
 fn confinement() -> Result<String> {
-    let scratch = Scratch::new()?;
-    std::fs::write(scratch.0.join("outside"), "outside")?;
-    std::os::unix::fs::symlink("../outside", scratch.0.join("work/link"))?;
+    let scratch = scratch()?;
+    std::fs::write(scratch.path().join("outside"), "outside")?;
+    std::os::unix::fs::symlink("../outside", scratch.path().join("work/link"))?;
     for path in ["link", "../outside", "/proc/self/root/etc/hostname"] {
-        let result = scratch.call(Mode::Auto, "read", json!({"path": path}))?;
+        let result = call_in(&scratch, Mode::Auto, "read", json!({"path": path}))?;
         ensure!(result.outcome != Outcome::Ok, "{path} could be read: nothing here is confined");
     }
     Ok("no link, no `..` and no /proc leads out".into())
 }
 
 fn atomic_writes() -> Result<String> {
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     let result =
-        scratch.call(Mode::Auto, "write", json!({"path": "new.txt", "content": "new\n"}))?;
+        call_in(&scratch, Mode::Auto, "write", json!({"path": "new.txt", "content": "new\n"}))?;
     ensure!(result.outcome == Outcome::Ok, "{}", result.output.to_text());
-    let left: Vec<_> = std::fs::read_dir(scratch.0.join("work"))?
+    let left: Vec<_> = std::fs::read_dir(scratch.path().join("work"))?
         .flatten()
         .map(|entry| entry.file_name())
         .collect();
@@ -314,7 +297,7 @@ fn network(global: &Global) -> Result<String> {
     if confinement.network == NetworkAccess::Full || confinement.level == Level::Off {
         return Ok("open: commands can talk to everybody".into());
     }
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let port = listener.local_addr()?.port();
     let script = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo REACHED; true");
@@ -339,12 +322,12 @@ fn staged(global: &Global) -> Found {
 
 /// Lets a command delete everything, and takes it back.
 fn stage() -> Result<String> {
-    let scratch = Scratch::new()?;
-    let work = scratch.0.join("work");
+    let scratch = scratch()?;
+    let work = scratch.path().join("work");
     std::fs::create_dir_all(work.join("src"))?;
     std::fs::write(work.join("src/main.rs"), "fn main() {}\n")?;
     let windlass =
-        Windlass::builder(&work).mode(Mode::Auto).state(scratch.0.join("state")).build()?;
+        Windlass::builder(&work).mode(Mode::Auto).state(scratch.path().join("state")).build()?;
     let session = Arc::new(windlass::Session::new(windlass.engine().new_session_id()));
     let remove = ToolCall::new("bash", json!({"command": "rm -rf *"}));
     let result = block_on(windlass.call(&session, remove))?;
@@ -358,7 +341,7 @@ fn stage() -> Result<String> {
 
 /// Lets a command leave processes behind in every way that is known.
 fn trees(global: &Global) -> Result<String> {
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     let marker = format!("windlass-doctor-{:x}", RandomIds::default().next());
     let script = format!(
         "export {marker}=1; setsid sleep 300 & (setsid sleep 300 &) ; nohup sleep 300 >/dev/null 2>&1 &",
@@ -378,7 +361,7 @@ fn trees(global: &Global) -> Result<String> {
 /// Lets a command use more memory than it may.
 fn limits(global: &Global) -> Result<String> {
     const MOST: u64 = 64 << 20;
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     let confinement = confined(global)?;
     let processes = ProcessSettings { confinement, memory: MOST, ..ProcessSettings::default() };
     // What has no line that ends is kept whole.
@@ -403,11 +386,11 @@ fn landlock() -> Found {
 
 /// Takes back changes of each kind, in a history that lasts.
 fn undo() -> Result<String> {
-    let scratch = Scratch::new()?;
-    let work = scratch.0.join("work");
+    let scratch = scratch()?;
+    let work = scratch.path().join("work");
     std::fs::write(work.join("old.txt"), "old\n")?;
     let windlass =
-        Windlass::builder(&work).mode(Mode::Auto).state(scratch.0.join("state")).build()?;
+        Windlass::builder(&work).mode(Mode::Auto).state(scratch.path().join("state")).build()?;
     let session = Arc::new(windlass::Session::new(windlass.engine().new_session_id()));
     let patch = "*** Begin Patch\n*** Update File: old.txt\n*** Move to: moved/new.txt\n@@\n-old\n+new\n\
         *** Add File: added.txt\n+added\n*** End Patch\n";

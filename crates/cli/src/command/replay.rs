@@ -28,10 +28,10 @@ use super::recorded::{self, Recorded, Was};
 use super::{block_on, until_interrupted};
 use crate::ids;
 use crate::options::{Global, session_id};
+use crate::scratch::Scratch;
 use crate::setup;
 use crate::terminal;
 use compare::{Difference, Replayed};
-use copy::Folder;
 use names::Names;
 
 /// `windlass replay`
@@ -59,10 +59,10 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
     let calls = recorded::calls(&store, id)?;
     let workspace = recorded::workspace(global, &store, id)?;
     let history = UndoHistory::open(&setup::state(global)?)?;
-    let folder = Folder::new()?;
+    let scratch = Scratch::new("replay")?;
     terminal::note(global, &format!("copying {}", workspace.display()));
     let how = if options.without_ignored { Isolation::CopyWithoutIgnored } else { Isolation::Copy };
-    let copy = folder.copy(&workspace, how)?;
+    let copy = copy::copy(&scratch, &workspace, how)?;
     for note in copy.notes() {
         terminal::note(global, &format!("not copied: {}: {}", note.path.display(), note.why));
     }
@@ -74,7 +74,7 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
         }
     }
     let yes = Arc::default();
-    let windlass = open(global, &workspace, copy.path(), &folder, Arc::clone(&yes))?;
+    let windlass = open(global, &workspace, copy.path(), &scratch, Arc::clone(&yes))?;
     let names = Names::new(&workspace, copy.path());
     let again = Again { global, names, history: &history, yes };
     let code = block_on(again.all(windlass, id, &calls))?;
@@ -82,12 +82,12 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
     code
 }
 
-/// Opens the copy as the options say, but with everything in the folder, and nobody beyond it within reach.
+/// Opens the copy as the options say, but with everything in the scratch directory, and nobody beyond it within reach.
 fn open(
     global: &Global,
     workspace: &std::path::Path,
     copy: &std::path::Path,
-    folder: &Folder,
+    scratch: &Scratch,
     yes: Arc<AtomicBool>,
 ) -> Result<Workspace> {
     let mut settings = setup::settings(global, Recording::Whole)?;
@@ -96,7 +96,7 @@ fn open(
     // What a person trusts is the workspace, not the copy.
     let config = Hub::new(settings.clone()).config(workspace)?;
     let answer = move |_: &ApprovalRequest| yes.load(Ordering::Relaxed);
-    let (state, people) = (folder.state(), People::Attendant(Arc::new(answer)));
+    let (state, people) = (scratch.path().join("state"), People::Attendant(Arc::new(answer)));
     let hub = Hub::new(Settings { state, has_anchor: false, people, ..settings });
     Ok(hub.open_with(copy, config)?)
 }

@@ -33,6 +33,21 @@ fn wrong_rows(store: &Store) -> WrongRows {
 }
 
 #[test]
+fn a_byte_changed_in_the_file_after_a_checkpoint_is_named() {
+    let (state, store) = journal();
+    store.checkpoint().unwrap();
+    drop(store);
+    let path = state.file("journal.db");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let body = br#"{"of":"c3"}"#;
+    let at = bytes.windows(body.len()).position(|part| part == body);
+    bytes[at.expect("a checkpoint brings all into the file") + 2] = b'i';
+    std::fs::write(&path, bytes).unwrap();
+    let broken = broken(&state.open());
+    assert_eq!((broken.call, broken.fault), (Some(CallId::new("c3")), Fault::BodyChanged));
+}
+
+#[test]
 fn each_row_that_was_changed_removed_or_added_is_named() {
     let changed = |columns: &[&'static str]| RowFault::Changed(columns.to_vec());
     let cases = [

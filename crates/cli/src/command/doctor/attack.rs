@@ -10,8 +10,9 @@ use serde_json::json;
 use windlass::process::{Backend, Confinement, ProcessSettings};
 use windlass::{Mode, Session, ToolCall, Windlass};
 
-use super::Scratch;
+use super::scratch;
 use crate::command::block_on;
+use crate::scratch::Scratch;
 
 struct Attack {
     /// What would be reached.
@@ -112,13 +113,13 @@ const TEXT: &[u8] = b"outside";
 
 /// Every attack on a place of its own: what failed, and what is not held.
 pub(super) fn all(confinement: &Confinement) -> Result<String> {
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     for name in ["hooks", "objects", "refs"] {
-        std::fs::create_dir_all(scratch.0.join("work/.git").join(name))?;
+        std::fs::create_dir_all(scratch.path().join("work/.git").join(name))?;
     }
-    std::fs::write(scratch.0.join("work/.git/HEAD"), "ref: refs/heads/main\n")?;
+    std::fs::write(scratch.path().join("work/.git/HEAD"), "ref: refs/heads/main\n")?;
     for name in ["file", "mode", "time", "secret"] {
-        std::fs::write(scratch.0.join(name), TEXT)?;
+        std::fs::write(scratch.path().join(name), TEXT)?;
     }
     let together = ATTACKS.iter().enumerate().filter(|(_, attack)| !attack.is_alone);
     let tries = together.map(|(number, Attack { script, .. })| {
@@ -126,7 +127,7 @@ pub(super) fn all(confinement: &Confinement) -> Result<String> {
     });
     let text = run(confinement, &scratch, &tries.collect::<String>())?;
     for attack in ATTACKS.iter().filter(|attack| attack.is_alone) {
-        std::fs::write(scratch.0.join("work/attack.sh"), attack.script)?;
+        std::fs::write(scratch.path().join("work/attack.sh"), attack.script)?;
         let settings =
             ProcessSettings { confinement: confinement.clone(), ..ProcessSettings::default() };
         told(&scratch, settings, "bash attack.sh")?;
@@ -134,7 +135,7 @@ pub(super) fn all(confinement: &Confinement) -> Result<String> {
     let reached = |(number, attack): (usize, &'static Attack)| {
         let is_reached = match attack.seen {
             Seen::Inside => text.lines().any(|line| line == format!("REACHED {number}")),
-            Seen::Outside(look) => look(&scratch.0),
+            Seen::Outside(look) => look(scratch.path()),
         };
         is_reached.then_some(attack)
     };
@@ -162,9 +163,9 @@ const END: &str = "END OF ALL";
 /// Runs a script in a workspace of its own; what it printed. It lies in a file: the rules would refuse what is tried here before
 /// the sandbox could.
 pub(super) fn run(confinement: &Confinement, scratch: &Scratch, script: &str) -> Result<String> {
-    let state = scratch.0.join("state");
+    let state = scratch.path().join("state");
     let environment = vec![
-        format!("OUTSIDE={}", scratch.0.display()),
+        format!("OUTSIDE={}", scratch.path().display()),
         format!("STATE={}", state.display()),
         format!("DOCTOR={}", std::process::id()),
     ];
@@ -173,7 +174,7 @@ pub(super) fn run(confinement: &Confinement, scratch: &Scratch, script: &str) ->
         environment,
         ..ProcessSettings::default()
     };
-    std::fs::write(scratch.0.join("work/attack.sh"), format!("{script}\necho {END}\n"))?;
+    std::fs::write(scratch.path().join("work/attack.sh"), format!("{script}\necho {END}\n"))?;
     let text = told(scratch, processes, "bash attack.sh")?;
     // What was not tried says nothing.
     ensure!(text.contains(END), "{text}");
@@ -182,10 +183,10 @@ pub(super) fn run(confinement: &Confinement, scratch: &Scratch, script: &str) ->
 
 /// What a call of bash in a workspace of its own says.
 pub(super) fn told(scratch: &Scratch, processes: ProcessSettings, command: &str) -> Result<String> {
-    let windlass = Windlass::builder(scratch.0.join("work"))
+    let windlass = Windlass::builder(scratch.path().join("work"))
         .mode(Mode::Yolo)
-        .deny(format!("read {}", scratch.0.join("secret").display()).parse()?)
-        .state(scratch.0.join("state"))
+        .deny(format!("read {}", scratch.path().join("secret").display()).parse()?)
+        .state(scratch.path().join("state"))
         .processes(processes)
         .build()?;
     let session = Arc::new(Session::new(windlass.engine().new_session_id()));

@@ -1,47 +1,22 @@
-//! A folder that is thrown away, with a copy of the workspace in it as it was before a session.
+//! A copy of the workspace as it was before a session.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use windlass::changes::{Checkpoint, ContentHash, FileState, History};
 use windlass::host::{Isolated, Isolation};
 use windlass::quote;
-use windlass::session::{IdSource as _, RandomIds};
 
-use crate::places;
+use crate::scratch::Scratch;
 
-/// A folder of our own that goes when this goes.
-pub(super) struct Folder(PathBuf);
-
-impl Folder {
-    pub(super) fn new() -> Result<Self> {
-        let name = format!("windlass-replay-{:x}", RandomIds::default().next());
-        let path = places::temporary().join(name);
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.with_context(|| format!("cannot make {}", path.display()))?;
-        // Rules are about real places.
-        Ok(Self(path.canonicalize().unwrap_or(path)))
-    }
-
-    pub(super) fn copy(&self, workspace: &Path, how: Isolation) -> Result<Isolated> {
-        let copied = Isolated::create(workspace, &self.0.join("work"), how);
-        copied.with_context(|| format!("{} cannot be copied", workspace.display()))
-    }
-
-    pub(super) fn state(&self) -> PathBuf {
-        self.0.join("state")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left in a directory for temporary files is taken away by others.
-        drop(fs::remove_dir_all(&self.0));
-    }
+/// Copies the workspace into a directory that is thrown away.
+pub(super) fn copy(scratch: &Scratch, workspace: &Path, how: Isolation) -> Result<Isolated> {
+    let copied = Isolated::create(workspace, &scratch.path().join("work"), how);
+    copied.with_context(|| format!("{} cannot be copied", workspace.display()))
 }
 
 /// Brings back in the copy what was there before the changes, which are given the oldest first. What could not be brought back, and

@@ -1,0 +1,64 @@
+//! The first step: a turn whose calls are under way at the same time.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+use windlass::journal::Kind;
+use windlass::session::CallId;
+use windlass::{CallResult, Mode, Outcome, ToolCall};
+
+use super::Passed;
+use super::tour::{Engine, Tour, without_sandbox};
+
+const SLOW: &[&str] =
+    &["sleep 1; wc -l src/*.rs", "sleep 1; head -n 1 README.md", "sleep 1; ls src"];
+
+pub(super) async fn run(tour: &mut Tour<'_>) -> Result<Passed> {
+    tour.narrator.say(
+        "A model asks for six things in one turn. All of them only read, so that none waits for another. \
+         Three are commands that take a second each.",
+    )?;
+    let engine = tour.engine(Mode::Ask)?;
+    let mut calls = vec![
+        ToolCall::new("grep", json!({"pattern": "colour"})),
+        ToolCall::new("read", json!({"path": "README.md"})),
+        ToolCall::new("glob", json!({"pattern": "**/*.rs"})),
+    ];
+    calls.extend(SLOW.iter().map(|command| ToolCall::new("bash", json!({"command": command}))));
+    let (results, took) = tour.turn(&engine, calls).await?;
+    for result in &results {
+        tour.narrator.result_in_short(result)?;
+    }
+    let (files, commands) = results.split_at(results.len() - SLOW.len());
+    let all_ok = |results: &[CallResult]| results.iter().all(|one| one.outcome == Outcome::Ok);
+    tour.narrator.check("grep, read and glob found what they looked for", all_ok(files))?;
+    if let Some(why) = commands.iter().find_map(without_sandbox) {
+        return Ok(Passed::Skipped(why));
+    }
+    tour.narrator.check("the three commands ended well", all_ok(commands))?;
+    let alone: Duration = results.iter().map(|result| result.duration).sum();
+    let claim = format!(
+        "by the journal all three commands had begun before the first ended: {:.1} s instead of {:.1} s",
+        took.as_secs_f64(),
+        alone.as_secs_f64()
+    );
+    let calls: Vec<&CallId> = commands.iter().map(|result| &result.call).collect();
+    tour.narrator.check(&claim, ran_together(&engine, &calls)?)?;
+    Ok(Passed::Shown)
+}
+
+/// Returns whether the journal has the beginnings of all of these calls before the first of their ends.
+fn ran_together(engine: &Engine, calls: &[&CallId]) -> Result<bool> {
+    let Some(store) = engine.workspace.store() else { return Ok(false) };
+    let rows = store.records(Some(engine.session.id()), 0, 1_000)?;
+    let numbers = |kind: Kind| {
+        let of_calls = rows.iter().filter(move |row| {
+            row.kind == kind && row.call.as_ref().is_some_and(|call| calls.contains(&call))
+        });
+        of_calls.map(|row| row.seq)
+    };
+    let (last_begun, first_ended) = (numbers(Kind::Started).max(), numbers(Kind::Finished).min());
+    let are_all = numbers(Kind::Started).count() == calls.len();
+    Ok(are_all && last_begun.zip(first_ended).is_some_and(|(begun, ended)| begun < ended))
+}
