@@ -12,7 +12,8 @@ use tokio::sync::{Notify, watch};
 use crate::sync::Lock;
 use crate::transcript::{Piece, Transcript};
 use crate::{
-    Absence, CallId, JobId, PathUse, Process, ProcessEnd, Signal, TerminalSize, ToolError, Tracking,
+    Absence, CallId, JobId, NetworkAccess, PathUse, Process, ProcessEnd, Signal, TerminalSize,
+    ToolError, Tracking,
 };
 
 /// A program that was started by a call.
@@ -52,6 +53,7 @@ pub struct Job {
     pub(crate) limit: Option<Duration>,
     pub(crate) runs_behind: bool,
     pub(crate) is_staged: bool,
+    pub(crate) network: NetworkAccess,
     pub(crate) started: SystemTime,
     pub(crate) began: Instant,
     pub(crate) process: Box<dyn Process>,
@@ -315,6 +317,16 @@ impl Job {
     /// runs.
     pub fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
         self.end().and_then(|_| self.process.explain(path, used))
+    }
+
+    /// What it may reach over the network.
+    pub fn network(&self) -> &NetworkAccess {
+        &self.network
+    }
+
+    /// The hosts that it wanted to reach and must not, as far as they are known.
+    pub fn refused_hosts(&self) -> Vec<String> {
+        self.process.refused_hosts()
     }
 
     /// Types something.

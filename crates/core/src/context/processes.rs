@@ -255,7 +255,8 @@ fn begin(
     request: &ProcessRequest,
     limit: Option<Duration>,
 ) -> Result<Job, ToolError> {
-    let process = cx.machine_processes()?.start(request)?;
+    let processes = cx.machine_processes()?;
+    let process = processes.start(request)?;
     let transcript = || {
         let host = cx.0.host.clone();
         Lock::new(Transcript::with_scratch(move || {
@@ -271,6 +272,7 @@ fn begin(
         limit,
         runs_behind: request.is_job,
         is_staged: request.is_job && request.access == Access::Staged,
+        network: request.network.as_ref().unwrap_or(&processes.confinement().network).clone(),
         started: cx.now(),
         began: Instant::now(),
         process,
