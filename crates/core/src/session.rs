@@ -494,7 +494,7 @@ impl Drop for Session {
 /// let path = "/w/a.md".as_ref();
 /// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Never));
 /// session.saw(path, fingerprint, 0..10, Some(30), None);
-/// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Lines(10..30)));
+/// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Lines(vec![10..30])));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unseen {
@@ -502,8 +502,8 @@ pub enum Unseen {
     Never,
     /// It changed since.
     Changed,
-    /// These lines (counted from 0; the end may be open) were not shown.
-    Lines(Range<u64>),
+    /// These lines (counted from 0; the last end may be open) were not shown: at least one range, in order.
+    Lines(Vec<Range<u64>>),
 }
 
 /// What a session has seen of files.
@@ -559,24 +559,20 @@ impl Seen {
             Some((seen, now)) => seen == now,
             None => self.fingerprint == fingerprint,
         };
-        match self.missing() {
-            _ if !is_same => Err(Unseen::Changed),
-            Some(lines) => Err(Unseen::Lines(lines)),
-            None => Ok(()),
+        let missing = self.missing();
+        match is_same {
+            false => Err(Unseen::Changed),
+            true if missing.is_empty() => Ok(()),
+            true => Err(Unseen::Lines(missing)),
         }
     }
 
-    /// The first lines that were not shown, if any.
-    fn missing(&self) -> Option<Range<u64>> {
-        let total = self.total.unwrap_or(u64::MAX);
-        let mut next = 0;
-        for range in &self.ranges {
-            if range.start > next {
-                return Some(next..range.start);
-            }
-            next = range.end;
-        }
-        (next < total).then_some(next..total)
+    /// The lines that were not shown.
+    fn missing(&self) -> Vec<Range<u64>> {
+        let end = self.total.unwrap_or(u64::MAX);
+        let starts = std::iter::once(0).chain(self.ranges.iter().map(|range| range.end));
+        let ends = self.ranges.iter().map(|range| range.start).chain([end]);
+        starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end).collect()
     }
 }
 
@@ -594,9 +590,15 @@ mod tests {
         let path = Path::new("/w/a");
         assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Never));
         session.saw(path, fingerprint(1), 0..10, None, None);
-        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(10..u64::MAX)));
+        assert_eq!(
+            session.has_seen(path, fingerprint(1), None),
+            Err(Unseen::Lines(vec![10..u64::MAX]))
+        );
         session.saw(path, fingerprint(1), 20..30, Some(30), None);
-        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(10..20)));
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(vec![10..20])));
+        session.saw(path, fingerprint(1), 12..15, None, None);
+        let apart = vec![10..12, 15..20];
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(apart)));
         session.saw(path, fingerprint(1), 5..20, None, None);
         assert_eq!(session.has_seen(path, fingerprint(1), None), Ok(()));
         assert_eq!(session.has_seen(path, fingerprint(2), None), Err(Unseen::Changed));

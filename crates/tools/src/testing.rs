@@ -3,6 +3,7 @@
 
 mod meanwhile;
 mod programs;
+mod promises;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
