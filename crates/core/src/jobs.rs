@@ -14,8 +14,8 @@ use tokio_util::sync::CancellationToken;
 use crate::sync::Lock;
 use crate::transcript::{Piece, Transcript};
 use crate::{
-    Absence, CallId, JobId, Outcome, PathUse, Process, ProcessEnd, Signal, TerminalSize, ToolError,
-    Tracking,
+    Absence, CallId, JobId, NetworkAccess, Outcome, PathUse, Process, ProcessEnd, Signal,
+    TerminalSize, ToolError, Tracking,
 };
 
 /// A program that was started by a call.
@@ -56,6 +56,7 @@ pub struct Job {
     pub(crate) runs_behind: bool,
     pub(crate) is_staged: bool,
     pub(crate) when_stopped: WhenStopped,
+    pub(crate) network: NetworkAccess,
     pub(crate) started: SystemTime,
     pub(crate) began: Instant,
     pub(crate) process: Box<dyn Process>,
@@ -387,6 +388,16 @@ impl Job {
     /// runs.
     pub fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
         self.end().and_then(|_| self.process.explain(path, used))
+    }
+
+    /// What it may reach over the network.
+    pub fn network(&self) -> &NetworkAccess {
+        &self.network
+    }
+
+    /// The hosts that it wanted to reach and must not, as far as they are known.
+    pub fn refused_hosts(&self) -> Vec<String> {
+        self.process.refused_hosts()
     }
 
     /// Types something.

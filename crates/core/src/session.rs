@@ -510,7 +510,7 @@ impl Drop for Session {
 /// let path = "/w/a.md".as_ref();
 /// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Never));
 /// session.saw(path, fingerprint, 0..10, Some(30), None);
-/// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Lines(10..30)));
+/// assert_eq!(session.has_seen(path, fingerprint, None), Err(Unseen::Lines(vec![10..30])));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unseen {
@@ -518,8 +518,8 @@ pub enum Unseen {
     Never,
     /// It changed since.
     Changed,
-    /// These lines (counted from 0; the end may be open) were not shown.
-    Lines(Range<u64>),
+    /// These lines (counted from 0; the last end may be open) were not shown: at least one range, in order.
+    Lines(Vec<Range<u64>>),
 }
 
 #[cfg(test)]
@@ -538,9 +538,15 @@ mod tests {
         let path = Path::new("/w/a");
         assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Never));
         session.saw(path, fingerprint(1), 0..10, None, None);
-        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(10..u64::MAX)));
+        assert_eq!(
+            session.has_seen(path, fingerprint(1), None),
+            Err(Unseen::Lines(vec![10..u64::MAX]))
+        );
         session.saw(path, fingerprint(1), 20..30, Some(30), None);
-        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(10..20)));
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(vec![10..20])));
+        session.saw(path, fingerprint(1), 12..15, None, None);
+        let apart = vec![10..12, 15..20];
+        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(apart)));
         session.saw(path, fingerprint(1), 5..20, None, None);
         assert_eq!(session.has_seen(path, fingerprint(1), None), Ok(()));
         assert_eq!(session.has_seen(path, fingerprint(2), None), Err(Unseen::Changed));

@@ -1,5 +1,6 @@
 //! `list`: what is in a directory, as an indented tree with sizes.
 
+mod shares;
 mod tree;
 
 use std::ffi::OsStr;
@@ -15,7 +16,10 @@ use windlass_core::{
 
 use crate::defaults::{five_hundred, here};
 use crate::shown::{self, Notes, Root};
-use tree::{Kind, Tree};
+use tree::{Kind, Level, Tree};
+
+/// The most that `limit` may be.
+const LARGEST_LIMIT: usize = 10_000;
 
 pub(crate) struct List;
 
@@ -33,9 +37,9 @@ pub(crate) struct Args {
     /// Ignored files too.
     #[serde(default)]
     all: bool,
-    /// Entries at most; each directory is cut to fit.
+    /// Entries at most: levels from the top, the last shared among its directories.
     #[serde(default = "five_hundred")]
-    #[schemars(range(min = 1, max = 10_000))]
+    #[schemars(range(min = 1, max = LARGEST_LIMIT))]
     limit: usize,
 }
 
@@ -63,22 +67,32 @@ impl Tool for List {
 
 fn list(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let root = Root::of(cx, &args.path)?;
-    let gathered = Mutex::new(Gathered { tree: Tree::new(args.limit), file: None });
-    let report = cx.files().walk(&args.path, settings(args.depth, args.all), &|| {
-        Box::new(Gatherer { gathered: &gathered })
-    })?;
-    let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
     let name = root.show(Path::new(""));
-    if let Some(what) = gathered.file {
-        return Ok(found(format!("{name} is not a directory: {what}"), 1, false));
+    let mut tree = Tree::new(args.limit);
+    let mut notes = Notes::default();
+    for depth in 1..=args.depth {
+        let found = Mutex::new(Found { level: tree.next_level(), file: None });
+        let report = cx.files().walk(&args.path, settings(depth, args.all), &|| {
+            Box::new(Finder { tree: &tree, depth, found: &found })
+        })?;
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(what) = found.file {
+            return Ok(answer(format!("{name} is not a directory: {what}"), 1, false));
+        }
+        tree.add(found.level);
+        // Each walk finds again what the one before it could not look at.
+        notes = Notes::from(report);
+        if tree.is_complete() {
+            break;
+        }
     }
-    let mut output = if gathered.tree.is_empty() && report.notes.is_empty() {
-        found(describe_empty(cx, args, &name)?, 0, false)
+    let mut output = if tree.is_empty() && notes.is_empty() {
+        answer(describe_empty(cx, args, &name)?, 0, false)
     } else {
-        draw(&gathered.tree, args.limit)
+        draw(&tree, args.limit)
     };
     if let Some(Content::Text { text }) = output.content.first_mut() {
-        Notes::from(report).push_to(text, &root);
+        notes.push_to(text, &root);
     }
     Ok(output)
 }
@@ -88,19 +102,21 @@ fn settings(max_depth: usize, all: bool) -> WalkSettings {
     WalkSettings { max_depth, ignore_files: !all, threads: 1 }
 }
 
-fn found(text: String, count: usize, truncated: bool) -> Output {
+fn answer(text: String, count: usize, truncated: bool) -> Output {
     Output::text(text).with("count", count).with("truncated", truncated)
 }
 
 fn draw(tree: &Tree, limit: usize) -> Output {
     let mut drawing = tree.draw();
     if drawing.truncated {
-        let how = format!(
-            "[cut at `…`: list that directory by its path, or raise `limit` (now {limit}, at most 10000)]"
-        );
+        let raise = match limit {
+            LARGEST_LIMIT.. => String::new(),
+            _ => format!(", or raise `limit` (now {limit}, at most {LARGEST_LIMIT})"),
+        };
+        let how = format!("[cut at `…`: list that directory by its path{raise}]");
         shown::push_line(&mut drawing.text, &how);
     }
-    found(drawing.text, drawing.count, drawing.truncated)
+    answer(drawing.text, drawing.count, drawing.truncated)
 }
 
 /// Tells a directory with nothing in it from one where all is ignored.
@@ -130,21 +146,25 @@ impl Visitor for Counter<'_> {
     }
 }
 
-struct Gathered {
-    tree: Tree,
+/// What one walk finds.
+struct Found {
+    level: Level,
     /// What the root is, if it is no directory.
     file: Option<String>,
 }
 
-struct Gatherer<'a> {
-    gathered: &'a Mutex<Gathered>,
+/// Looks for what is at one depth, in the directories that are shown.
+struct Finder<'a> {
+    tree: &'a Tree,
+    depth: usize,
+    found: &'a Mutex<Found>,
 }
 
-impl Visitor for Gatherer<'_> {
+impl Visitor for Finder<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
-        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(name) = entry.path.file_name() else {
-            gathered.file = Some(match entry.opener.stat() {
+            found.file = Some(match entry.opener.stat() {
                 Ok(stat) if stat.kind == FileKind::File => {
                     format!("a file of {}", shown::size(stat.len))
                 }
@@ -152,8 +172,12 @@ impl Visitor for Gatherer<'_> {
             });
             return Walk::Stop;
         };
-        let wanted = gathered.tree.add(entry.depth, || (show(name), kind(entry)));
-        if wanted { Walk::Continue } else { Walk::Skip }
+        if entry.depth < self.depth {
+            let is_shown = self.tree.has_directory(entry.path);
+            return if is_shown { Walk::Continue } else { Walk::Skip };
+        }
+        found.level.add(entry.path, || (show(name), kind(entry)));
+        Walk::Skip
     }
 }
 
@@ -181,6 +205,9 @@ fn describe(entry: &Entry<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+
     use serde_json::{Value, json};
     use windlass_core::Outcome;
 
@@ -221,7 +248,7 @@ mod tests {
             (json!({"path": "b.txt"}), "b.txt is not a directory: a file of 5 B"),
             (
                 json!({"limit": 2}),
-                ".gitignore (7 B)\na/ …\n… 2 more\n[cut at `…`: list that directory by its path, or raise `limit` (now 2, at most 10000)]",
+                ".gitignore (7 B)\na/\n  … 2 more\n… 2 more\n[cut at `…`: list that directory by its path, or raise `limit` (now 2, at most 10000)]",
             ),
         ] {
             check(TREE, input, expected);
@@ -234,7 +261,7 @@ mod tests {
         for (input, count, truncated) in [
             (json!({}), 6, false),
             (json!({"limit": 6}), 6, false),
-            (json!({"limit": 5}), 4, true),
+            (json!({"limit": 5}), 5, true),
             (json!({"limit": 2}), 2, true),
             (json!({"path": "empty"}), 0, false),
             (json!({"path": "b.txt"}), 1, false),
@@ -246,17 +273,50 @@ mod tests {
     }
 
     #[test]
-    fn every_directory_shows_its_first_entries() {
+    fn what_is_left_after_the_first_level_is_shared() {
         let names: Vec<String> =
             (0..60).map(|at| format!("{}/{at:02}", if at % 2 == 0 { "a" } else { "b" })).collect();
-        let files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
-        let text = Workspace::new(&files).text("list", json!({"limit": 10}));
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(
-            lines[..12].join("\n"),
-            "a/\n  00 (0 B)\n  02 (0 B)\n  04 (0 B)\n  06 (0 B)\n  … 26 more\n\
-             b/\n  01 (0 B)\n  03 (0 B)\n  05 (0 B)\n  07 (0 B)\n  … 26 more"
-        );
+        let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
+        files.extend([("c/1", ""), ("d", "")]);
+        let workspace = Workspace::new(&files);
+        for (limit, expected) in [
+            (
+                9,
+                "a/\n  00 (0 B)\n  02 (0 B)\n  … 28 more\n\
+                 b/\n  01 (0 B)\n  03 (0 B)\n  … 28 more\nc/\n  1 (0 B)\nd (0 B)",
+            ),
+            (5, "a/\n  00 (0 B)\n  … 29 more\nb/\n  … 30 more\nc/\n  … 1 more\nd (0 B)"),
+            (3, "a/\n  … 30 more\nb/\n  … 30 more\nc/\n  … 1 more\n… 1 more"),
+        ] {
+            let result = workspace.call("list", json!({"limit": limit}));
+            let text = result.output.to_text();
+            assert_eq!(
+                text.lines().rev().skip(1).collect::<Vec<_>>(),
+                expected.lines().rev().collect::<Vec<_>>()
+            );
+            let metadata = result.output.metadata;
+            assert_eq!([&metadata["count"], &metadata["truncated"]], [&json!(limit), &json!(true)]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_shown_is_not_looked_into() {
+        let mut files = vec![];
+        let names: Vec<String> = (0..30)
+            .flat_map(|at| (0..30).map(move |below| format!("{at:02}/{below:02}/x/y")))
+            .collect();
+        files.extend(names.iter().map(|name| (name.as_str(), "")));
+        let listed = Arc::new(Mutex::new(BTreeSet::new()));
+        let seen = Arc::clone(&listed);
+        let workspace = Workspace::on(&files, |local| {
+            Meddled::visited(local, move |path| {
+                seen.lock().unwrap().insert(path.parent().unwrap().to_owned());
+            })
+        });
+        let result = workspace.call("list", json!({"limit": 40, "depth": 10}));
+        assert_eq!(result.output.metadata["count"], json!(40));
+        // The root, and what is shown.
+        assert_eq!(listed.lock().unwrap().len(), 41);
     }
 
     #[test]

@@ -107,6 +107,10 @@ impl Notes {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.more == 0
+    }
+
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.kept.append(&mut other.kept);
         self.more += other.more;

@@ -3,6 +3,7 @@
 
 mod meanwhile;
 mod programs;
+mod promises;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -155,6 +156,8 @@ type Opened = Box<dyn Fn(&Path, &OpenFile) -> Result<(), FileErrorKind> + Send +
 pub(crate) struct Meddled {
     inner: LocalHost,
     opened: Opened,
+    /// Is told of every entry that a walk visits.
+    visited: Box<dyn Fn(&Path) + Send + Sync>,
     /// Names of directories that cannot be listed.
     locked: &'static [&'static str],
     changing: Changing,
@@ -164,17 +167,22 @@ pub(crate) struct Meddled {
 type Changing = Box<dyn Fn(&'static str, &Path) -> Result<(), FileErrorKind> + Send + Sync>;
 
 impl Meddled {
+    fn new(inner: LocalHost) -> Self {
+        Self {
+            inner,
+            opened: Box::new(|_, _| Ok(())),
+            visited: Box::new(|_| ()),
+            locked: &[],
+            changing: Box::new(|_, _| Ok(())),
+        }
+    }
+
     /// Files and directories of these names cannot be read.
     pub(crate) fn locked(inner: LocalHost, locked: &'static [&'static str]) -> Arc<dyn Host> {
         let opened = move |path: &Path, _: &OpenFile| {
             if is_one_of(path, locked) { Err(FileErrorKind::Permission) } else { Ok(()) }
         };
-        Arc::new(Self {
-            inner,
-            opened: Box::new(opened),
-            locked,
-            changing: Box::new(|_, _| Ok(())),
-        })
+        Arc::new(Self { opened: Box::new(opened), locked, ..Self::new(inner) })
     }
 
     /// `opened` is told of every file that a walk opens.
@@ -186,8 +194,15 @@ impl Meddled {
             opened(path, file);
             Ok(())
         };
-        let changing = Box::new(|_, _: &Path| Ok(()));
-        Arc::new(Self { inner, opened: Box::new(opened), locked: &[], changing })
+        Arc::new(Self { opened: Box::new(opened), ..Self::new(inner) })
+    }
+
+    /// `visited` is told of every entry that a walk visits, by its path below the root.
+    pub(crate) fn visited(
+        inner: LocalHost,
+        visited: impl Fn(&Path) + Send + Sync + 'static,
+    ) -> Arc<dyn Host> {
+        Arc::new(Self { visited: Box::new(visited), ..Self::new(inner) })
     }
 
     /// `changing` is asked before a file is changed: with `write`, `move` or `remove`, and the path.
@@ -195,8 +210,7 @@ impl Meddled {
         inner: LocalHost,
         changing: impl Fn(&'static str, &Path) -> Result<(), FileErrorKind> + Send + Sync + 'static,
     ) -> Arc<dyn Host> {
-        let opened = Box::new(|_: &Path, _: &OpenFile| Ok(()));
-        Arc::new(Self { inner, opened, locked: &[], changing: Box::new(changing) })
+        Arc::new(Self { changing: Box::new(changing), ..Self::new(inner) })
     }
 
     fn ask(&self, doing: &'static str, path: &Resolved) -> Result<(), FileError> {
@@ -281,6 +295,7 @@ struct Meddling<'m, 'v> {
 
 impl Visitor for Meddling<'_, '_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
+        (self.machine.visited)(entry.path);
         let opener = MeddledOpener { machine: self.machine, path: entry.path, inner: entry.opener };
         let walk = self.inner.visit(&Entry { opener: &opener, ..*entry });
         if entry.kind == FileKind::Directory && is_one_of(entry.path, self.machine.locked) {

@@ -7,6 +7,7 @@
 mod tests;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -267,16 +268,14 @@ impl Existing {
     }
 
     /// The length of the longest of some lines, counted from 0.
-    fn longest_line(&self, lines: &std::ops::Range<u64>) -> usize {
-        let skip = usize::try_from(lines.start).unwrap_or(usize::MAX);
-        let take = usize::try_from(lines.end - lines.start).unwrap_or(usize::MAX);
-        self.to_text()
-            .lines()
-            .skip(skip)
-            .take(take)
-            .map(|line| line.chars().count())
-            .max()
-            .unwrap_or(0)
+    fn longest_line(&self, ranges: &[Range<u64>]) -> usize {
+        let is_in = |line: u64| {
+            let at = ranges.partition_point(|range| range.end <= line);
+            ranges.get(at).is_some_and(|range| range.contains(&line))
+        };
+        let text = self.to_text();
+        let lines = (0..).zip(text.lines()).filter(|(number, _)| is_in(*number));
+        lines.map(|(_, line)| line.chars().count()).max().unwrap_or(0)
     }
 }
 
@@ -292,28 +291,47 @@ fn stale(unseen: &Unseen, name: &str, before: &Existing) -> ToolError {
             .hint("read it first, or change parts of it with `edit`"),
         Unseen::Changed => error("changed since this session read it, so it is not replaced")
             .hint("read it again; nothing was written"),
-        Unseen::Lines(lines) => {
+        Unseen::Lines(ranges) => {
             let words =
-                format!("was read in part, so it is not replaced: {} not shown", those(lines));
-            let is_cut = before.longest_line(lines) > crate::read::MAX_CHARACTERS;
+                format!("was read in part, so it is not replaced: {} not shown", those(ranges));
+            let is_cut = before.longest_line(ranges) > crate::read::MAX_CHARACTERS;
             error(&words).hint(if is_cut {
                 "some of them are too long to be shown whole: change the file with `edit`"
                     .to_owned()
             } else {
+                let first = ranges.first().map_or(0, |lines| lines.start);
                 format!(
                     "read it from offset {} on, or change parts of it with `edit`",
-                    lines.start + 1
+                    first.saturating_add(1)
                 )
             })
         }
     }
 }
 
-/// Lines that are counted from 0, as people count them.
-fn those(lines: &std::ops::Range<u64>) -> String {
-    match lines.end - lines.start {
-        1 => format!("line {} was", lines.end),
-        _ if lines.end == u64::MAX => format!("the lines from {} on were", lines.start + 1),
-        _ => format!("lines {}-{} were", lines.start + 1, lines.end),
+/// How many ranges of lines are named.
+const MOST_RANGES: usize = 5;
+
+/// Lines that are counted from 0, as people count them: `lines 3-9, 12 and 20-30 were`.
+fn those(ranges: &[Range<u64>]) -> String {
+    let mut names: Vec<String> = ranges.iter().take(MOST_RANGES).map(range).collect();
+    let more = ranges.len().saturating_sub(MOST_RANGES);
+    if more > 0 {
+        names.push(format!("{more} more ranges"));
+    }
+    match (names.pop(), names.is_empty(), ranges) {
+        (Some(last), true, [lines]) if lines.end - lines.start == 1 => format!("line {last} was"),
+        (Some(last), true, _) => format!("lines {last} were"),
+        (Some(last), false, _) => format!("lines {} and {last} were", names.join(", ")),
+        (None, ..) => "some lines were".to_owned(),
+    }
+}
+
+fn range(lines: &Range<u64>) -> String {
+    let first = lines.start.saturating_add(1);
+    match lines.end {
+        u64::MAX => format!("from {first} on"),
+        end if end == first => first.to_string(),
+        end => format!("{first}-{end}"),
     }
 }

@@ -298,6 +298,7 @@ fn begin(
             Access::Staged if confinement.is_whole() => WhenStopped::Dropped,
             Access::Staged | Access::Direct => WhenStopped::Kept,
         },
+        network: request.network.as_ref().unwrap_or(&machine.confinement().network).clone(),
         started: cx.now(),
         began: Instant::now(),
         process,

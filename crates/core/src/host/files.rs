@@ -745,6 +745,11 @@ impl FileError {
     }
 }
 
+/// Tells whether a path can only be a directory's, by its last character.
+fn ends_as_directory(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
 impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         let text = error.describe();
@@ -752,6 +757,8 @@ impl From<FileError> for ToolError {
             FileErrorKind::Stale => {
                 Self::failed(text).hint("read it again").because(FailureReason::Stale)
             }
+            FileErrorKind::NotADirectory if ends_as_directory(&error.path) => Self::failed(text)
+                .hint("a path that ends in `/` is a directory: leave out the `/` to name a file"),
             _ if error.is_normal() => Self::failed(text),
             _ => Self::host_failed(text),
         }

@@ -580,6 +580,12 @@ pub trait Process: Send + Sync {
         let _ = (path, used);
         None
     }
+
+    /// The hosts that it wanted to reach and that are not among those that it may, as [`NetworkAccess::Hosts`] names them. Not all
+    /// are known: a program that looks for a host by itself finds nobody who could note it.
+    fn refused_hosts(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// How a program ended.

@@ -160,23 +160,19 @@ impl SeenFile {
             Some((seen, now)) => seen == now,
             None => self.fingerprint == fingerprint,
         };
-        match self.missing() {
-            _ if !is_same => Err(Unseen::Changed),
-            Some(lines) => Err(Unseen::Lines(lines)),
-            None => Ok(()),
+        let missing = self.missing();
+        match is_same {
+            false => Err(Unseen::Changed),
+            true if missing.is_empty() => Ok(()),
+            true => Err(Unseen::Lines(missing)),
         }
     }
 
-    /// The first lines that were not shown, if any.
-    fn missing(&self) -> Option<Range<u64>> {
-        let total = self.total.unwrap_or(u64::MAX);
-        let mut next = 0;
-        for range in &self.ranges {
-            if range.start > next {
-                return Some(next..range.start);
-            }
-            next = range.end;
-        }
-        (next < total).then_some(next..total)
+    /// The lines that were not shown.
+    fn missing(&self) -> Vec<Range<u64>> {
+        let end = self.total.unwrap_or(u64::MAX);
+        let starts = std::iter::once(0).chain(self.ranges.iter().map(|range| range.end));
+        let ends = self.ranges.iter().map(|range| range.start).chain([end]);
+        starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..end).collect()
     }
 }

@@ -302,6 +302,11 @@ impl Process for Running {
         self.outline.as_ref()?.explain(path, used)
     }
 
+    fn refused_hosts(&self) -> Vec<String> {
+        let refused = self.proxy.as_ref().map(Proxy::refused).unwrap_or_default();
+        refused.into_iter().filter(|host| host.reason.is_none()).map(|host| host.rule()).collect()
+    }
+
     fn changes(&self) -> Result<ProcessChanges, ToolError> {
         let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(trail) = trail else {

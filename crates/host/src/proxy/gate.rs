@@ -85,10 +85,10 @@ impl Gate {
         match self.rules.judge(target) {
             Verdict::Allowed => Ok(()),
             Verdict::NotListed => Err(Failure::refused(format!(
-                "host {host} is not among those that this command may reach (--net {list})"
+                "host {host} is not among those that this command may reach ({list})"
             ))),
             Verdict::OtherPort => Err(Failure::refused(format!(
-                "port {port} of host {host} is not among those that this command may reach (--net {list}; a host without a port \
+                "port {port} of host {host} is not among those that this command may reach ({list}; a host without a port \
                  stands for its ports 80 and 443)"
             ))),
         }

@@ -51,11 +51,24 @@ pub struct RefusedHost {
     pub reason: Option<String>,
 }
 
+impl RefusedHost {
+    /// The rule that would let the program reach it: without a port it stands for 80 and 443.
+    pub fn rule(&self) -> String {
+        let target = self.target.as_str();
+        let usual = [":80", ":443"].iter().find_map(|port| target.strip_suffix(port));
+        usual.unwrap_or(target).to_owned()
+    }
+}
+
 impl fmt::Display for RefusedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
             Some(reason) => write!(f, "not reached: {} ({reason})", self.target),
-            None => write!(f, "not reached: {} is not among the hosts of --net", self.target),
+            None => write!(
+                f,
+                "not reached: {} is not among the hosts that this command may reach",
+                self.target
+            ),
         }
     }
 }
@@ -173,6 +186,18 @@ mod tests {
 
     fn refusal(target: &str) -> RefusedHost {
         RefusedHost { target: target.to_owned(), reason: None }
+    }
+
+    #[test]
+    fn the_rule_for_a_refused_host() {
+        for (target, rule) in [
+            ("docs.rs:443", "docs.rs"),
+            ("docs.rs:80", "docs.rs"),
+            ("docs.rs:8080", "docs.rs:8080"),
+            ("[2001:db8::1]:443", "[2001:db8::1]"),
+        ] {
+            assert_eq!(refusal(target).rule(), rule);
+        }
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! A tree of names, and which part of it to show when all of it is too much.
+//! The tree that is shown: level by level, until all of it or as many entries as wanted are in it.
 //!
-//! Every directory is cut to the same number of entries, the largest with which the whole fits; so no directory hides another,
-//! and the last one is seen as well as the first. Where that would leave only one or two names in each, the deepest level is
-//! left out instead.
+//! A level is complete before the next begins. One that is more than what is left is shared among its directories, so none hides
+//! another. What a directory has is counted even if none of it is shown; what is not shown is not looked into.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::shares::Shares;
 
 /// What a name stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,38 +17,26 @@ pub(super) enum Kind {
     Other(String),
 }
 
-/// A directory with what is in it. The first node is the root.
+/// A directory with what is shown of it. The first node is the root.
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// The chain of directories that the last entry is in, the root first.
-    open: Vec<usize>,
-    /// How many entries of one directory are kept: more are never shown.
-    limit: usize,
+    /// The directories among them, by their paths below the root.
+    directories: HashMap<PathBuf, usize>,
+    /// The directories of the deepest level, which are not looked into yet.
+    deepest: Vec<usize>,
+    /// How many entries can still be shown.
+    left: usize,
 }
 
 #[derive(Debug)]
 struct Node {
     name: String,
     kind: Kind,
+    /// What is shown of it.
     children: Vec<usize>,
-    /// How many entries it has, kept or not.
+    /// How many entries it has, shown or not.
     entries: usize,
-    /// Whether its entries were left out for their number.
-    closed: bool,
-}
-
-impl Node {
-    fn new(name: String, kind: Kind) -> Self {
-        Self { name, kind, children: Vec::new(), entries: 0, closed: false }
-    }
-}
-
-/// How much of a tree is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Extent {
-    depth: usize,
-    per_directory: usize,
 }
 
 /// The text of a tree.
@@ -59,107 +50,78 @@ pub(super) struct Drawing {
 }
 
 impl Tree {
-    /// How many entries are kept in all: enough for every sensible question, bounded for the others.
-    const MOST: usize = 100_000;
-    /// A directory cut to fewer entries than this says less than the level above it.
-    const FEWEST: usize = 4;
-
+    /// An empty tree that will have at most `limit` entries.
     pub(super) fn new(limit: usize) -> Self {
         let root = Node::new(String::new(), Kind::Directory);
-        Self { nodes: vec![root], open: vec![0], limit }
+        let directories = HashMap::from([(PathBuf::new(), 0)]);
+        Self { nodes: vec![root], directories, deepest: vec![0], left: limit }
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.len() == 1
     }
 
-    /// Adds an entry, in the order in which a sorted walk finds them: a directory, then what is in it. `name` and `kind` are
-    /// asked for only if the entry is kept. Answers whether what is in it is wanted.
-    pub(super) fn add(&mut self, depth: usize, entry: impl FnOnce() -> (String, Kind)) -> bool {
-        self.open.truncate(depth.max(1));
-        let at = self.nodes.len();
-        let Some(parent) = self.open.last().and_then(|parent| self.nodes.get_mut(*parent)) else {
-            return false;
-        };
-        parent.entries += 1;
-        if parent.children.len() >= self.limit {
-            return false;
-        }
-        parent.children.push(at);
-        let (name, kind) = entry();
-        let mut node = Node::new(name, kind);
-        node.closed = node.kind == Kind::Directory && at >= Self::MOST;
-        let wanted = !node.closed;
-        self.nodes.push(node);
-        self.open.push(at);
-        wanted
+    /// Tells whether there is no directory left to look into.
+    pub(super) fn is_complete(&self) -> bool {
+        self.deepest.is_empty()
     }
 
-    /// The tree as an indented text of at most `limit` entries.
+    /// Tells whether this is a directory that is shown.
+    pub(super) fn has_directory(&self, path: &Path) -> bool {
+        self.directories.contains_key(path)
+    }
+
+    /// The next level, with nothing in it yet.
+    pub(super) fn next_level(&self) -> Level {
+        let places = self.deepest.iter().enumerate().map(|(place, node)| (*node, place));
+        let places: HashMap<usize, usize> = places.collect();
+        let found = self.deepest.iter().map(|node| Found::of(*node)).collect();
+        let directories = self.directories.iter();
+        let by_path = directories
+            .filter_map(|(path, node)| Some((path.clone(), *places.get(node)?)))
+            .collect();
+        Level { by_path, found, lines: self.left, most: self.left, kept: 0 }
+    }
+
+    /// Adds a level, as much of it as there is room for.
+    pub(super) fn add(&mut self, mut level: Level) {
+        level.cut();
+        self.left -= level.kept;
+        self.deepest.clear();
+        for found in level.found {
+            let at = self.nodes.len();
+            let Some(directory) = self.nodes.get_mut(found.node) else { continue };
+            directory.entries = found.entries;
+            directory.children = (at..at + found.kept.len()).collect();
+            for (at, (path, name, kind)) in (at..).zip(found.kept) {
+                if kind == Kind::Directory {
+                    self.directories.insert(path, at);
+                    self.deepest.push(at);
+                }
+                self.nodes.push(Node::new(name, kind));
+            }
+        }
+    }
+
+    /// The tree as an indented text.
     pub(super) fn draw(&self) -> Drawing {
-        let extent = self.fitting();
         let mut drawing = Drawing { text: String::new(), count: 0, truncated: false };
-        self.draw_directory(0, 0, extent, &mut drawing);
+        self.draw_directory(0, 0, &mut drawing);
         drawing
     }
 
-    /// The most that can be shown.
-    fn fitting(&self) -> Extent {
-        for depth in (1..=self.depth()).rev() {
-            let per_directory = self.largest_cut(depth);
-            if per_directory >= Self::FEWEST.min(self.limit) {
-                return Extent { depth, per_directory };
+    fn draw_directory(&self, at: usize, indent: usize, drawing: &mut Drawing) {
+        let Some(directory) = self.nodes.get(at) else { return };
+        for child in &directory.children {
+            let Some(node) = self.nodes.get(*child) else { continue };
+            match &node.kind {
+                Kind::Directory => drawing.line(indent, &format!("{}/", node.name)),
+                Kind::Other(what) => drawing.line(indent, &format!("{} {what}", node.name)),
             }
+            drawing.count += 1;
+            self.draw_directory(*child, indent + 1, drawing);
         }
-        Extent { depth: 1, per_directory: self.limit }
-    }
-
-    /// The largest number of entries per directory with which so many levels fit; 0 if none does.
-    fn largest_cut(&self, depth: usize) -> usize {
-        // Shows more the larger it is, so the largest that fits is found by halving.
-        let (mut fits, mut too_many) = (0, self.limit + 1);
-        while too_many - fits > 1 {
-            let per_directory = usize::midpoint(fits, too_many);
-            if self.visible(0, Extent { depth, per_directory }) <= self.limit {
-                fits = per_directory;
-            } else {
-                too_many = per_directory;
-            }
-        }
-        fits
-    }
-
-    fn visible(&self, at: usize, extent: Extent) -> usize {
-        let Some(below) = extent.below() else { return 0 };
-        self.children(at, extent).map(|child| 1 + self.visible(child, below)).sum()
-    }
-
-    fn children(&self, at: usize, extent: Extent) -> impl Iterator<Item = usize> {
-        let children = self.nodes.get(at).map_or(&[][..], |node| &node.children);
-        children.iter().copied().take(extent.per_directory)
-    }
-
-    fn depth(&self) -> usize {
-        fn below(tree: &Tree, at: usize) -> usize {
-            let children = tree.nodes.get(at).map_or(&[][..], |node| &node.children);
-            children.iter().map(|child| 1 + below(tree, *child)).max().unwrap_or(0)
-        }
-        below(self, 0)
-    }
-
-    fn draw_directory(&self, at: usize, indent: usize, extent: Extent, drawing: &mut Drawing) {
-        let Some(below) = extent.below() else { return };
-        let mut shown = 0;
-        for child in self.children(at, extent) {
-            let Some(node) = self.nodes.get(child) else { continue };
-            let left_out = node.closed || (below.depth == 0 && node.entries > 0);
-            drawing.truncated |= left_out;
-            drawing.line(indent, &node.describe(left_out));
-            shown += 1;
-            self.draw_directory(child, indent + 1, below, drawing);
-        }
-        drawing.count += shown;
-        let more = self.nodes.get(at).map_or(0, |node| node.entries) - shown;
+        let more = directory.entries.saturating_sub(directory.children.len());
         if more > 0 {
             drawing.line(indent, &format!("… {more} more"));
             drawing.truncated = true;
@@ -167,20 +129,9 @@ impl Tree {
     }
 }
 
-impl Extent {
-    /// What is left of it one level further down.
-    fn below(self) -> Option<Self> {
-        Some(Self { depth: self.depth.checked_sub(1)?, ..self })
-    }
-}
-
 impl Node {
-    fn describe(&self, left_out: bool) -> String {
-        match &self.kind {
-            Kind::Directory if left_out => format!("{}/ …", self.name),
-            Kind::Directory => format!("{}/", self.name),
-            Kind::Other(what) => format!("{} {what}", self.name),
-        }
+    fn new(name: String, kind: Kind) -> Self {
+        Self { name, kind, children: Vec::new(), entries: 0 }
     }
 }
 
@@ -194,29 +145,117 @@ impl Drawing {
     }
 }
 
+/// What a sorted walk finds in the deepest directories of a tree. Never much more is kept than can be shown.
+#[derive(Debug)]
+pub(super) struct Level {
+    /// The places of the directories in `found`.
+    by_path: HashMap<PathBuf, usize>,
+    found: Vec<Found>,
+    /// How many entries can be shown.
+    lines: usize,
+    /// The most that can be shown of one directory, as far as is known.
+    most: usize,
+    /// How many entries are kept.
+    kept: usize,
+}
+
+#[derive(Debug)]
+struct Found {
+    node: usize,
+    /// How many there are, kept or not.
+    entries: usize,
+    /// The first of them: path, name and kind.
+    kept: Vec<(PathBuf, String, Kind)>,
+}
+
+impl Found {
+    fn of(node: usize) -> Self {
+        Self { node, entries: 0, kept: Vec::new() }
+    }
+}
+
+impl Level {
+    /// Counts an entry; `name` and `kind` are asked for only if it may be shown.
+    pub(super) fn add(&mut self, path: &Path, entry: impl FnOnce() -> (String, Kind)) {
+        let place = path.parent().and_then(|parent| self.by_path.get(parent));
+        let Some(found) = place.and_then(|place| self.found.get_mut(*place)) else { return };
+        found.entries += 1;
+        if found.kept.len() >= self.most {
+            return;
+        }
+        let (name, kind) = entry();
+        found.kept.push((path.to_owned(), name, kind));
+        self.kept += 1;
+        if self.kept > self.lines.saturating_mul(2) {
+            self.cut();
+        }
+    }
+
+    /// Forgets what cannot be shown, by what is counted so far: the more there is, the less of each is shown.
+    fn cut(&mut self) {
+        let mut shares = Shares::new(self.lines, &self.found.iter().map(|found| found.entries));
+        self.most = shares.largest();
+        self.kept = 0;
+        for found in &mut self.found {
+            found.kept.truncate(shares.take(found.entries));
+            self.kept += found.kept.len();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;
 
-    /// A tree out of its drawing: two spaces of indentation per level.
-    fn tree(limit: usize, drawing: &str) -> Tree {
-        let mut tree = Tree::new(limit);
+    /// What is there, by path, in the order of a walk. Directories end in `/`.
+    type All = BTreeMap<PathBuf, bool>;
+
+    /// Out of a drawing: two spaces of indentation per level.
+    fn all(drawing: &str) -> All {
+        let (mut all, mut open) = (All::new(), Vec::new());
         for line in drawing.lines() {
             let name = line.trim_start();
-            let kind = match name.strip_suffix('/') {
-                Some(_) => Kind::Directory,
-                None => Kind::Other("(1 B)".into()),
-            };
-            let depth = (line.len() - name.len()) / 2 + 1;
-            tree.add(depth, || (name.trim_end_matches('/').into(), kind));
+            open.truncate((line.len() - name.len()) / 2);
+            open.push(name.trim_end_matches('/'));
+            all.insert(open.iter().collect(), name.ends_with('/'));
         }
-        tree
+        all
     }
 
-    fn check(limit: usize, all: &str, expected: &str) {
-        let drawing = tree(limit, all).draw();
+    /// Builds a tree as `list` does. Also returns how many names and sizes were asked for.
+    fn build(all: &All, depth: usize, limit: usize) -> (Tree, usize) {
+        let mut tree = Tree::new(limit);
+        let asked = Cell::new(0);
+        for deepest in 1..=depth {
+            let mut level = tree.next_level();
+            for (path, is_directory) in all {
+                if path.components().count() == deepest {
+                    level.add(path, || {
+                        asked.set(asked.get() + 1);
+                        let kind = if *is_directory {
+                            Kind::Directory
+                        } else {
+                            Kind::Other("(1 B)".into())
+                        };
+                        (path.file_name().unwrap().to_str().unwrap().to_owned(), kind)
+                    });
+                }
+            }
+            tree.add(level);
+            if tree.is_complete() {
+                break;
+            }
+        }
+        (tree, asked.get())
+    }
+
+    fn check(limit: usize, drawn: &str, expected: &str) {
+        let drawing = build(&all(drawn), 10, limit).0.draw();
         assert_eq!(drawing.text.replace(" (1 B)", ""), expected, "limit {limit}");
         assert_eq!(drawing.truncated, expected.contains('…'), "limit {limit}");
         let names = expected.lines().filter(|line| !line.trim_start().starts_with('…')).count();
@@ -233,46 +272,128 @@ mod tests {
     }
 
     #[test]
-    fn every_directory_is_cut_alike() {
-        let all = "a/\n  1\n  2\n  3\n  4\n  5\n  6\nb/\n  1\n  2\n  3\n  4\n  5\n  6\nc";
-        check(11, all, "a/\n  1\n  2\n  3\n  4\n  … 2 more\nb/\n  1\n  2\n  3\n  4\n  … 2 more\nc");
+    fn a_level_comes_before_the_next() {
+        let all = "a/\n  b/\n    1\n    2\n  c\nd/\n  e/\n    1\n  f\ng";
+        check(10, all, all);
+        check(9, all, "a/\n  b/\n    1\n    … 1 more\n  c\nd/\n  e/\n    1\n  f\ng");
+        check(7, all, "a/\n  b/\n    … 2 more\n  c\nd/\n  e/\n    … 1 more\n  f\ng");
+        check(6, all, "a/\n  b/\n    … 2 more\n  c\nd/\n  e/\n    … 1 more\n  … 1 more\ng");
+        check(4, all, "a/\n  b/\n    … 2 more\n  … 1 more\nd/\n  … 2 more\ng");
+        check(3, all, "a/\n  … 2 more\nd/\n  … 2 more\ng");
+        check(1, all, "a/\n  … 2 more\n… 2 more");
     }
 
     #[test]
-    fn levels_go_before_names() {
-        let all = "a/\n  1\n  2\n  3\n  4\n  5\n  6\nb/\n  1\n  2\n  3\n  4\n  5\n  6\nc";
-        check(10, all, "a/ …\nb/ …\nc");
-        check(2, all, "a/ …\nb/ …\n… 1 more");
+    fn what_is_left_is_shared() {
+        let drawn = "a/\n  1\n  2\n  3\n  4\n  5\n  6\nb/\n  1\nc/\n  1\n  2\n  3\n  4\n  5\nd";
+        check(16, drawn, drawn);
+        check(
+            12,
+            drawn,
+            "a/\n  1\n  2\n  3\n  4\n  … 2 more\nb/\n  1\nc/\n  1\n  2\n  3\n  … 2 more\nd",
+        );
     }
 
     #[test]
-    fn more_than_the_limit_in_one_directory() {
-        let mut tree = Tree::new(2);
-        for name in 0..1000 {
-            let wanted = tree.add(1, || (name.to_string(), Kind::Directory));
-            assert_eq!(wanted, name < 2, "what is not shown is not looked into");
+    fn no_more_names_are_asked_for_than_about_what_is_shown() {
+        let names = |directories: usize, entries: usize| {
+            let mut all = All::new();
+            for directory in 0..directories {
+                let directory = PathBuf::from(format!("{directory:04}"));
+                all.extend(
+                    (0..entries).map(|entry| (directory.join(format!("{entry:04}")), false)),
+                );
+                all.insert(directory, true);
+            }
+            all
+        };
+        for (directories, entries, limit) in [(1, 5000, 50), (100, 1000, 200), (300, 100, 300)] {
+            let (tree, asked) = build(&names(directories, entries), 2, limit);
+            assert_eq!(tree.draw().count, limit);
+            let rounds = usize::try_from(directories.ilog2()).unwrap() + 2;
+            assert!(asked <= limit * rounds, "{asked} for {directories} × {entries}");
         }
-        assert_eq!(tree.nodes.len(), 3);
-        assert_eq!(tree.draw().text, "0/\n1/\n… 998 more");
+    }
+
+    /// What a drawing shows, by path, and how many more are said to be in which directory.
+    fn read(drawing: &str) -> (Vec<PathBuf>, BTreeMap<PathBuf, usize>) {
+        let (mut shown, mut more, mut open) = (Vec::new(), BTreeMap::new(), Vec::<&str>::new());
+        for line in drawing.lines() {
+            let name = line.trim_start();
+            open.truncate((line.len() - name.len()) / 2);
+            if let Some(number) = name.strip_prefix("… ") {
+                let number = number.trim_end_matches(" more").parse().unwrap();
+                more.insert(open.iter().collect(), number);
+            } else {
+                open.push(name.trim_end_matches(" (1 B)").trim_end_matches('/'));
+                shown.push(open.iter().collect());
+            }
+        }
+        (shown, more)
+    }
+
+    fn below(all: &All, directory: &Path) -> usize {
+        all.keys().filter(|path| path.parent() == Some(directory)).count()
+    }
+
+    fn of_level<'a>(paths: impl Iterator<Item = &'a PathBuf>, level: usize) -> usize {
+        paths.filter(|path| path.components().count() == level).count()
     }
 
     proptest! {
         #[test]
-        fn never_more_than_the_limit(depths in proptest::collection::vec(1usize..5, 0..60), limit in 1usize..40) {
-            let mut all = Tree::new(limit);
-            let mut last = 0;
-            for (at, depth) in depths.iter().enumerate() {
-                let depth = (*depth).min(last + 1);
-                if all.add(depth, || (at.to_string(), Kind::Directory)) {
-                    last = depth;
-                } else {
-                    last = depth - 1;
+        fn laws(
+            depths in proptest::collection::vec((1usize..5, any::<bool>()), 0..60),
+            limit in 1usize..40,
+            depth in 1usize..6,
+        ) {
+            let (mut there, mut open) = (All::new(), Vec::<String>::new());
+            for (at, (depth, is_directory)) in depths.iter().enumerate() {
+                open.truncate(depth - 1);
+                open.push(format!("{at:02}"));
+                there.insert(open.iter().collect(), *is_directory);
+                if !is_directory {
+                    open.pop();
                 }
             }
-            let drawing = all.draw();
-            prop_assert!(drawing.count <= limit);
-            prop_assert!(drawing.count > 0 || depths.is_empty());
-            prop_assert!(drawing.truncated || drawing.count == depths.len());
+            let drawing = build(&there, depth, limit).0.draw();
+            let (shown, more) = read(&drawing.text);
+            let wanted = there.keys().filter(|path| path.components().count() <= depth).count();
+
+            // As many as there is room for, and told truly.
+            prop_assert_eq!(drawing.count, shown.len());
+            prop_assert_eq!(shown.len(), limit.min(wanted), "{}", drawing.text);
+            prop_assert_eq!(drawing.truncated, shown.len() < wanted);
+
+            // Every level before the next.
+            for level in 1..depth {
+                if of_level(shown.iter(), level + 1) > 0 {
+                    prop_assert_eq!(of_level(shown.iter(), level), of_level(there.keys(), level));
+                }
+            }
+
+            // Every directory above the deepest level says what it does not show: the first are shown.
+            let root = PathBuf::new();
+            let directories = shown.iter().filter(|path| there[*path]).chain([&root]);
+            for directory in directories.filter(|path| path.components().count() < depth) {
+                let children: Vec<_> =
+                    shown.iter().filter(|path| path.parent() == Some(directory.as_path())).collect();
+                let has: Vec<_> = there
+                    .keys()
+                    .filter(|path| path.parent() == Some(directory.as_path()))
+                    .take(children.len())
+                    .collect();
+                prop_assert_eq!(&children, &has);
+                let left_out = below(&there, directory) - children.len();
+                prop_assert_eq!(more.get(directory).copied().unwrap_or(0), left_out);
+                // None that is cut is two behind another of its level.
+                for other in &shown {
+                    if left_out > 0 && other.components().count() == directory.components().count() {
+                        let others = shown.iter().filter(|path| path.parent() == Some(other.as_path()));
+                        prop_assert!(others.count() <= children.len() + 1, "{}", drawing.text);
+                    }
+                }
+            }
         }
     }
 }

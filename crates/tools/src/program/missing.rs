@@ -9,7 +9,9 @@ mod network;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use windlass_core::{Absence, Context, Job, Level, NetworkAccess, Output, PathUse, quote};
+use windlass_core::{
+    Absence, Context, Job, Level, NetworkAccess, Output, PathUse, ProcessEnd, quote,
+};
 
 use self::mentions::{Mention, Symptom, mentions};
 use crate::shown::{push_line, short};
@@ -35,7 +37,7 @@ impl Missing {
         let from = to.saturating_sub(SEARCHED_BYTES);
         let text: String = cx.printed(job, from..to).map(|piece| piece.text).collect();
         let mut missing = Self::default();
-        missing.add_network(cx, &text);
+        missing.add_network(cx, job, &text);
         let directory = changed_directory(job.command());
         for mention in mentions(&text, job.command()) {
             let absence = explain(job, &mention, directory.as_deref());
@@ -76,22 +78,39 @@ impl Missing {
         self.listed.push(json!({"path": mention.path, "reason": absence.name()}));
     }
 
-    fn add_network(&mut self, cx: &Context, text: &str) {
-        let Ok(door) = cx.processes() else { return };
-        let confinement = door.confinement();
-        if confinement.level == Level::Off || !network::is_missed(text) {
+    fn add_network(&mut self, cx: &Context, job: &Job, text: &str) {
+        let is_off = cx.processes().is_ok_and(|door| door.confinement().level == Level::Off);
+        if is_off || *job.network() == NetworkAccess::Full {
             return;
         }
-        let note = match confinement.network {
-            NetworkAccess::None => "[no network: a person can allow hosts with --net HOST]",
-            NetworkAccess::Hosts(_) => {
-                "[no network but the hosts of --net, through the proxy that HTTPS_PROXY names]"
-            }
-            NetworkAccess::Full => return,
+        let mut hosts = job.refused_hosts();
+        let exit_code = match job.end().map(|end| end.how) {
+            Some(ProcessEnd::Exited(code)) => Some(code),
+            _ => None,
         };
-        self.notes.push(note.to_owned());
-        self.listed.push(json!({"reason": "no network"}));
+        match network::missed(text, job.command(), exit_code) {
+            Some(named) if hosts.is_empty() => hosts = named,
+            None if hosts.is_empty() => return,
+            _ => {}
+        }
+        self.notes.push(network_note(job.network(), &hosts));
+        self.listed.push(json!({"reason": "no network", "hosts": hosts}));
     }
+}
+
+/// The note for a program that could not reach a host; not always is it known which.
+fn network_note(network: &NetworkAccess, missed: &[String]) -> String {
+    let quoted: Vec<String> = missed.iter().map(|host| format!("\"{host}\"")).collect();
+    let names = if missed.is_empty() { "HOST".to_owned() } else { missed.join(",") };
+    if let NetworkAccess::Hosts(listed) = network {
+        let others = if missed.is_empty() { "others".to_owned() } else { quoted.join(", ") };
+        let listed = listed.join(",");
+        return format!(
+            "[no network but to {listed}, through the proxy that HTTPS_PROXY names: add {others} to `net` of bash (a person: --net {listed},{names})]"
+        );
+    }
+    let list = if missed.is_empty() { "\"HOST\"".to_owned() } else { quoted.join(",") };
+    format!("[no network: call bash with net:[{list}] (a person: --net {names})]")
 }
 
 /// Asks the machine about a path, first in the directory that the command changed to.
@@ -242,6 +261,40 @@ mod tests {
             ),
         ] {
             assert_eq!(note(path, used, &absence), expected);
+        }
+    }
+
+    #[test]
+    fn how_to_ask_for_the_network() {
+        let hosts =
+            |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
+        for (listed, missed, expected) in [
+            (
+                &[][..],
+                &[][..],
+                "[no network: call bash with net:[\"HOST\"] (a person: --net HOST)]",
+            ),
+            (
+                &[],
+                &["docs.rs", "a.b:99"],
+                "[no network: call bash with net:[\"docs.rs\",\"a.b:99\"] (a person: --net docs.rs,a.b:99)]",
+            ),
+            (
+                &["docs.rs"],
+                &["crates.io"],
+                "[no network but to docs.rs, through the proxy that HTTPS_PROXY names: add \"crates.io\" to `net` of bash (a person: --net docs.rs,crates.io)]",
+            ),
+            (
+                &["docs.rs", "x.y"],
+                &[],
+                "[no network but to docs.rs,x.y, through the proxy that HTTPS_PROXY names: add others to `net` of bash (a person: --net docs.rs,x.y,HOST)]",
+            ),
+        ] {
+            let network = match listed {
+                [] => NetworkAccess::None,
+                listed => NetworkAccess::Hosts(hosts(listed)),
+            };
+            assert_eq!(network_note(&network, &hosts(missed)), expected);
         }
     }
 

@@ -140,7 +140,7 @@ fn what_was_not_seen_is_not_replaced() {
     workspace.call("read", json!({"path": "f", "offset": 3, "limit": 2}));
     assert_eq!(
         refused(&workspace, input.clone()),
-        "stale: f was read in part, so it is not replaced: lines 1-2 were not shown\nread it from offset 1 on, or change parts of it with `edit`"
+        "stale: f was read in part, so it is not replaced: lines 1-2 and 5-10 were not shown\nread it from offset 1 on, or change parts of it with `edit`"
     );
     workspace.call("read", json!({"path": "f", "limit": 9}));
     assert!(refused(&workspace, input.clone()).contains("line 10 was not shown"));

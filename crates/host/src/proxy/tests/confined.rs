@@ -28,7 +28,7 @@ async fn check(hosts: &[&str], target: &str, said: &str, note: &str) {
 #[tokio::test]
 async fn hosts_that_are_not_listed() {
     bounded(async {
-        let list = "is not among those that this command may reach (--net docs.rs,*.python.org)";
+        let list = "is not among those that this command may reach (docs.rs,*.python.org)";
         for (target, host) in [
             ("evil.example:443", "evil.example"),
             ("python.org:443", "python.org"),
@@ -40,7 +40,7 @@ async fn hosts_that_are_not_listed() {
         ] {
             check(&["docs.rs", "*.python.org"], target, &format!("host {host} {list}"), target).await;
         }
-        let said = "port 22 of host docs.rs is not among those that this command may reach (--net docs.rs; a host without a port \
+        let said = "port 22 of host docs.rs is not among those that this command may reach (docs.rs; a host without a port \
                     stands for its ports 80 and 443)";
         check(&["docs.rs"], "docs.rs:22", said, "docs.rs:22").await;
     })

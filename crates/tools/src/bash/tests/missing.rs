@@ -230,15 +230,44 @@ fn files_of_others_are_named() {
 
 #[test]
 fn the_missing_network_is_explained() {
-    let none = "[no network: a person can allow hosts with --net HOST]";
-    let script =
-        "python3 -c 'import urllib.request; urllib.request.urlopen(\"http://example.org\")'";
-    let expected = (vec![none.to_owned()], vec![json!("no network")]);
-    assert_eq!(Scene::new().notes(script), expected);
+    let expected = (
+        vec![
+            "[no network: call bash with net:[\"example.org\"] (a person: --net example.org)]"
+                .to_owned(),
+        ],
+        vec![json!("no network")],
+    );
     let printed = "echo 'curl: (6) Could not resolve host: example.org'; exit 6";
     assert_eq!(Scene::new().notes(printed), expected);
     let full = Confinement { network: NetworkAccess::Full, ..Confinement::default() };
     assert_eq!(Scene::with(full).notes(printed), (vec![], vec![]));
+
+    // The program does not name the host, but the command does.
+    let scene = Scene::new();
+    let command =
+        "python3 -c 'import urllib.request; urllib.request.urlopen(\"http://example.org\")'";
+    let result = scene.workspace.call("bash", json!({"command": command}));
+    assert!(result.output.to_text().ends_with(&expected.0[0]), "{}", result.output.to_text());
+    let absent = json!([{"reason": "no network", "hosts": ["example.org"]}]);
+    assert_eq!(result.output.metadata["absent"], absent);
+}
+
+#[test]
+fn a_host_that_the_proxy_refuses_is_named() {
+    let hosts = NetworkAccess::Hosts(vec!["docs.rs".into()]);
+    let scene = Scene::with(Confinement { network: hosts, ..Confinement::default() });
+    // Asks the proxy, says nothing of it, and fails.
+    let script = "exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}; \
+                  printf 'CONNECT example.org:443 HTTP/1.1\\r\\nHost: example.org:443\\r\\n\\r\\n' >&3; cat <&3 >/dev/null; exit 3";
+    let result = scene.workspace.call("bash", json!({"command": script}));
+    let text = result.output.to_text();
+    assert!(
+        text.ends_with(
+            "not reached: example.org:443 is not among the hosts that this command may reach]\n\
+             [no network but to docs.rs, through the proxy that HTTPS_PROXY names: add \"example.org\" to `net` of bash (a person: --net docs.rs,example.org)]"
+        ),
+        "{text}"
+    );
 }
 
 #[test]
