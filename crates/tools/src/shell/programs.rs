@@ -4,6 +4,7 @@
 mod awk;
 mod bare;
 mod builtins;
+mod downloads;
 mod files;
 mod find;
 mod git;
@@ -11,6 +12,7 @@ pub(super) mod options;
 mod projects;
 mod ripgrep;
 mod sed;
+pub(super) mod subcommands;
 mod suspects;
 pub(super) mod table;
 mod tar;
@@ -31,6 +33,7 @@ pub(super) fn look(name: &str, words: &[Word], found: &mut Found) {
     match name {
         "awk" | "gawk" | "mawk" | "nawk" => awk::awk(words, found),
         "cargo" => projects::cargo(words, found),
+        "curl" => downloads::curl(words, found),
         "dd" => files::dd(words, found),
         "fd" | "fdfind" => find::fd(words, found),
         "find" => find::find(words, found),
@@ -40,6 +43,7 @@ pub(super) fn look(name: &str, words: &[Word], found: &mut Found) {
         "sed" | "gsed" => sed::sed(words, found),
         "su" | "runuser" | "sg" | "script" => users::other_user(name, words, found),
         "tar" | "gtar" | "bsdtar" => tar::tar(words, found),
+        "wget" => downloads::wget(words, found),
         _ if files::changes(name, words, found) => {}
         _ => by_table(name, words, found),
     }
@@ -65,11 +69,11 @@ fn by_row(name: &str, row: &'static Program, words: &[Word], found: &mut Found) 
             found.unclear("it changes the shell itself");
         }
         Kind::Wraps(_) => {}
-        Kind::Tool { .. } | Kind::Runs { .. } if projects::asks_for_version(name, words) => {
+        Kind::Tool { .. } | Kind::Runs if projects::asks_for_version(name, words) => {
             // Some find out by files of the project which of their versions is meant.
             found.reads(OnlyReads::InSandbox);
         }
-        Kind::Tool { runs } => projects::tool(row, runs, words, found),
-        Kind::Runs { unless } => projects::interpreter(name, row, unless, words, found),
+        Kind::Tool { runs } => projects::tool(name, row, runs, words, found),
+        Kind::Runs => projects::interpreter(name, row, words, found),
     }
 }

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use windlass_core::{Decision, HardDenies, Mode, Policy, Search, Situation, When};
+use windlass_core::{
+    Decision, HardDenies, Mode, PathPattern, Policy, Search, Situation, When, normalize,
+};
 
 use super::*;
 
@@ -182,6 +184,33 @@ fn what_only_reads() {
         ("tar tf a.tar", true),
         ("tar -xf a.tar", false),
         ("rg foo src", true),
+        // Words that become several, and letters that hide others.
+        ("rg -g *.rs foo", false),
+        ("rg -g '*.rs' foo", true),
+        ("sort -t* f", false),
+        ("find . -name *", false),
+        ("find . -name '*'", true),
+        ("git diff *", false),
+        ("git diff -- *", true),
+        ("git -C * status", false),
+        ("date -d *", false),
+        ("uniq -f 1* g", false),
+        ("tree -L 2 -I x", true),
+        ("tree -Lo 2 f", false),
+        ("tree -R -L 1 -H .", false),
+        ("xxd -ps f", true),
+        ("xxd -ps f g", false),
+        ("xxd -l 16 f", true),
+        ("jq -n 'import \"./x\" as $x {search: \"./\"}; $x'", false),
+        ("sed 's/[^]/]X/g;/w src/p' f", false),
+        ("awk 'BEGIN{SYMTAB[\"AR\" \"GC\"]=2}' f", false),
+        ("zstdcat *", false),
+        ("nm app", true),
+        ("nm @f", false),
+        ("strings -a -n 8 app", true),
+        ("objdump -d --disassemble=main app", true),
+        ("sort -co f g", false),
+        ("strace -ko f ls", false),
         ("rg --pre=x foo", false),
         ("cat *", true),
         ("cat src/*.rs", true),
@@ -252,6 +281,16 @@ fn which_files_are_touched() {
             "for f in a b; do rm $f; done",
             "exec for f in a b; do rm $f; done, delete /w/a/**, delete /w/b/**",
         ),
+        // The value of an option is no file, and what stands behind one without is.
+        ("fold -b f; nl -b a g", "exec fold -b f; nl -b a g, read /w/f, read /w/g"),
+        ("diff -i f g", "exec diff -i f g, read /w/f/**, read /w/g/**"),
+        ("cmp -i 5 f", "exec cmp -i 5 f, read /w/f"),
+        (
+            "od -e f; nm -j g; size -t h",
+            "exec od -e f; nm -j g; size -t h, read /w/f, read /w/g, read /w/h",
+        ),
+        ("addr2line -e f 0", "exec addr2line -e f 0, read /w/f"),
+        ("nm @f", "exec nm @f, read /w/f"),
         ("A=/x ls", "exec A=/x ls"),
         ("xargs -a f cat", "exec xargs -a f cat"),
     ] {
@@ -326,6 +365,180 @@ fn limits_are_not_understood() {
         format!("x0=abc; {} echo $x29", doubled.join(" ")),
     ] {
         assert!(understood(&text).line.unclear.is_some());
+    }
+}
+
+/// An option that is in no table is never taken for a harmless one.
+#[test]
+fn options_that_are_not_known_are_risks() {
+    let others = [
+        "find .",
+        "fd x",
+        "rg x",
+        "sed -n p",
+        "awk 1",
+        "tar tf a.tar",
+        "date",
+        "printf",
+        "git status",
+        "git diff",
+        "git log",
+        "git show",
+        "git grep x",
+        "git ls-files",
+        "git blame a",
+        "git branch",
+        "git -C . status",
+        "timeout 1 ls",
+        "env ls",
+        "xargs ls",
+    ];
+    let readers = programs::table::readers().map(str::to_owned);
+    for reader in readers.chain(others.map(str::to_owned)) {
+        let line = understood(&format!("{reader} --zz-unknown")).line;
+        assert!(!line.only_reads(), "{reader}: {line:?}");
+    }
+    let reports = programs::subcommands::all().map(|(program, verb)| format!("{program} {verb}"));
+    let others = ["curl https://a", "wget https://a", "cargo build", "make", "npm", "docker"];
+    for report in reports.chain(others.map(str::to_owned)) {
+        for text in [format!("{report} --zz-unknown x"), format!("{report} -\u{e9}")] {
+            let line = understood(&text).line;
+            let is_noted = |part: &windlass_core::SimpleCommand| {
+                !part.risks.is_empty() && part.unseen.is_some()
+            };
+            assert!(!line.only_reads() && line.commands.iter().any(is_noted), "{text}: {line:?}");
+        }
+    }
+}
+
+#[test]
+fn options_of_every_day_are_known() {
+    for text in [
+        "ps aux",
+        "ps -ef",
+        "ps -eo pid,ppid,cmd --sort=-rss",
+        "ps -p 1 -o pid=",
+        "ps axo pid,comm",
+        "ps -C node -f",
+        "seq 1 10",
+        "seq -w -s, 1 10",
+        "sleep 0.1",
+        "ls -lahtr --color=never --group-directories-first",
+        "grep -rnIE --include=*.rs --exclude-dir=target x .",
+        "sort -t, -k2,2nr -u f",
+        "head -20 f",
+        "tail -f -n 5 f",
+        "du -h --max-depth=1",
+        "df -hT",
+        "stat -c %s f",
+        "wc -lwc f",
+        "cut -d: -f1 f",
+        "tr -s ' '",
+        "uniq -c f",
+        "find . -type f -name x -mtime -1",
+        "rg -n --hidden -g '*.rs' x",
+        "diff -ru a b",
+        "xxd -l 16 f",
+        "od -An -tx1 f",
+        "tree -a -L 2 -I x",
+        "jq -r .a f",
+        "date -u +%F",
+        "id -un",
+        "uname -sr",
+        "nproc --all",
+        "file -b f",
+        "readlink -f f",
+    ] {
+        let line = understood(text).line;
+        assert!(line.only_reads(), "{text}: {line:?}");
+    }
+    for text in [
+        "npm ls",
+        "npm ls --depth=0 --json",
+        "npm ls -g --depth 0",
+        "npm outdated --json",
+        "npm view react versions --json",
+        "npm why left-pad",
+        "npm config get registry",
+        "npm audit --json",
+        "npm --silent ls",
+        "pnpm list --depth 1 -r",
+        "pnpm why react",
+        "pnpm outdated",
+        "yarn list --depth=0",
+        "yarn why react",
+        "yarn info react --json",
+        "pip list --format=json",
+        "pip list -o",
+        "pip freeze --local",
+        "pip show -f requests",
+        "pip check",
+        "pip --version",
+        "uv pip list --format json",
+        "uv pip freeze",
+        "uv tree --depth 1",
+        "uv python list --only-installed",
+        "uv cache dir",
+        "go env GOPATH",
+        "go env -json",
+        "go list -m all",
+        "go list -f '{{.Dir}}' ./...",
+        "go list -deps -test ./...",
+        "go version -m app",
+        "go doc -all fmt",
+        "go mod graph",
+        "go mod why -m x",
+        "go -C sub list ./...",
+        "docker ps -a --format '{{.Names}}'",
+        "docker ps -aq",
+        "docker images --no-trunc",
+        "docker logs -f --tail 100 web",
+        "docker logs --since 10m web",
+        "docker inspect -f '{{.State}}' web",
+        "docker stats --no-stream",
+        "docker compose ps -a",
+        "docker compose logs -f --tail=50 web",
+        "docker system df -v",
+        "kubectl get pods -A -o wide",
+        "kubectl get pods -n kube-system -l app=x --watch",
+        "kubectl describe pod web",
+        "kubectl logs -f web -c app --tail=100 --since=1h",
+        "kubectl -n x get svc",
+        "kubectl top pods --containers",
+        "kubectl config get-contexts",
+        "kubectl explain pods.spec --recursive",
+        "kubectl rollout status deploy/web",
+        "gh pr list --state open --limit 5",
+        "gh pr view 12 --json title,body -q .title",
+        "gh pr diff 12",
+        "gh pr checks",
+        "gh issue list -l bug",
+        "gh run list -w ci.yml -L 3",
+        "gh run view 1 --log-failed",
+        "gh repo view",
+        "gh status",
+        "gh pr list -R o/r",
+        "helm list -A",
+        "helm status x -n y",
+        "terraform show -json",
+        "terraform validate",
+        "terraform state list",
+        "curl -sSfL https://example.org/a",
+        "curl -I https://example.org",
+        "curl --compressed -A x -m 5 localhost:8080",
+        "curl -s --retry 3 --retry-delay 1 https://example.org",
+        "wget -q --spider https://example.org",
+        "wget -qc https://example.org/a",
+        "cargo tree -i serde -e features",
+        "cargo metadata --format-version 1 --no-deps",
+        "cargo test -p a --lib -- --nocapture",
+    ] {
+        let line = understood(text).line;
+        let is_plain = |part: &windlass_core::SimpleCommand| {
+            let is_place = |risk: &windlass_core::Risk| risk.why.contains("what is not named");
+            part.risks.iter().all(is_place) && part.unseen.is_none()
+        };
+        assert!(line.unclear.is_none() && line.commands.iter().all(is_plain), "{text}: {line:?}");
     }
 }
 
@@ -468,7 +681,14 @@ fn everyday_commands() {
         let understood =
             understand(text, Place { workspace, directory: workspace, home: Some(home) });
         let only_reads = understood.line.only_reads();
-        let effects = understood.into_effects();
+        // The engine follows links and `..` before it decides.
+        let plain = |effect: Effect| match effect {
+            Effect::Read(it) => Effect::Read(PathPattern { path: normalize(&it.path), ..it }),
+            Effect::Write(it) => Effect::Write(PathPattern { path: normalize(&it.path), ..it }),
+            Effect::Delete(it) => Effect::Delete(PathPattern { path: normalize(&it.path), ..it }),
+            other => other,
+        };
+        let effects: Effects = understood.into_effects().iter().cloned().map(plain).collect();
         let verdict = policy.decide_in("bash", effects.clone(), workspace, &situation);
         let found = match (verdict.decision(), verdict.when()) {
             (Decision::Allow, _) if only_reads => "reads",

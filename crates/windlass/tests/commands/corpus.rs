@@ -12,17 +12,19 @@ use windlass::Mode;
 use windlass::policy::{Decision, Policy};
 
 use super::{explain, text_of};
-use crate::support::Place;
+use crate::support::{Place, tools};
 
+/// Where bash looks for programs.
+pub(super) const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// How many tests share the rows that are run.
 const SHARES: usize = 4;
 
-fn rows() -> Vec<Value> {
+pub(super) fn rows() -> Vec<Value> {
     let rows = include_str!("corpus.jsonl").lines();
     rows.map(|row| serde_json::from_str(row).expect(row)).collect()
 }
 
-fn policy(row: &Value) -> Policy {
+pub(super) fn policy(row: &Value) -> Policy {
     let allowed = row["allow"].as_array().expect("rules");
     allowed.iter().fold(Policy::new(Mode::Ask), |policy, rule| {
         let rule = format!("exec {}", rule.as_str().expect("a rule"));
@@ -58,7 +60,7 @@ async fn what_does_more_than_the_rules_say_is_not_allowed() {
 async fn what_files_configure_does_nothing() {
     for row in rows().iter().filter(|row| row["from"] == "files") {
         let place = Place::new();
-        bash(&place.workspace(), text_of(row, "setup"));
+        bash(&place.workspace(), SYSTEM_PATH, text_of(row, "setup"));
         place.windlass.engine().set_policy(policy(row));
         let result = place.call("bash", json!({"command": row["cmd"]})).await;
         assert!(!has_canary(&place.workspace()), "{row}: {}", result.output.to_text());
@@ -75,27 +77,31 @@ fn the_corpus_is_large_and_its_ids_are_unique() {
     assert!(rows.len() >= 300, "{}", rows.len());
 }
 
+/// Programs that neither every machine has nor `cargo xtask setup` installs. That rows about them do what they are denied for can be
+/// seen only where they are installed; what is decided about these rows is tested everywhere.
+const OPTIONAL: &[&str] = &["ed", "gdb", "sqlite3", "ssh", "vim", "zip"];
+
 /// Runs every row of a share that is to be denied: it must do what it is denied for.
 fn fire(share: usize) {
+    let tools = tools();
+    let path = format!("{}:{SYSTEM_PATH}", tools.path().display());
     let mut silent = Vec::new();
     for row in rows().iter().skip(share).step_by(SHARES).filter(|row| row["expect"] == "deny") {
         let folder = tempfile::tempdir().expect("a folder");
-        bash(folder.path(), text_of(row, "setup"));
+        bash(folder.path(), &path, text_of(row, "setup"));
         assert!(!has_canary(folder.path()), "{row} fires before it is run");
-        bash(folder.path(), text_of(row, "cmd"));
+        bash(folder.path(), &path, text_of(row, "cmd"));
         if !appears(folder.path()) {
             silent.push(row.clone());
         }
     }
-    // Some programs are not on every machine: a row may be silent for that reason, and for no other.
     let is_missing = |row: &Value| {
         let rules = row["allow"].as_array().expect("rules").iter();
         let mut programs = rules.filter_map(|rule| rule.as_str()?.split(' ').next());
-        programs.any(|program| !is_installed(program))
+        programs.any(|program| OPTIONAL.contains(&program) && !is_installed(program))
     };
-    let (missing, broken): (Vec<_>, Vec<_>) = silent.into_iter().partition(is_missing);
-    assert!(broken.is_empty(), "do nothing: {broken:#?}");
-    assert!(missing.len() <= 4, "too many programs are missing: {missing:#?}");
+    silent.retain(|row| !is_missing(row));
+    assert!(silent.is_empty(), "do nothing: {silent:#?}");
 }
 
 #[test]
@@ -119,7 +125,8 @@ fn rows_fire_in_bash_4() {
 }
 
 fn is_installed(program: &str) -> bool {
-    let looked = Command::new("bash").args(["-c", "type -P -- \"$0\"", program]).output();
+    let mut bash = Command::new("bash");
+    let looked = bash.args(["-c", "type -P -- \"$0\"", program]).env("PATH", SYSTEM_PATH).output();
     looked.is_ok_and(|found| found.status.success())
 }
 
@@ -140,12 +147,12 @@ fn has_canary(directory: &Path) -> bool {
 }
 
 /// Runs a text in bare bash, for a bounded time.
-fn bash(directory: &Path, text: &str) {
+pub(super) fn bash(directory: &Path, path: &str, text: &str) {
     let mut child = Command::new("bash")
         .args(["-c", text])
         .current_dir(directory)
         .env_clear()
-        .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+        .env("PATH", path)
         .env("HOME", directory)
         .env("LANG", "C.UTF-8")
         .stdin(Stdio::null())

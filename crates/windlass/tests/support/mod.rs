@@ -4,9 +4,11 @@
 mod delta;
 mod dice;
 mod place;
+mod tools;
 mod tree;
 
 pub(crate) use delta::delta;
 pub(crate) use dice::Dice;
 pub(crate) use place::{Place, text};
+pub(crate) use tools::tools;
 pub(crate) use tree::Tree;

@@ -32,7 +32,7 @@ pub(super) fn awk(words: &[Word], found: &mut Found) {
 fn only_prints(program: &str) -> bool {
     const WORDS: &[&str] = &[
         "system", "getline", "close", "fflush", "include", "load", "ARGV", "ARGC", "ENVIRON",
-        "PROCINFO", "function", "func",
+        "PROCINFO", "SYMTAB", "FUNCTAB", "function", "func",
     ];
     let names = program.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let has_name = names.into_iter().any(|name| WORDS.contains(&name));

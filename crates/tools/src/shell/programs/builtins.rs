@@ -69,6 +69,10 @@ fn date(words: &[Word], found: &mut Found) {
         if !is_known || word.could_be_option() {
             found.risk(at, "may set the clock, or read a file");
         }
-        at += if matches!(text, "-d" | "--date") { 2 } else { 1 };
+        let takes_word = matches!(text, "-d" | "--date");
+        if takes_word && words.get(at + 1).is_some_and(|value| value.pattern.is_some()) {
+            found.risk(at + 1, "could be more than one word");
+        }
+        at += if takes_word { 2 } else { 1 };
     }
 }

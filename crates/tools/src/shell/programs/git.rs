@@ -73,6 +73,10 @@ fn command(words: &[Word], found: &mut Found) -> Option<(usize, String)> {
             }
             "-C" => {
                 let directory = words.get(at + 1)?;
+                if directory.pattern.is_some() {
+                    found.risk(at + 1, "could be more than one word");
+                    found.unseen("is given a command that is not literal");
+                }
                 place = if directory.text.starts_with('/') || place.is_empty() {
                     directory.text.clone()
                 } else {
@@ -127,6 +131,11 @@ fn looks(look: &Look, words: &[Word], at: usize, place: &str, found: &mut Found)
             is_usual || known.contains(&first)
         }
     };
+    let mut options = words.iter().skip(at + 1).take_while(|word| word.text != "--");
+    if let Some(index) = options.position(Word::could_be_option) {
+        found.risk(at + 1 + index, "could become an option");
+        found.unseen("is given words that could become options");
+    }
     note_files(words, &sorted, place, found);
     if matches!(look.name, "grep" | "ls-files") {
         let place = if place.is_empty() { "." } else { place };

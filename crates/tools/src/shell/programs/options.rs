@@ -2,9 +2,12 @@
 //!
 //! A table is a text with a word for each option, all names of it: `n,lines=` needs a value, `color?` may have one joined to it.
 //! `bind==` has two. Behind that stands what the option does beyond the usual: `=<` reads the file that it names, `=>` writes it,
-//! `=$` gives a script to a shell, `^` reads or writes files that are not named, `!` runs or loads something else. `NUMBER` is an
-//! option too: `-20`. The names of long options can be cut short as far as one of the table is meant; what is not in the table is
-//! a risk, because new ones come.
+//! `=$` gives a script to a shell, `^` reads or writes files that are not named, `!` runs or loads something else. The names of long
+//! options can be cut short as far as one of the table is meant; what is not in the table is a risk, because new ones come.
+//!
+//! Some words of a table are about all options. With `NUMBER`, one can be a number: `-20`. With `@FILE`, a word `@path` stands for
+//! the words in that file. With `WORDS`, long names stand behind one dash or two (`-json`), and are neither cut short nor joined. With
+//! `APART`, the value of a short option is the next word, also where letters follow, so one that has a value must stand alone.
 
 use crate::shell::found::Found;
 use crate::shell::syntax::Word;
@@ -107,6 +110,7 @@ const HAS_UNKNOWN: &str = "has options that are not known here";
 const RUNS: &str = "makes it run or load something else";
 const IS_TOLD: &str = "is told to run or load something else";
 const MORE: &str = "makes it read or write what is not named";
+const FURTHER: &str = "takes further words from a file";
 const WRITES: &str = "writes a file";
 const COULD_BE: &str = "could become an option";
 
@@ -149,6 +153,9 @@ fn sort_by(
     let is_risky =
         choices().any(|choice| matches!(choice.does, Does::Writes | Does::Runs | Does::Script));
     let may_run = choices().any(|choice| matches!(choice.does, Does::Runs | Does::Script));
+    let takes_files = choices().any(|choice| choice.names == "@FILE");
+    let is_apart = choices().any(|choice| choice.names == "APART");
+    let are_words = choices().any(|choice| choice.names == "WORDS");
     let mut at = skip;
     while let Some(word) = words.get(at) {
         let text = word.text.as_str();
@@ -168,7 +175,12 @@ fn sort_by(
             break;
         }
         if !text.starts_with('-') || text == "-" {
-            sorted.operands.push(at);
+            if let Some(path) = text.strip_prefix('@').filter(|_| takes_files) {
+                found.risk(at, FURTHER);
+                found.read(&Word { text: path.to_owned(), ..word.clone() });
+            } else {
+                sorted.operands.push(at);
+            }
             at += 1;
             continue;
         }
@@ -179,7 +191,12 @@ fn sort_by(
             continue;
         }
         let named = |name: &str| choices().find(|choice| choice.is_named(name));
-        at = match text.strip_prefix("--") {
+        let next = match text.strip_prefix("--") {
+            _ if are_words => {
+                let text = text.strip_prefix("--").or(text.strip_prefix('-')).unwrap_or(text);
+                let choice = named(text.split('=').next().unwrap_or(text));
+                sort_long(text, choice, words, at, &mut sorted, found)
+            }
             Some(long) => {
                 let name = long.split('=').next().unwrap_or(long);
                 // A single letter is no long option.
@@ -187,10 +204,30 @@ fn sort_by(
                 let choice = choice.or_else(|| cut_short(name, choices()));
                 sort_long(long, choice, words, at, &mut sorted, found)
             }
+            None if is_apart && !stands_apart(named, text) => unknown(at, &mut sorted, found),
             None => sort_cluster(named, words, at, &mut sorted, found),
         };
+        // An option, or its value, that becomes several words: whatever follows may be something else.
+        let taken = words.get(at..next.min(words.len())).unwrap_or_default();
+        if is_risky && taken.iter().any(|word| word.pattern.is_some()) {
+            sorted.has_unknown = true;
+            found.risk(at, COULD_BE);
+            if may_run {
+                found.unseen("is given words that could become options");
+            }
+        }
+        at = next;
     }
     sorted
+}
+
+/// Whether no letter of these takes a value, or there is only one.
+fn stands_apart(find: impl Fn(&str) -> Option<Choice>, text: &str) -> bool {
+    let mut letters = text.chars().skip(1);
+    let takes_value = |letter: char| {
+        find(letter.encode_utf8(&mut [0; 4])).is_some_and(|choice| choice.takes != Takes::Nothing)
+    };
+    text.chars().count() == 2 || !letters.any(takes_value)
 }
 
 /// The option whose name is cut short like this, if only one can be meant.

@@ -6,7 +6,7 @@
 use windlass_core::OnlyReads;
 
 use super::table::{self, Kind, Program};
-use super::{bare, options, suspects};
+use super::{bare, options, subcommands, suspects};
 use crate::shell::found::Found;
 use crate::shell::syntax::Word;
 use crate::shell::variables::changes_what_runs;
@@ -14,9 +14,18 @@ use crate::shell::variables::changes_what_runs;
 const RUNS_CODE: &str = "runs code that is not looked into";
 
 /// A tool of a row; behind one of the subcommands in `runs` stands a command.
-pub(super) fn tool(row: &'static Program, runs: &str, words: &[Word], found: &mut Found) {
-    suspects::note(row.suspects, words, found);
+pub(super) fn tool(
+    name: &str,
+    row: &'static Program,
+    runs: &str,
+    words: &[Word],
+    found: &mut Found,
+) {
     bare::note(Some(row.options), words, found);
+    if subcommands::report(name, words, found) {
+        return;
+    }
+    suspects::note(row.suspects, words, found);
     if runs.is_empty() {
         return;
     }
@@ -29,7 +38,7 @@ pub(super) fn tool(row: &'static Program, runs: &str, words: &[Word], found: &mu
         inner.iter().take_while(|word| !word.is_open).map(|word| word.text.clone()).collect();
     let program = literal.first().map_or("", String::as_str);
     // What is not known is a program of the project.
-    let is_runner = |row: &Program| matches!(row.kind, Kind::Wraps(_) | Kind::Runs { .. });
+    let is_runner = |row: &Program| matches!(row.kind, Kind::Wraps(_) | Kind::Runs);
     if literal.is_empty() || program == "env" || table::find(program).is_some_and(is_runner) {
         found.unseen(RUNS_CODE);
     }
@@ -63,20 +72,14 @@ const MODULES: &[&str] = &[
     "http.server",
 ];
 
-/// A program that runs code, unless its first word is one of these.
-pub(super) fn interpreter(
-    name: &str,
-    row: &'static Program,
-    unless: &str,
-    words: &[Word],
-    found: &mut Found,
-) {
-    suspects::note(row.suspects, words, found);
+/// A program that runs code, unless its subcommand only reports.
+pub(super) fn interpreter(name: &str, row: &'static Program, words: &[Word], found: &mut Found) {
     bare::note(Some(row.options), words, found);
-    let word = |at: usize| words.get(at).map_or("", |word| word.text.as_str());
-    if !unless.is_empty() && unless.split(' ').any(|known| known == word(1)) {
+    if subcommands::report(name, words, found) {
         return;
     }
+    suspects::note(row.suspects, words, found);
+    let word = |at: usize| words.get(at).map_or("", |word| word.text.as_str());
     if name.starts_with("py") && word(1) == "-m" && MODULES.contains(&word(2)) {
         let module = words.iter().skip(2).take_while(|word| !word.is_open);
         found.bare.push(module.map(|word| word.text.clone()).collect());

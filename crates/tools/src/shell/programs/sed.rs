@@ -134,18 +134,37 @@ fn behind(text: &str, delimiter: char) -> Option<&str> {
             '\n' => return None,
             '[' => {
                 // A class: it must end before the delimiter comes again.
-                let class = text.get(at..)?;
-                let end = class.find(']')?;
-                let inside = class.get(..end)?;
-                if inside.contains(delimiter) || inside.contains('\\') {
+                let inside = class(text.get(at + 1..)?)?;
+                if inside.contains(delimiter) || inside.contains(['\\', '\n']) {
                     return None;
                 }
+                return behind(text.get(at + 1 + inside.len()..)?, delimiter);
             }
             c if c == delimiter => return text.get(at + c.len_utf8()..),
             _ => {}
         }
     }
     None
+}
+
+/// The inside of a class of characters, and its end. The first bracket in it closes nothing, and neither does the one of `[:alpha:]`.
+fn class(text: &str) -> Option<&str> {
+    let mut at = text.len() - text.strip_prefix('^').unwrap_or(text).len();
+    at += usize::from(text.get(at..)?.starts_with(']'));
+    loop {
+        let rest = text.get(at..)?;
+        let named = ["[:", "[.", "[="].iter().find(|open| rest.starts_with(**open));
+        if let Some(open) = named {
+            let close = [open.get(1..)?, "]"].concat();
+            at += 2 + rest.get(2..)?.find(&close)? + close.len();
+            continue;
+        }
+        let next = rest.chars().next()?;
+        at += next.len_utf8();
+        if next == ']' {
+            return text.get(..at);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -177,6 +196,9 @@ mod tests {
             "n;d",
             "",
             "s/a\\/b/c/",
+            "s/[[:space:]]*$//",
+            "s/[^]]*]//;p",
+            "/[]]/d",
         ] {
             assert!(only_prints(script), "{script}");
         }
@@ -213,6 +235,10 @@ mod tests {
             "p w f",
             "s/[\\]/]/e/",
             "s/[[:a]/]/b/e",
+            "s/[^]/]x/g;/w f/p",
+            "s/[]/]x/g;/w f/p",
+            "s/[[:alpha:]/]x/g;/w f/p",
+            "/[[.-.]/]/w f/p",
         ] {
             assert!(!only_prints(script), "{script}");
         }

@@ -2,7 +2,8 @@
 //!
 //! A row that only reads has all of the program's options, so that one that is not there is a risk. The options of a wrapper are
 //! needed to find the command behind them. A tool that works on a project has those of its options that stand before a subcommand,
-//! and *suspects*: words with which it does more than its name says (see [`suspects`](super::suspects)).
+//! and *suspects*: words with which it does more than its name says (see [`suspects`](super::suspects)). Its subcommands that report
+//! have a table of their own (see [`subcommands`](super::subcommands)).
 
 use super::text::Operands;
 
@@ -27,8 +28,8 @@ pub(in crate::shell) enum Kind {
     /// Works on files, or does what the files of a project describe. Behind one of the subcommands stands a command; with `*`, at
     /// once.
     Tool { runs: &'static str },
-    /// Runs code that it is given, unless its first word is one of these.
-    Runs { unless: &'static str },
+    /// Runs code that it is given.
+    Runs,
     /// Changes the shell, so that later words no longer mean what they say, or reads words as code.
     ChangesShell,
 }
@@ -70,6 +71,14 @@ pub(in crate::shell) enum Part {
 pub(in crate::shell) fn find(name: &str) -> Option<&'static Program> {
     let name = if is_loader(name) { "ld.so" } else { name };
     PROGRAMS.iter().find(|program| program.is_named(name))
+}
+
+/// The names of the programs that only read, and have options.
+#[cfg(test)]
+pub(in crate::shell) fn readers() -> impl Iterator<Item = &'static str> {
+    let has_options =
+        |row: &&Program| matches!(row.kind, Kind::Reads(it) if it != Operands::Anything);
+    PROGRAMS.iter().filter(has_options).flat_map(|row| row.names.split(' '))
 }
 
 /// The loader of the system runs the program that it is given: `ld-linux-x86-64.so.2`.
@@ -133,8 +142,8 @@ const fn runner(
     Program::new(names, Kind::Tool { runs }, options).suspecting(suspects)
 }
 
-const fn runs(names: &'static str, unless: &'static str) -> Program {
-    Program::new(names, Kind::Runs { unless }, "").suspecting("-* +*")
+const fn runs(names: &'static str) -> Program {
+    Program::new(names, Kind::Runs, "").suspecting("-* +*")
 }
 
 /// Every program that is known by a row; those with a language of their own have a file.
@@ -145,12 +154,18 @@ const PROGRAMS: &[Program] = &[
         A,show-all b,number-nonblank before e E,show-ends n,number s,squeeze-blank t T,show-tabs u v,show-nonprinting \
         r,regex separator="),
     reads("head tail", Operands::Files, "\
-        NUMBER n,lines= c,bytes= q,quiet,silent v,verbose z,zero-terminated f F,follow? retry pid= s,sleep-interval="),
+        NUMBER n,lines= c,bytes= q,quiet,silent v,verbose z,zero-terminated f F follow? retry pid= s,sleep-interval="),
     reads("wc", Operands::Files, "c,bytes m,chars l,lines L,max-line-length w,words total= files0-from=^"),
     reads("cut paste", Operands::Files, "\
         b,bytes= c,characters= d,delimiter,delimiters= f,fields= s,only-delimited,serial z,zero-terminated complement \
         n output-delimiter="),
-    reads("nl rev fold fmt expand unexpand", Operands::Files, "NUMBER a,all b= s,spaces w,width= t,tabs= i,initial n= v= d= f= h= l= p c u first-only bytes"),
+    reads("nl", Operands::Files, "\
+        b,body-numbering= d,section-delimiter= f,footer-numbering= h,header-numbering= i,line-increment= l,join-blank-lines= \
+        n,number-format= p,no-renumber s,number-separator= v,starting-line-number= w,number-width="),
+    reads("rev", Operands::Files, "h,help V,version"),
+    reads("fold", Operands::Files, "NUMBER b,bytes c,characters s,spaces w,width="),
+    reads("fmt", Operands::Files, "NUMBER c,crown-margin p,prefix= s,split-only t,tagged-paragraph u,uniform-spacing w,width= g,goal="),
+    reads("expand unexpand", Operands::Files, "NUMBER a,all first-only i,initial t,tabs="),
     reads("tr", Operands::Words, "c,C,complement d,delete s,squeeze-repeats t,truncate-set1"),
     reads("comm join", Operands::Files, "\
         NUMBER a= e= i,ignore-case j= o= t= v= 1 2 3 12 13 23 123 check-order nocheck-order header z,zero-terminated \
@@ -162,15 +177,21 @@ const PROGRAMS: &[Program] = &[
         b,binary t,text c,check tag z,zero quiet status strict w,warn ignore-missing r s a,algorithm= l,length= \
         untagged"),
     reads("base64 base32", Operands::Files, "d,decode i,ignore-garbage w,wrap="),
-    reads("od hexdump hd strings", Operands::Files, "\
-        A,address-radix= j,skip-bytes= N,read-bytes= S,strings= t,format,radix= v,output-duplicates w,width? a,all b c \
-        d o s n,bytes= x e= C f"),
+    reads("od", Operands::Files, "\
+        A,address-radix= endian= j,skip-bytes= N,read-bytes= S= strings? t,format= v,output-duplicates w,width? a b c d f h i l o s x e \
+        B D F H I L O X"),
+    reads("hexdump hd", Operands::Files, "\
+        b,one-byte-octal c,one-byte-char C,canonical d,two-bytes-decimal o,two-bytes-octal x,two-bytes-hex X,one-byte-hex L,color? \
+        e,format= f,format-file=< n,length= s,skip= v,no-squeezing h,help V,version"),
+    reads("strings", Operands::Files, "\
+        @FILE NUMBER a,all d,data f,print-file-name n,bytes= t,radix= w,include-all-whitespace o T,target= e,encoding= unicode= U= \
+        s,output-separator= h,help v,V,version"),
     reads("uniq", Operands::InAndOut, "\
         c,count d,repeated D all-repeated? f,skip-fields= group? i,ignore-case s,skip-chars= u,unique \
         z,zero-terminated w,check-chars="),
     reads("sort", Operands::Files, "\
         b,ignore-leading-blanks d,dictionary-order f,ignore-case g,general-numeric-sort h,human-numeric-sort \
-        i,ignore-nonprinting M,month-sort n,numeric-sort r,reverse R,random-sort V,version-sort sort= c,check? C \
+        i,ignore-nonprinting M,month-sort n,numeric-sort r,reverse R,random-sort V,version-sort sort= c C check? \
         m,merge k,key= s,stable S,buffer-size= t,field-separator= u,unique z,zero-terminated parallel= batch-size= \
         debug files0-from=^ random-source=< o,output=> T,temporary-directory=! compress-program=!"),
     reads("grep egrep fgrep", Operands::Pattern, "\
@@ -185,14 +206,14 @@ const PROGRAMS: &[Program] = &[
         M,monochrome-output S,sort-keys e,exit-status R,raw-input tab arg== argjson== args jsonargs indent= stream \
         unbuffered raw-output0 seq f,from-file^ slurpfile==^ rawfile==^ L=^ h,help V,version"),
     reads("ls dir vdir", Operands::Listed, "\
-        1 a,all A,almost-all author b,escape block-size= B,ignore-backups c C color? d,directory D f F,classify? \
+        1 a,all A,almost-all author b,escape block-size= B,ignore-backups c C color? d,directory D f F classify? \
         file-type format= full-time g group-directories-first G,no-group h,human-readable si H \
         dereference-command-line hide= hyperlink? i,inode I,ignore= k l L,dereference m n,numeric-uid-gid N,literal o \
         p indicator-style= q,hide-control-chars Q,quote-name quoting-style= r,reverse R,recursive s,size S sort= t \
         time= time-style= T= u U v w= x X Z,context zero"),
     reads("tree", Operands::Trees, "\
-        a d f l x L= R P= I= ignore-case matchdirs prune noreport charset= filelimit= gitignore si du timefmt= p u g s \
-        h D F q N Q i A S n C v t c U r sort? dirsfirst filesfirst J X inodes device fromfile^ o=>"),
+        APART a d f l x L= R^ P= I= ignore-case matchdirs metafirst prune noreport charset= filelimit= gitignore si du timefmt= p u g s \
+        h H= T= D F q N Q i A S n C v t c U r sort= dirsfirst filesfirst J X nolinks inodes device fromfile^ info^ help version o=>"),
     reads("du", Operands::Trees, "\
         0,null a,all apparent-size B,block-size= b,bytes c,total D,dereference-args d,max-depth= h,human-readable \
         inodes k L,dereference l,count-links m P,no-dereference S,separate-dirs si s,summarize t,threshold= time? \
@@ -208,14 +229,14 @@ const PROGRAMS: &[Program] = &[
         e,canonicalize-existing m,canonicalize-missing f,canonicalize L,logical P,physical q,quiet,silent relative-to= \
         relative-base= s,strip,no-symlinks z,zero n,no-newline v,verbose"),
     reads("basename dirname", Operands::Words, "a,multiple s,suffix= z,zero"),
-    reads("diff cmp", Operands::Trees, "\
-        NUMBER normal q,brief s,report-identical-files c C,context= u U,unified? e,ed n,rcs y,side-by-side W,width= \
-        left-column suppress-common-lines p,show-c-function F,show-function-line= label= t,expand-tabs T,initial-tab \
-        tabsize= r,recursive no-dereference N,new-file unidirectional-new-file ignore-file-name-case x,exclude= \
-        X,exclude-from=< S,starting-file= from-file=< to-file=< i,ignore-case,ignore-initial= E,ignore-tab-expansion \
-        Z,ignore-trailing-space b,ignore-space-change,print-bytes w,ignore-all-space B,ignore-blank-lines \
-        I,ignore-matching-lines= a,text strip-trailing-cr d,minimal horizon-lines= speed-large-files color? palette= \
-        l,verbose bytes= silent quiet"),
+    reads("diff", Operands::Trees, "\
+        NUMBER normal q,brief s,report-identical-files c C= context? u U= unified? e,ed n,rcs y,side-by-side W,width= left-column \
+        suppress-common-lines p,show-c-function F,show-function-line= label= t,expand-tabs T,initial-tab tabsize= suppress-blank-empty \
+        r,recursive no-dereference N,new-file unidirectional-new-file ignore-file-name-case no-ignore-file-name-case x,exclude= \
+        X,exclude-from=< S,starting-file= from-file=< to-file=< i,ignore-case E,ignore-tab-expansion Z,ignore-trailing-space \
+        b,ignore-space-change w,ignore-all-space B,ignore-blank-lines I,ignore-matching-lines= a,text strip-trailing-cr d,minimal \
+        horizon-lines= speed-large-files color? palette= l,paginate v,version"),
+    reads("cmp", Operands::Files, "b,print-bytes i,ignore-initial= l,verbose n,bytes= s,quiet,silent v,version"),
     reads("pwd", Operands::None, "L P"),
     reads("whoami tty arch nproc logname users uptime", Operands::None, "p s a,all ignore="),
     reads("id groups", Operands::Words, "a g,group G,groups n,name r,real u,user z,zero Z"),
@@ -223,37 +244,60 @@ const PROGRAMS: &[Program] = &[
         a,all s,kernel-name n,nodename r,kernel-release v,kernel-version m,machine p,processor i,hardware-platform \
         o,operating-system"),
     reads("hostname", Operands::None, "f,fqdn s,short i,ip-address I d,domain"),
-    reads("ps", Operands::Words, ""),
+    reads("ps", Operands::Words, "\
+        A a d deselect N T e r C= G,Group= U,User= g= group,p= pid= ppid= q,quick-pid= s,sid= t,tty= u= user= c context D= f F format= j l L M O= o= \
+        cols,columns,width= cumulative forest H headers lines,rows= m no-headers,no-heading n= sort,k= w y V,version Z P S info help? date-format= signames"),
     reads("free", Operands::None, "b k m g h,human t,total w,wide si l"),
-    reads("lscpu lsblk", Operands::None, "a,all b,bytes e,extended? J,json p,parse? o,output= f,fs l,list n,noheadings"),
+    reads("lscpu lsblk", Operands::None, "a,all b,bytes e,extended? J,json p parse? o,output= f,fs l,list n,noheadings"),
     reads("which whereis", Operands::Words, "a,all b m s"),
     reads("type", Operands::Words, "a t p P f"),
     reads("printenv", Operands::Words, "0,null"),
-    reads("echo", Operands::Words, ""),
-    reads("true false : sleep seq exit return break continue", Operands::Words, ""),
-    reads("expr", Operands::Words, ""),
+    reads("echo", Operands::Anything, ""),
+    reads("true false :", Operands::Anything, ""),
+    reads("expr", Operands::Anything, ""),
+    reads("sleep exit return break continue", Operands::Words, "NUMBER help version"),
+    reads("seq", Operands::Words, "NUMBER f,format= s,separator= w,equal-width help version"),
     reads("locale getconf", Operands::Words, "a,all-locales m,charmaps k,keyword-name c,category-name"),
     reads("cal", Operands::Words, "NUMBER 1 3 m y s j"),
     reads("pgrep", Operands::Words, "l,list-name a,list-full f,full x,exact n,newest o,oldest c,count u,euid= P,parent= d,delimiter="),
     reads("shuf", Operands::Files, "e,echo i,input-range= n,head-count= o,output=> random-source=< r,repeat z,zero-terminated"),
     reads("xxd", Operands::InAndOut, "\
-        a,autoskip b,bits C,capitalize c,cols= d e E,EBCDIC g,groupsize= i,include l,len= n,name= o= \
+        WORDS a,autoskip b,bits C,capitalize c,cols= d e E,EBCDIC g,groupsize= i,include l,len= n,name= o= \
         p,ps,plain,postscript r,revert s,seek= u v,version"),
-    reads("zcat bzcat xzcat zstdcat", Operands::Files, "f,force q,quiet v,verbose k,keep c,stdout,to-stdout d,decompress"),
-    reads("nm size readelf objdump addr2line c++filt", Operands::Files, "\
-        a,all,all-headers A,print-file-name C,demangle? D,dynamic d,disassemble g,extern-only \
-        S,section-headers,sections h,headers,file-header,section-header s,syms,symbols r,relocs,reloc t,radix= \
-        u,undefined-only e= f p,print-armap,private-headers l,line-numbers,program-headers,segments W,wide \
-        n,numeric-sort,notes M= j,section= x,hex-dump= T,dynamic-syms i,inlines V,version-info"),
+    reads("zcat bzcat xzcat zstdcat", Operands::Files, "f,force q,quiet v,verbose k,keep c,stdout,to-stdout d,decompress o=> rm!"),
+    reads("nm", Operands::Files, "\
+        @FILE a,debug-syms A,o,print-file-name B C demangle? no-demangle recurse-limit no-recurse-limit D,dynamic e f,format= g,extern-only \
+        ifunc-chars= j,just-symbols l,line-numbers n,v,numeric-sort p,no-sort P,portability r,reverse-sort S,print-size s,print-armap \
+        plugin=! quiet size-sort special-syms synthetic t,radix= target= u,undefined-only U,defined-only unicode= W,no-weak X= \
+        with-symbol-versions h,help V,version"),
+    reads("size", Operands::Files, "@FILE A B G format= o d x radix= t,totals f common target= h,H,help v,V,version"),
+    reads("readelf", Operands::Files, "\
+        @FILE a,all h,file-header l,program-headers,segments S,section-headers,sections g,section-groups t,section-details e,headers \
+        s,syms,symbols dyn-syms lto-syms sym-base= C demangle? no-demangle recurse-limit no-recurse-limit U,unicode= n,notes r,relocs \
+        u,unwind d,dynamic V,version-info A,arch-specific I,histogram W,wide c,archive-index D,use-dynamic L,lint,enable-checks \
+        x,hex-dump= p,string-dump= R,relocated-dump= z,decompress T,silent-truncation H,help v,version"),
+    reads("objdump", Operands::Files, "\
+        @FILE a,archive-headers f,file-headers p,private-headers P,private= h,headers,section-headers x,all-headers d D,disassemble-all \
+        disassemble? S,source source-comment? s,full-contents g,debugging e,debugging-tags G,stabs t,syms T,dynamic-syms r,reloc \
+        R,dynamic-reloc i,info b,target= m,architecture= j,section= M,disassembler-options= file-start-context I,include=^ l,line-numbers \
+        F,file-offsets C demangle? recurse-limit no-recurse-limit w,wide z,disassemble-zeroes start-address= stop-address= no-addresses \
+        prefix-addresses show-raw-insn no-show-raw-insn insn-width= no-show-raw-insn visualize-jumps? H,help v,version"),
+    reads("addr2line", Operands::Words, "\
+        @FILE a,addresses b,target= e,exe=< i,inlines j,section= p,pretty-print s,basenames f,functions C demangle? R,recurse-limit \
+        r,no-recurse-limit h,help v,version"),
+    reads("c++filt", Operands::Words, "\
+        @FILE _,strip-underscore n,no-strip-underscore p,no-params i,no-verbose t,types r,no-recurse-limit R,recurse-limit s,format= h,help \
+        v,version"),
     reads("cloc tokei scc", Operands::Trees, "\
         NUMBER f,files by-file s,sort= e,exclude= t,type= o,output=! json csv md quiet vcs= exclude-dir= include-lang= \
         exclude-lang= c,compact C,columns= h,help V,version"),
     reads("lsb_release lsmod pidof tput", Operands::Words, "a,all d,description i,id r,release c,codename s,short T= h b q u"),
     reads("jobs times", Operands::Words, "l n p r s"),
-    reads("numfmt factor tsort", Operands::Words, "\
+    reads("tsort", Operands::Files, "help version"),
+    reads("numfmt factor", Operands::Words, "\
         from= to= d,delimiter= field= format= grouping header? invalid= padding= round= suffix= from-unit= to-unit= \
         h,exponents z,zero-terminated"),
-    reads("yes", Operands::Words, ""),
+    reads("yes", Operands::Words, "help version"),
     // They run the command in their words.
     wraps("nohup", ""),
     wraps("builtin", ""),
@@ -299,7 +343,7 @@ const PROGRAMS: &[Program] = &[
         ruid= egid= euid= regid= reuid= bounding-set= securebits= pdeathsig= selinux-label= apparmor-profile= \
         reset-env"),
     wraps_as("unshare", 0, Then::Words, Part::OtherRights, "\
-        i,ipc? m,mount? n,net? p,pid? u,uts? U,user? C,cgroup? T,time? f,fork kill-child? mount-proc? map-user= \
+        i m n p u U C T ipc? mount? net? pid? uts? user? cgroup? time? f,fork kill-child? mount-proc? map-user= \
         map-group= map-users= map-groups= r,map-root-user c,map-current-user map-auto propagation= setgroups= R,root= \
         w,wd= S,setuid= G,setgid= monotonic= boottime= keep-caps l,load-interp="),
     wraps_as("nsenter", 0, Then::Words, Part::OtherRights, "\
@@ -320,12 +364,12 @@ const PROGRAMS: &[Program] = &[
         P,pipe q,quiet G,collect S,shell! on-active= on-boot= on-startup= on-unit-active= on-unit-inactive= \
         on-calendar= user system H,host= M,machine= no-block wait"),
     wraps_as("strace ltrace", 0, Then::Words, Part::Own, "\
-        NUMBER a,columns= A,output-append-mode b,detach-on= c,summary-only C,summary d,debug D,daemonize? \
-        e,trace,expr= E,env= f,follow-forks ff F i,instruction-pointer I,interruptible= k,stack-traces? \
-        n,syscall-number O,summary-syscall-overhead= o,output=> p,attach= P,trace-path= q,quiet? \
-        r,relative-timestamps? s,string-limit= S,summary-sort-by= t T,syscall-times? u,user= U,summary-columns= \
-        v,no-abbrev w,summary-wall-clock x X,const-print-style= y,decode-fds? Y,decode-pids? z,successful-only \
-        Z,failed-only l= L N,"),
+        NUMBER a,columns= A,output-append-mode b,detach-on= c,summary-only C,summary d,debug D daemonize? \
+        e,trace,expr= E,env= f,follow-forks ff F i,instruction-pointer I,interruptible= k stack-traces? \
+        n,syscall-number O,summary-syscall-overhead= o,output=> p,attach= P,trace-path= q quiet? \
+        r relative-timestamps? s,string-limit= S,summary-sort-by= t T syscall-times? u,user= U,summary-columns= \
+        v,no-abbrev w,summary-wall-clock x X,const-print-style= y decode-fds? Y decode-pids? z,successful-only \
+        Z,failed-only l= L N"),
     wraps_as("valgrind", 0, Then::Words, Part::Own, "\
         tool= q,quiet v,verbose log-file=> leak-check? show-leak-kinds= track-origins= error-exitcode= num-callers= \
         suppressions=< gen-suppressions= trace-children="),
@@ -392,13 +436,6 @@ const PROGRAMS: &[Program] = &[
     runner("mypy ruff black isort flake8 pylint pyright bandit coverage sphinx-build mkdocs pre-commit yapf autopep8 pyflakes pycodestyle vulture pydocstyle djlint alembic", "run", "", "--config*! --python-executable*! --init-hook*! --load-plugins*! --rcfile*! -c*! --plugin*! --stdin*"),
     tool("rustfmt gofmt golangci-lint staticcheck clang-format clang-tidy cppcheck shellcheck shfmt hadolint yamllint markdownlint actionlint taplo typos codespell protoc buf swagger openapi-generator hugo", "", "-o* --out* --output* -load*! --load*! --plugin*! -p* --config*! --rule*!"),
     tool("gzip gunzip xz unxz bzip2 bunzip2 zstd unzstd lz4 zip unzip 7z", "", "-T* -TT*! --unzip-command*! -o* -d* -O* -P*"),
-    tool("curl", "", "\
-        -o* --output* -O* --remote-name* -K*! --config*! -T* --upload-file* -d* --data* -F* --form* -X* --request* -D* \
-        --dump-header* -c* --cookie-jar* --libcurl* --trace* --unix-socket* -x* --proxy* --engine*! -E* --cert* -b* \
-        -H* --header* --output-dir* --etag-save* --hsts* --alt-svc* -u* --netrc* -n file:*"),
-    tool("wget", "", "\
-        -O* --output-document* -o* --output-file* -P* --directory-prefix* -i* --input-file* --use-askpass*! -e*! \
-        --execute*! --config*! --post-* --body-* --method* -a* --append-output* --save-cookies* --warc-* --header*"),
     tool("scp rsync", "", "\
         -o*! -F*! -e*! --rsh*! --rsync-path*! -J*! -S*! -D*! -b*! -L* -R* -W* -E* -I* -i* --files-from* --temp-dir* \
         --log-file* --write-batch*"),
@@ -411,17 +448,18 @@ const PROGRAMS: &[Program] = &[
     // They run code that they are given.
     runs("\
         python python2 python3 pypy pypy3 ruby perl php lua luajit node nodejs deno bun Rscript julia tclsh guile irb \
-        ipython ts-node tsx osascript groovy scala jshell erl elixir iex ghci runghc swipl racket sbcl clojure", ""),
-    runs("sh bash dash zsh ksh mksh ash fish csh tcsh rbash", ""),
-    runs("vim vi nvim view ex emacs nano ed expect gdb lldb rr perf bpftrace dtrace", ""),
-    runs("sqlite3 psql mysql mariadb mongosh redis-cli", "").suspecting("*"),
+        ipython ts-node tsx osascript groovy scala jshell erl elixir iex ghci runghc swipl racket sbcl clojure"),
+    runs("sh bash dash zsh ksh mksh ash fish csh tcsh rbash"),
+    runs("vim vi nvim view ex emacs nano ed expect gdb lldb rr perf bpftrace dtrace"),
+    runs("sqlite3 psql mysql mariadb mongosh redis-cli").suspecting("*"),
     runs("\
         su runuser sg newgrp script at batch crontab start-stop-daemon run-parts logrotate capsh dtach tmux screen \
-        nix-shell nix flatpak-spawn machinectl lxc incus vagrant qemu-x86_64 wine", "").suspecting("*"),
-    runs("socat telnet sftp java", ""),
-    runs("docker podman nerdctl", "ps images logs inspect version info stats port top search history diff events").suspecting("-v* --volume* --mount* --privileged* -f* --file* -H* --host* --config* --entrypoint* --device* --pid* --net* --network* -c*"),
-    runs("kubectl oc", "get describe logs version api-resources api-versions top explain cluster-info").suspecting("-f* --file* --config* -c* --kubeconfig* --exec*! --token*"),
-    runs("helm terraform tofu ansible ansible-playbook packer pulumi", "version list status show validate fmt plan").suspecting("-f* --config* -c* --kubeconfig* -var* --post-renderer*! -chdir*"),
+        nix-shell nix flatpak-spawn machinectl lxc incus vagrant qemu-x86_64 wine").suspecting("*"),
+    runs("socat telnet sftp java"),
+    runs("docker podman nerdctl").suspecting("-v* --volume* --mount* --privileged* -f* --file* -H* --host* --config* --entrypoint* --device* --pid* --net* --network* -c*"),
+    runs("gh glab hub"),
+    runs("kubectl oc").suspecting("-f* --file* --config* -c* --kubeconfig* --exec*! --token*"),
+    runs("helm terraform tofu ansible ansible-playbook packer pulumi").suspecting("-f* --config* -c* --kubeconfig* -var* --post-renderer*! -chdir*"),
     // They change the shell.
     Program::new("\
         export alias unalias shopt eval source . trap enable hash declare typeset local readonly unset let read mapfile \

