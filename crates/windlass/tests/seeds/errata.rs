@@ -210,7 +210,7 @@ async fn errata_3c_12_what_is_proposed_is_listed_where_it_belongs() {
     let found = text(&call(&place, &session, "glob", json!({"pattern": "x", "path": "b"})).await);
     assert_eq!(found, "b/x");
     let cut = text(&call(&place, &session, "list", json!({"depth": 3, "limit": 1})).await);
-    assert!(cut.starts_with("a/ …\n… 4 more\n"), "{cut}");
+    assert!(cut.starts_with("a/\n  … 3 more\n… 4 more\n"), "{cut}");
 }
 
 #[tokio::test]
