@@ -528,13 +528,14 @@ mod tests {
     fn wrong_files_say_what_is_wrong() {
         for (text, why) in [
             ("mod = \"ask\"", "did you mean `mode`?"),
+            ("# first\n\nmod = \"ask\"", "in c.toml, line 3: there is no configuration key `mod`"),
             ("mode = 3", "a mode is a text"),
             ("mode = \"sudo\"", "unknown mode `sudo`"),
             ("mode = \"yolow\"", "did you mean `yolo`?"),
             ("sandbox = \"workspce\"", "did you mean `workspace`?"),
             (
                 "deny = [\"exce rm\"]",
-                "`deny` in c.toml: `exce rm` is not a rule: there is no effect `exce`; did you mean `exec`?",
+                "`deny` in c.toml, line 1: `exce rm` is not a rule: there is no effect `exce`; did you mean `exec`?",
             ),
             ("ask = [{ rule = \"wirte a\" }]", "did you mean `write`?"),
             ("sandbox_backend = \"bwrap\"", "one of namespaces, bubblewrap, landlock, auto"),

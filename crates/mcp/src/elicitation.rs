@@ -346,7 +346,7 @@ fn question_form(request: &QuestionRequest) -> Form {
         let other = json!({"type": "string", "title": format!("{title} (in other words)")});
         properties.insert(other_name(at), other);
     }
-    Form { message, properties, required: Vec::new() }
+    Form { message: quote::undisguised(&message), properties, required: Vec::new() }
 }
 
 fn name(question: usize) -> String {

@@ -49,7 +49,7 @@ fn shown(question: &Question, (at, count): (usize, usize), paint: Paint) -> Stri
     } else {
         "A number, or an answer in your own words.\n"
     });
-    text
+    quote::undisguised(&text)
 }
 
 /// A line as an answer: numbers and labels of options are choices, everything else is an answer in other words.
@@ -107,10 +107,11 @@ mod tests {
 
     #[test]
     fn nothing_in_a_question_acts_on_the_terminal() {
-        let hidden = "\x1b[2K\r\u{202e}";
+        let hidden = "\x1b[2K\r\u{202e}\u{a0}";
         let mut question = Question::new(hidden, [hidden]);
         question.header = Some(hidden.into());
         let text = shown(&question, (1, 2), Paint::none());
         assert!(!text.contains(|c: char| quote::is_invisible(c) && c != '\n'), "{text:?}");
+        assert!(!text.contains('\u{a0}'), "{text:?}");
     }
 }
