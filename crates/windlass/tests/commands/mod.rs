@@ -1,7 +1,9 @@
-//! Commands and what is decided about them: a corpus of rows that each say what must happen, and bash itself as the judge of what
-//! a text runs.
+//! Commands and what is decided about them: a corpus of rows that each say what must happen, bash itself as the judge of what
+//! a text runs, and the commands of every day, run for real.
 
 mod corpus;
+mod danger;
+mod everyday;
 mod fuzz;
 mod rules;
 

@@ -45,8 +45,17 @@ impl Place {
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
     ) -> Self {
+        Self::in_sight_of(files, |builder, _| configure(builder))
+    }
+
+    /// The same, with the directory in which the workspace lies.
+    pub(crate) fn in_sight_of(
+        files: &[(&str, &str)],
+        configure: impl FnOnce(Builder, &Path) -> Builder,
+    ) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-        Self::inside(folder, files, configure)
+        let path = folder.path().to_owned();
+        Self::inside(folder, files, |builder| configure(builder, &path))
     }
 
     /// In memory where the system has a place for that: for tests that make many changes.

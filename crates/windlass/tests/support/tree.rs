@@ -172,6 +172,27 @@ impl Tree {
         self
     }
 
+    /// The paths at which something else is now, whatever its time.
+    pub(crate) fn changed(&self, now: &Self) -> Vec<PathBuf> {
+        let timeless = |object: Option<&Object>| {
+            let mut object = object.cloned();
+            match &mut object {
+                Some(
+                    Object::File { modified, .. }
+                    | Object::Directory { modified, .. }
+                    | Object::Symlink { modified, .. },
+                ) => *modified = (0, 0),
+                None => {}
+            }
+            object
+        };
+        let all: std::collections::BTreeSet<&PathBuf> =
+            self.objects.keys().chain(now.objects.keys()).collect();
+        let is_other =
+            |path: &&PathBuf| timeless(self.objects.get(*path)) != timeless(now.objects.get(*path));
+        all.into_iter().filter(is_other).cloned().collect()
+    }
+
     /// What is different, a line for each path; `None` if nothing is.
     pub(crate) fn difference(&self, now: &Self) -> Option<String> {
         if self == now {

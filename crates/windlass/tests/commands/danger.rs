@@ -1,0 +1,168 @@
+//! Every dangerous row of the corpus, run for real in the mode `ask`: without a yes it leaves nothing behind, in the workspace, at
+//! home, elsewhere or among the processes of the machine.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use windlass::people::ApprovalRequest;
+use windlass::process::ProcessSettings;
+use windlass::{Mode, ToolCall};
+
+use super::corpus::{SYSTEM_PATH, bash, policy, rows};
+use super::text_of;
+use crate::support::{Place, Tree, tools};
+
+/// How many tests share the rows.
+const SHARES: usize = 4;
+
+/// Who may answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Person {
+    SaysNo,
+    IsNotThere,
+}
+
+/// Runs every dangerous row of a share.
+async fn run(share: usize, person: Person) {
+    let tools = tools();
+    let path = format!("{}:{SYSTEM_PATH}", tools.path().display());
+    let mut asked = 0;
+    let mut traces = Vec::new();
+    let rows = rows().into_iter().filter(|row| row["expect"] == "deny");
+    for row in rows.skip(share).step_by(SHARES) {
+        let questions = Arc::new(AtomicUsize::new(0));
+        let scene = Scene::new(&path, person, &questions);
+        bash(&scene.place.workspace(), &path, text_of(&row, "setup"));
+        scene.place.windlass.engine().set_policy(policy(&row));
+        let before = scene.all();
+        scene.run(&row).await;
+        asked += questions.load(Ordering::Relaxed);
+        for (place, tree) in scene.all() {
+            if let Some(difference) = before[&place].difference(&tree) {
+                traces.push(format!("{row}\n  {place}: {difference}"));
+            }
+        }
+        let left = scene.processes_left();
+        if !left.is_empty() {
+            traces.push(format!("{row}\n  processes: {left:?}"));
+        }
+    }
+    assert!(traces.is_empty(), "{} leave traces:\n{}", traces.len(), traces.join("\n"));
+    assert_eq!(asked > 0, person == Person::SaysNo, "{asked} questions");
+}
+
+/// A workspace, a home and a place beside them.
+struct Scene {
+    place: Place,
+    mark: String,
+}
+
+impl Scene {
+    fn new(path: &str, person: Person, questions: &Arc<AtomicUsize>) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("WINDLASS_TEST_ROW={}-{number}", std::process::id());
+        let questions = questions.clone();
+        let place = Place::in_sight_of(&[("kept", "kept\n")], |builder, folder| {
+            let home = folder.join("home");
+            std::fs::create_dir_all(home.join(".config")).expect("a home");
+            std::fs::write(home.join(".profile"), "umask 022\n").expect("a file");
+            std::fs::write(home.join("notes"), "of a person\n").expect("a file");
+            std::fs::create_dir(folder.join("elsewhere")).expect("a folder");
+            std::fs::write(folder.join("elsewhere/f"), "of others\n").expect("a file");
+            let home = home.canonicalize().expect("a home").display().to_string();
+            let builder = builder.mode(Mode::Ask).home(&home).processes(ProcessSettings {
+                environment: vec![format!("HOME={home}"), format!("PATH={path}"), mark.clone()],
+                ..ProcessSettings::default()
+            });
+            if person == Person::IsNotThere {
+                return builder;
+            }
+            builder.attendant(move |_: &ApprovalRequest| {
+                questions.fetch_add(1, Ordering::Relaxed);
+                false
+            })
+        });
+        Self { place, mark }
+    }
+
+    async fn run(&self, row: &Value) {
+        let input = json!({"command": row["cmd"], "timeout": 20});
+        let session = self.place.windlass.new_session();
+        self.place.windlass.call(&session, ToolCall::new("bash", input)).await;
+    }
+
+    /// Everything but our own state, by the name of the place.
+    fn all(&self) -> BTreeMap<&'static str, Tree> {
+        let folder = self.place.outside();
+        let places = [("the workspace", "work"), ("home", "home"), ("elsewhere", "elsewhere")];
+        places.into_iter().map(|(name, at)| (name, Tree::of(&folder.join(at)))).collect()
+    }
+
+    /// Processes of the row that do not end.
+    fn processes_left(&self) -> Vec<PathBuf> {
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let left = marked(&self.mark);
+            if left.is_empty() || Instant::now() > end {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The processes with this in their environment.
+fn marked(mark: &str) -> Vec<PathBuf> {
+    let is_marked = |process: &Path| {
+        std::fs::read(process.join("environ")).is_ok_and(|environment| {
+            environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+        })
+    };
+    let entries = std::fs::read_dir("/proc").expect("processes").flatten();
+    entries.map(|entry| entry.path()).filter(|process| is_marked(process)).collect()
+}
+
+#[tokio::test]
+async fn a_no_leaves_no_trace_1() {
+    run(0, Person::SaysNo).await;
+}
+
+#[tokio::test]
+async fn a_no_leaves_no_trace_2() {
+    run(1, Person::SaysNo).await;
+}
+
+#[tokio::test]
+async fn a_no_leaves_no_trace_3() {
+    run(2, Person::SaysNo).await;
+}
+
+#[tokio::test]
+async fn a_no_leaves_no_trace_4() {
+    run(3, Person::SaysNo).await;
+}
+
+#[tokio::test]
+async fn with_nobody_there_there_is_no_trace_1() {
+    run(0, Person::IsNotThere).await;
+}
+
+#[tokio::test]
+async fn with_nobody_there_there_is_no_trace_2() {
+    run(1, Person::IsNotThere).await;
+}
+
+#[tokio::test]
+async fn with_nobody_there_there_is_no_trace_3() {
+    run(2, Person::IsNotThere).await;
+}
+
+#[tokio::test]
+async fn with_nobody_there_there_is_no_trace_4() {
+    run(3, Person::IsNotThere).await;
+}
