@@ -19,6 +19,7 @@ use clap::Parser;
 fn main() -> ExitCode {
     // What we know is not for the programs that we start. Where that cannot be had, the sandbox still stands between them and us.
     drop(windlass::process::hide_memory());
+    windlass::process::share_heap();
     let arguments = match options::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() && wants_json() => {

@@ -52,7 +52,7 @@ pub use proxy::{Proxy, ProxyError, ProxySettings, RefusedHost, Traffic};
 pub use random::RandomIds;
 pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta};
 use windlass_core::{Clock, FileError, Files, Host, Network, Processes, SessionId};
-pub use windlass_sandbox::{hide_memory, landlock_version};
+pub use windlass_sandbox::{hide_memory, landlock_version, share_heap};
 
 /// This machine, seen from one workspace.
 ///

@@ -14,6 +14,7 @@
 compile_error!("the sandbox is made of parts of Linux");
 
 mod error;
+mod heap;
 mod launch;
 mod name;
 mod plan;
@@ -29,6 +30,7 @@ mod usage;
 mod warden;
 
 pub use error::{LaunchError, Step};
+pub use heap::share_heap;
 pub use launch::{
     Fence, Launch, Limits, Mount, Network, Object, Protected, SessionNamespaces, Source, Upper,
     View,

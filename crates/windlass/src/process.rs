@@ -19,6 +19,7 @@ pub use windlass_core::{
 };
 pub use windlass_host::{
     LocalProcesses, ProcessSettings, ProxyError, control_group, hide_memory, landlock_version,
+    share_heap,
 };
 
 /// Checks that these are hosts that a program can be allowed to reach; see [`NetworkAccess::Hosts`].

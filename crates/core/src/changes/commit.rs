@@ -10,6 +10,7 @@ mod moves;
 mod new_modes;
 mod old;
 mod perform;
+mod trees;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use self::perform::Stopped;
 pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
 use crate::changes::hard_links::{self, Object};
 use crate::changes::history::{NewCheckpoint, NewContent};
-use crate::changes::rollback::{RolledBack, roll_back};
+use crate::changes::rollback::{RolledBack, give_times_back, roll_back};
 use crate::changes::state::{self, Seen};
 use crate::{
     Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
@@ -189,6 +190,8 @@ pub(crate) fn commit_with(
                 .collect();
             let done = done - found.len();
             let RolledBack { taken_back, left, is_open } = roll_back(files, &ours, done, &content);
+            // Also of those that were to be removed later. A time that cannot be given back is no reason to try again.
+            drop(give_times_back(files, &plan.changes));
             match (is_open, left.is_empty()) {
                 (true, _) => pending.leave(),
                 (false, true) => drop(pending.abandon()),

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit::{self, beside};
-use crate::changes::rollback::{RolledBack, roll_back};
+use crate::changes::rollback::{RolledBack, give_times_back, roll_back};
 use crate::changes::state;
 use crate::{
     Alteration, ContentHash, Expect, FileError, FileState, Files, Opened, RecordedChange, To,
@@ -65,6 +65,7 @@ pub fn recover(
     }
     let RolledBack { taken_back: restored, left, is_open } =
         roll_back(files, changes, changes.len(), content);
+    drop(give_times_back(files, changes));
     if is_open {
         return Recovered::Postponed { restored, left };
     }

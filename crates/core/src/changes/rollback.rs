@@ -8,7 +8,10 @@ use crate::changes::commit::{self, Step, beside};
 use crate::changes::hard_links::{self, Object};
 use crate::changes::recover;
 use crate::changes::state::{self, Seen};
-use crate::{FileError, FileState, Files, RecordedChange, Resolved, To};
+use crate::{
+    Alteration, Attributes, Expect, FileError, FileKind, FileState, Files, RecordedChange,
+    Resolved, Stat, To,
+};
 
 /// What has been taken back, and what could not be.
 pub(crate) struct RolledBack {
@@ -76,6 +79,33 @@ fn roll_back_each(
         rolled.left.push((error.path.clone(), error.to_string()));
     }
     rolled
+}
+
+/// Gives directories out of which something was moved, and that were to be removed, the times that they had. Where all is back in
+/// them, that itself has changed them.
+pub(crate) fn give_times_back(
+    files: &dyn Files,
+    changes: &[RecordedChange],
+) -> Result<(), FileError> {
+    let origins = changes.iter().filter_map(|change| change.moved_from.as_deref()?.parent());
+    let left: HashSet<&Path> = origins.flat_map(Path::ancestors).collect();
+    for change in changes.iter().filter(|change| left.contains(change.path.as_path())) {
+        let (FileState::Directory { attributes }, FileState::Absent) =
+            (&change.before, &change.after)
+        else {
+            continue;
+        };
+        let path = beside(files, &change.path);
+        let Ok(Stat { kind: FileKind::Directory, fingerprint, .. }) = files.stat(&path) else {
+            continue;
+        };
+        if attributes.modified.is_some_and(|modified| modified != fingerprint.modified) {
+            let time = Attributes { modified: attributes.modified, ..Attributes::default() };
+            let (expect, to) = (Expect::Same(fingerprint), To::Attributes(&time));
+            files.alter(&path, &Alteration { expect, to, temporary: None })?;
+        }
+    }
+    Ok(())
 }
 
 /// A directory that was made because something was to be in it is not worth telling.

@@ -529,7 +529,7 @@ pub enum To<'a> {
     /// The same file or directory with other attributes.
     Attributes(&'a Attributes),
     /// The file that is at another place now and is exactly what was seen there; parents are created. It stays the same
-    /// object, with its mode and all else.
+    /// object, with its mode and all else. So does a directory, with all that is in it; nothing may be at its new place.
     Moved {
         /// Where it is now.
         from: &'a Resolved,

@@ -1,4 +1,5 @@
-//! Gives a file another place: the same object, with all that belongs to it.
+//! Gives a file another place: the same object, with all that belongs to it. A directory gets one where nothing is, with all that is in
+//! it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -55,7 +56,10 @@ fn move_to_free_place(
     let parents =
         Parents::make(&files.resolver, to).map_err(|errno| Failed::There(meaning(errno)))?;
     let source = Target::open(&files.resolver, from, seen).map_err(Failed::Here)?;
-    let _locked = prepare(&source).map_err(Failed::Here)?;
+    let _locked = match source.look().map_err(Failed::Here)?.stat.kind {
+        FileKind::Directory => None,
+        _ => prepare(&source).map_err(Failed::Here)?,
+    };
     rename_to_free(source.directory(), source.name, parents.directory(), name)
         .map_err(not_moved)?;
     parents.settle(files.durability).map_err(|errno| Failed::Here(unconfirmed(errno)))?;

@@ -84,3 +84,28 @@ fn a_link_is_moved_and_not_followed() {
         assert_eq!(ground.names("work"), ["a", "file"]);
     }
 }
+
+#[test]
+fn a_directory_is_moved_with_all_in_it_to_where_nothing_is() {
+    for lookup in LOOKUPS {
+        let ground = Ground::with(&[("old/sub/file", "x"), ("empty/", ""), ("file", "x")]);
+        let inode = fs::metadata(ground.work("old")).unwrap().ino();
+        let files = ground.files(lookup);
+        let old = place(&files, "old");
+        let Expect::Same(seen) = expect(&files, &old) else { panic!() };
+        let moved = |to: &str, expect| {
+            alter(&files, &place(&files, to), expect, To::Moved { from: &old, seen })
+        };
+        for to in ["empty", "file"] {
+            assert_eq!(error(moved(to, Expect::Absent)), "Exists", "{to}");
+        }
+        let there = expect(&files, &place(&files, "file"));
+        assert_eq!(error(moved("file", there)), "NotRegular");
+        let stat = moved("a/new", Expect::Absent).unwrap().stat.unwrap();
+        assert_eq!(stat.fingerprint.inode, inode);
+        assert_eq!(fs::read_to_string(ground.work("a/new/sub/file")).unwrap(), "x");
+        assert_eq!(ground.names("work"), ["a", "empty", "file"]);
+        ground.put("work/old/other", "another directory");
+        assert_eq!(error(moved("b", Expect::Absent)), "Stale");
+    }
+}

@@ -96,17 +96,26 @@ impl Model {
             }
             (Act::Move(from), there) => {
                 let moved = self.nodes.get(Path::new(from))?.clone();
+                let is_free = there.is_none();
                 match (&moved, there) {
                     (_, None) => after.make_parents(path)?,
                     (Node::File(one), Some(Node::File(other))) if *one == other => return None,
                     (_, Some(Node::File(_))) => {}
                     _ => return None,
                 }
-                if matches!(moved, Node::Directory(_)) || Path::new(from) == path {
+                let from = Path::new(from);
+                let is_directory = matches!(moved, Node::Directory(_));
+                if from == path || is_directory && (!is_free || path.starts_with(from)) {
                     return None;
                 }
-                after.nodes.remove(Path::new(from));
-                after.nodes.insert(path.into(), moved);
+                let below: Vec<_> =
+                    after.nodes.keys().filter(|node| node.starts_with(from)).cloned().collect();
+                for old in below {
+                    let node = after.nodes.remove(&old)?;
+                    let inside = old.strip_prefix(from).ok()?;
+                    let new = path.join(inside).components().collect();
+                    after.nodes.insert(new, node);
+                }
             }
             (Act::Link(with), there) => {
                 let Node::File(number) = self.nodes.get(Path::new(with))? else { return None };

@@ -5,6 +5,7 @@
 mod attempt;
 mod ending;
 mod files;
+mod heap;
 mod kernel;
 mod launching;
 mod limits;

@@ -81,9 +81,21 @@ pub(super) fn set_position(
         .map(drop)
 }
 
-/// Makes room for what a drain changes: pages of five indices, which otherwise go to the disk and come back.
-pub(super) fn set_up(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("PRAGMA cache_size = -16384")
+/// What is done with the database, by which it is known how many of its pages are worth their memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Pages of five indices change, which otherwise go to the disk and come back.
+    Drain,
+    /// An undo of many files reads each content once.
+    Read,
+}
+
+/// Bounds the pages that are held; those over the bound are let go of.
+pub(super) fn hold_pages(connection: &Connection, of: Use) -> rusqlite::Result<()> {
+    connection.execute_batch(match of {
+        Use::Drain => "PRAGMA cache_size = -16384",
+        Use::Read => "PRAGMA cache_size = -2048",
+    })
 }
 
 /// Numbers about all that is kept.

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use windlass_core::SessionId;
 
 use super::HistorySettings;
-use super::catalog::{self, Entering, NewRow, Position, UNDO};
+use super::catalog::{self, Entering, NewRow, Position, UNDO, Use};
 use super::compress::Press;
 use super::encoding::decode_origin;
 use super::gathering::{Failure, Gathering};
@@ -121,7 +121,8 @@ impl Drain {
             Some(connection) => connection,
             none => {
                 let opened = database.open_or_create()?;
-                catalog::set_up(&opened).map_err(|error| database.error("open", &error))?;
+                let bounded = catalog::hold_pages(&opened, Use::Read);
+                bounded.map_err(|error| database.error("open", &error))?;
                 none.insert(opened)
             }
         };
@@ -210,7 +211,10 @@ impl Draining<'_> {
         &self,
         finish: impl FnOnce(&mut Entering<'_>) -> Result<(), StoreError>,
     ) -> Result<Drained, StoreError> {
-        self.transact(|entering| {
+        let hold =
+            |of| catalog::hold_pages(self.connection, of).map_err(|error| self.failed(&error));
+        hold(Use::Drain)?;
+        let drained = self.transact(|entering| {
             let mut drained = Drained::default();
             let positions = self.read(catalog::positions)?;
             let mut press = Press::new();
@@ -220,7 +224,9 @@ impl Draining<'_> {
             }
             finish(entering)?;
             Ok(drained)
-        })
+        });
+        hold(Use::Read)?;
+        drained
     }
 
     pub(super) fn read<T>(

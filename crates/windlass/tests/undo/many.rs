@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -133,6 +133,109 @@ async fn files_that_a_command_moved_stay_the_files_that_they_are() {
             expected.assert_is(&place.tree(), command);
             assert_eq!(inodes(&place.path(at)), *files, "{command}");
         }
+    }
+}
+
+/// The inode of a directory and of each directory below it, by its path from there.
+fn directories(directory: &Path) -> BTreeMap<PathBuf, u64> {
+    let mut found = BTreeMap::from([(PathBuf::new(), fs::metadata(directory).unwrap().ino())]);
+    for entry in fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            let name = PathBuf::from(entry.file_name());
+            let below = directories(&entry.path()).into_iter();
+            found.extend(below.map(|(path, inode)| (name.join(path), inode)));
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn directories_that_a_command_moved_whole_stay_the_directories_that_they_are() {
+    let place = place();
+    for number in 0..100 {
+        place.put(&format!("old/d{}/e/f{number}", number % 5), format!("content {number:03}\n"));
+    }
+    fs::set_permissions(place.path("old/d1"), fs::Permissions::from_mode(0o750)).unwrap();
+    let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+    fs::File::open(place.path("old/d2")).unwrap().set_modified(time).unwrap();
+    for (command, from, to) in [
+        ("mv old new", "old", "new"),
+        ("mkdir -p a/b; mv new a/b/c; echo more > a/b/c/d3/more", "new", "a/b/c"),
+        ("mv a/b/c x; rmdir a/b a; rm x/d3/more", "a/b/c", "x"),
+    ] {
+        let (before, kept) = (place.tree(), directories(&place.path(from)));
+        run(&place, command).await;
+        assert!(!place.path(from).exists(), "{command}");
+        assert_eq!(directories(&place.path(to)), kept, "{command}");
+        let after = place.tree();
+        let mut what = Undo::Last;
+        for (expected, at) in [(&before, from), (&after, to), (&before, from), (&after, to)] {
+            what = undo(&place, what).await;
+            expected.assert_is(&place.tree(), command);
+            assert_eq!(directories(&place.path(at)), kept, "{command}");
+        }
+    }
+    let modified = fs::metadata(place.path("x/d2")).unwrap().modified().unwrap();
+    assert_eq!(modified, time, "a move is no change of a directory");
+}
+
+/// The changes that move the directory `old`, with two files and a directory in it, to `new`.
+fn moving() -> Vec<serde_json::Value> {
+    let moved = |path: &str| json!({"path": format!("new/{path}"), "to": "moved", "from": format!("old/{path}")});
+    vec![
+        json!({"path": "new", "to": "directory"}),
+        moved("f"),
+        json!({"path": "new/sub", "to": "directory"}),
+        moved("sub/g"),
+        json!({"path": "old/sub", "to": "nothing"}),
+        json!({"path": "old", "to": "nothing"}),
+    ]
+}
+
+#[tokio::test]
+async fn a_directory_is_moved_whole_only_if_all_in_it_is_moved() {
+    let file = |path| json!({"path": path, "to": "file", "content": "made"});
+    for (extra, more, is_made, why) in [
+        (None, None, true, "all of it"),
+        (Some("old/extra"), None, false, "another process has put something there"),
+        (Some("old/sub/extra"), None, false, "or below it"),
+        (Some("new/extra"), None, false, "there is one of the new name"),
+        (None, Some((6, file("new/made"))), true, "something new in it"),
+        (None, Some((1, file("there"))), false, "a step fails right after"),
+        (None, Some((6, file("there"))), false, "a step fails in the end"),
+    ] {
+        let place = place();
+        place.put("old/f", "f");
+        place.put("old/sub/g", "g");
+        if let Some(path) = extra {
+            place.put(path, "of another");
+        }
+        let (before, kept) = (place.tree(), directories(&place.path("old")));
+        let mut changes = moving();
+        if let Some((at, change)) = more {
+            // At the second turn something is there already.
+            let is_twice = change["path"] == "there";
+            changes.insert(at, change.clone());
+            if is_twice {
+                changes.insert(at, change);
+            }
+        }
+        if extra == Some("new/extra") {
+            changes[0]["unseen"] = json!(true);
+        }
+        let input = json!({"changes": changes});
+        if is_made {
+            let done = place.call("delta", input).await;
+            assert_eq!(done.outcome, Outcome::Ok, "{why}: {}", text(&done));
+            assert_eq!(directories(&place.path("new")), kept, "{why}");
+            undo(&place, Undo::Last).await;
+            assert_eq!(directories(&place.path("old")), kept, "{why}");
+        } else {
+            let said = place.refused("delta", input).await;
+            assert!(said.contains("nothing is changed"), "{why}: {said}");
+        }
+        before.assert_is(&place.tree(), why);
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::directories::Unsettled;
+use super::trees::Trees;
 use super::{Known, Plan, Step, beside, written};
 use crate::{
     Alteration, Altered, Attributes, Batch, Expect, FileError, FileErrorKind, FileKind, Files,
@@ -118,6 +119,8 @@ struct Performance<'p> {
     touched: Option<Touched<'p>>,
     /// Directories that get their modes and times when all is in them.
     unsettled: Unsettled,
+    /// Directories that are moved with all that is in them.
+    trees: Trees<'p>,
     /// How many changes have been made.
     done: usize,
     /// Which of them are directories that others had made by then.
@@ -129,11 +132,18 @@ impl<'p> Performance<'p> {
         let touched = (steps.len() > 1).then(|| Touched::by(steps));
         let (altered, unsettled) = (Vec::with_capacity(steps.len()), Unsettled::default());
         let (done, found) = (plan.around, Vec::new());
-        Self { plan, files, steps, altered, touched, unsettled, done, found }
+        let trees = Trees::among(steps);
+        Self { plan, files, steps, altered, touched, unsettled, trees, done, found }
     }
 
     fn stopped(&self, error: impl Into<ToolError>, begun: usize) -> Stopped {
-        Stopped { error: error.into(), done: self.done, begun, found: self.found.clone() }
+        // With a directory, later steps were made.
+        let moved = match self.trees.end() {
+            0 => 0,
+            end => self.plan.begun_with(end),
+        };
+        let (done, begun) = (self.done.max(moved), begun.max(moved));
+        Stopped { error: error.into(), done, begun, found: self.found.clone() }
     }
 
     /// Makes the directories that are missing above new objects.
@@ -163,7 +173,13 @@ impl<'p> Performance<'p> {
             return Err(self.stopped(error, self.done));
         }
         let begun = self.done + if matches!(step.to, To::Moved { .. }) { 2 } else { 1 };
-        match self.make(step, known, prepared) {
+        let moved = self.trees.move_whole(self.files, number);
+        moved.map_err(|error| self.stopped(error, begun))?;
+        let made = match self.trees.take_done(number) {
+            Some(moved) => self.complete(step, known, moved),
+            None => self.make(step, known, prepared),
+        };
+        match made {
             Ok((step, made)) => {
                 if let Some(touched) = &mut self.touched {
                     touched.add(&step, &made);
@@ -202,6 +218,19 @@ impl<'p> Performance<'p> {
             made = perform_parts(self.files, &opened, known.kind, temporary);
         }
         made.map(|made| (step, made))
+    }
+
+    /// Does what is left of a step that was done with the tree that it is in.
+    fn complete<'s>(
+        &mut self,
+        step: &Step<'s>,
+        known: &Known,
+        moved: Altered,
+    ) -> Result<(Step<'s>, Altered), Failed> {
+        // It gets its mode and times in the end.
+        self.unsettled.open_new(step, &mut Attributes::default());
+        let temporary = self.plan.temporary(known);
+        rewrite(self.files, step, moved, temporary).map(|made| (step.clone(), made))
     }
 
     /// Gives directories their modes and times.
@@ -427,6 +456,16 @@ fn perform_parts(
     let altered = altered.map_err(|error| {
         if is_in_the_way { Failed::later(error) } else { Failed::first(error, &step.to) }
     })?;
+    rewrite(files, step, altered, temporary)
+}
+
+/// Makes what is in its place by now what it is to become there.
+fn rewrite(
+    files: &dyn Files,
+    step: &Step<'_>,
+    altered: Altered,
+    temporary: Option<&str>,
+) -> Result<Altered, Failed> {
     match (step.rewrite, altered.stat) {
         (Some(to), Some(stat)) => {
             let expect = Expect::Same(stat.fingerprint);

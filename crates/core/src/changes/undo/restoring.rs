@@ -38,6 +38,21 @@ struct Origin {
     from: Resolved,
     seen: Fingerprint,
     hash: Option<ContentHash>,
+    /// Whether it has the attributes that it is to have at its place.
+    is_as_wanted: bool,
+}
+
+/// What was at a place when the plan was made, with the fingerprint that proves it.
+type Planned<'p> = HashMap<&'p Path, (Fingerprint, &'p FileState)>;
+
+/// The files from which something is moved back.
+fn planned(plan: &UndoPlan) -> Planned<'_> {
+    let sources: HashSet<&Path> =
+        plan.ways.iter().filter_map(|way| way.moved_from.as_deref()).collect();
+    let ways = plan.ways.iter().zip(&plan.settled);
+    ways.filter(|(way, _)| sources.contains(way.path.as_path()))
+        .filter_map(|(way, settled)| Some((way.path.as_path(), ((*settled)?, &way.now))))
+        .collect()
 }
 
 impl<'a> Restoring<'a> {
@@ -57,16 +72,23 @@ impl<'a> Restoring<'a> {
             names: HashMap::new(),
             sources: HashMap::new(),
         };
+        let planned = planned(plan);
         for (at, way) in ways.iter().enumerate() {
             let settled = plan.settled.get(at).copied().flatten();
-            restoring.add(at, way, settled)?;
+            restoring.add(at, way, settled, &planned)?;
         }
         Ok(restoring)
     }
 
-    fn add(&mut self, at: usize, way: &Way, settled: Option<Fingerprint>) -> Result<(), ToolError> {
+    fn add(
+        &mut self,
+        at: usize,
+        way: &Way,
+        settled: Option<Fingerprint>,
+        planned: &Planned<'_>,
+    ) -> Result<(), ToolError> {
         let fresh = self.look(way, settled)?;
-        let source = self.source(way)?;
+        let source = self.source(way, planned)?;
         let now = fresh.present(way).state.hash();
         let have = source.as_ref().map_or(now, |origin| origin.hash);
         let name = self.name(way)?;
@@ -108,11 +130,22 @@ impl<'a> Restoring<'a> {
         Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
     }
 
-    fn source(&self, way: &Way) -> Result<Option<Origin>, ToolError> {
-        let Some(from) = &way.moved_from else { return Ok(None) };
-        let seen = see(self.files, from)?;
-        let (from, hash) = (beside(self.files, from), seen.state.hash());
-        Ok(seen.fingerprint.map(|seen| Origin { from, seen, hash }))
+    fn source(&self, way: &Way, planned: &Planned<'_>) -> Result<Option<Origin>, ToolError> {
+        let Some(path) = &way.moved_from else { return Ok(None) };
+        let from = beside(self.files, path);
+        let origin = |seen, state: &FileState| {
+            let wanted = state::attributes_of(&way.then);
+            let is_as_wanted =
+                wanted.is_none_or(|wanted| state::with_attributes(state, wanted) == *state);
+            Origin { from: from.clone(), seen, hash: state.hash(), is_as_wanted }
+        };
+        if let Some((settled, state)) = planned.get(path.as_path())
+            && self.files.stat(&from).is_ok_and(|stat| stat.fingerprint == *settled)
+        {
+            return Ok(Some(origin(*settled, state)));
+        }
+        let Seen { state, fingerprint, .. } = see(self.files, path)?;
+        Ok(fingerprint.map(|seen| origin(seen, &state)))
     }
 
     /// The steps, in their order. What is moved needs no step at its old place.
@@ -150,7 +183,7 @@ impl<'a> Restoring<'a> {
             let known = fresh.known(way);
             return Some(Step { known, stands_for, ..Step::new(path, present.expect, to) });
         }
-        let Some(Origin { from, seen, .. }) = self.sources.get(&at) else {
+        let Some(Origin { from, seen, is_as_wanted, .. }) = self.sources.get(&at) else {
             let to = if way.is_apart { state::apart } else { state::step_to };
             let step = match (&way.now, &way.then) {
                 (FileState::Directory { .. }, FileState::Directory { attributes }) => {
@@ -163,7 +196,7 @@ impl<'a> Restoring<'a> {
         let attributes = state::attributes_of(&way.then);
         let rewrite = match content {
             Some(content) => Some(To::File { content, attributes }),
-            None => attributes.map(To::Attributes),
+            None => attributes.filter(|_| !is_as_wanted).map(To::Attributes),
         };
         let moved = To::Moved { from, seen: *seen };
         Some(Step { rewrite, stands_for, ..Step::new(path, present.expect, moved) })

@@ -1,0 +1,258 @@
+//! Directories of which a commit moves all that is in them: each is renamed whole.
+//!
+//! The steps of a commit are about single objects: a directory is made, each file is moved into it, and the one that they leave is
+//! removed. Where that is all that happens to a directory, one rename does it, and the directory stays the object that it is. What is on
+//! record is the same, so an undo, or whoever puts a kill right, need not know: after the rename everything is as all of these steps
+//! leave it, and before it as none of them does. Empty directories are removed before and made anew afterwards.
+//!
+//! Everything in the directory is held against what was seen, right before the rename and right after it. If another program was
+//! quicker, the directory gets its old name again, and the steps are made one by one: the one that is about the change refuses it.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use super::{Step, beside};
+use crate::{
+    Alteration, Altered, Attributes, Expect, FileError, Files, Fingerprint, Found, FoundBody,
+    Resolved, Stat, To,
+};
+
+/// The steps that move whole directories, as far as that can be told without a look at the disk.
+pub(super) struct Trees<'s> {
+    steps: &'s [Step<'s>],
+    /// The origin of each directory that may be one that was moved, by the number of the step that makes it.
+    origins: HashMap<usize, &'s Path>,
+    /// The steps that make a directory, by its place.
+    made: HashMap<&'s Path, usize>,
+    /// The steps that remove a directory, by its place.
+    removed: HashMap<&'s Path, usize>,
+    /// The steps that move something, by its new place.
+    moved: HashMap<&'s Path, usize>,
+    /// What has been done already, by the number of the step.
+    done: HashMap<usize, Altered>,
+    /// The first step behind all that have been done.
+    end: usize,
+}
+
+/// What the steps of one tree do, and where everything is.
+#[derive(Default)]
+struct Tree {
+    /// The steps that are done with it.
+    steps: Vec<usize>,
+    /// All that is in it, relative to it, with the step that puts it there.
+    objects: Vec<(PathBuf, usize)>,
+}
+
+impl<'s> Trees<'s> {
+    pub(super) fn among(steps: &'s [Step<'s>]) -> Self {
+        let mut trees = Self {
+            steps,
+            origins: HashMap::new(),
+            made: HashMap::new(),
+            removed: HashMap::new(),
+            moved: HashMap::new(),
+            done: HashMap::new(),
+            end: 0,
+        };
+        if !steps.iter().any(|step| origin(step).is_some()) {
+            return trees;
+        }
+        for (number, step) in steps.iter().enumerate() {
+            let path = step.path.path.as_path();
+            match (step.to, step.expect) {
+                (To::Directory { .. }, Expect::Absent) => trees.made.insert(path, number),
+                (To::Nothing, Expect::Same(_)) => trees.removed.insert(path, number),
+                _ => None,
+            };
+        }
+        trees.find_origins();
+        trees
+    }
+
+    /// A directory may have come from where something in it came from.
+    fn find_origins(&mut self) {
+        let steps = self.steps;
+        for (number, step) in steps.iter().enumerate() {
+            let Some((from, _)) = origin(step) else { continue };
+            self.moved.insert(&step.path.path, number);
+            let (mut old, mut new) = (from, step.path.path.as_path());
+            while old.file_name() == new.file_name()
+                && let (Some(left), Some(here)) = (old.parent(), new.parent())
+                && let (Some(made), true) = (self.made.get(here), self.removed.contains_key(left))
+                && self.origins.insert(*made, left).is_none()
+            {
+                (old, new) = (left, here);
+            }
+        }
+        if self.origins.is_empty() {
+            self.moved = HashMap::new();
+        }
+    }
+
+    /// What a step made, if it was done with the tree that it is in.
+    pub(super) fn take_done(&mut self, number: usize) -> Option<Altered> {
+        self.done.remove(&number)
+    }
+
+    /// The first step behind all that have been done.
+    pub(super) fn end(&self) -> usize {
+        self.end
+    }
+
+    /// Moves the directory that a step would make, with all that is in it, if it is there at another place and everything in it is
+    /// what is to be in the new one. After an error it may be at the one place or at the other.
+    pub(super) fn move_whole(&mut self, files: &dyn Files, number: usize) -> Result<(), FileError> {
+        let Some((from, step)) = self.origins.remove(&number).zip(self.steps.get(number)) else {
+            return Ok(());
+        };
+        let Some((seen, tree)) = self.read(files, from, number) else { return Ok(()) };
+        let (old, new) = (beside(files, from), &step.path);
+        let end = self.end.max(tree.steps.iter().max().map_or(number, |last| *last) + 1);
+        if let Err(error) = rename(files, &old, new, seen) {
+            let stays = files.stat(&old).is_ok_and(|found| found.fingerprint.is_same_object(&seen));
+            if stays {
+                return Ok(());
+            }
+            self.end = end;
+            return Err(error);
+        }
+        match self.look_again(files, &new.path, number, &tree) {
+            Some(found) => {
+                let nothing = || Altered { stat: None, in_place: false };
+                self.done.extend(tree.steps.iter().map(|step| (*step, nothing())));
+                self.done.extend(found);
+                self.end = end;
+                Ok(())
+            }
+            // The steps, one by one, find out what is the matter.
+            None => rename(files, new, &old, seen).inspect_err(|_| self.end = end),
+        }
+    }
+
+    /// Reads a directory that may be moved. Nothing if anything in it is not what a step moves to its place.
+    fn read(&self, files: &dyn Files, top: &Path, number: usize) -> Option<(Fingerprint, Tree)> {
+        let mut tree = Tree::default();
+        let seen = self.read_one(files, top, Path::new(""), number, &mut tree)?;
+        let mut at = 0;
+        while let Some((inside, number)) = tree.objects.get(at).cloned() {
+            at += 1;
+            if self.steps.get(number).is_some_and(makes_directory) {
+                self.read_one(files, top, &inside, number, &mut tree)?;
+            }
+        }
+        Some((seen, tree))
+    }
+
+    fn read_one(
+        &self,
+        files: &dyn Files,
+        top: &Path,
+        inside: &Path,
+        number: usize,
+        tree: &mut Tree,
+    ) -> Option<Fingerprint> {
+        let (here, new) = (below(top, inside), self.steps.get(number)?);
+        let Found { stat, attributes, body } = files.look(&beside(files, &here)).ok()??;
+        let FoundBody::Directory(names) = body else { return None };
+        let removed = self.removed.get(here.as_path())?;
+        let Expect::Same(seen) = self.steps.get(*removed)?.expect else { return None };
+        if !seen.is_same_object(&stat.fingerprint) || !is_wanted(&attributes, &new.to) {
+            return None;
+        }
+        tree.steps.push(*removed);
+        for name in names {
+            let there = new.path.path.join(&name);
+            let number = match self.made.get(there.as_path()) {
+                Some(number) => *number,
+                None => {
+                    let number = *self.moved.get(there.as_path())?;
+                    let (from, seen) = origin(self.steps.get(number)?)?;
+                    let is_it = from == here.join(&name)
+                        && files.stat(&beside(files, from)).ok()?.fingerprint == seen;
+                    is_it.then_some(number)?
+                }
+            };
+            tree.steps.push(number);
+            tree.objects.push((inside.join(&name), number));
+        }
+        Some(stat.fingerprint)
+    }
+
+    /// What is at each place after the rename. Nothing if anything is not what was moved.
+    fn look_again(
+        &self,
+        files: &dyn Files,
+        top: &Path,
+        number: usize,
+        tree: &Tree,
+    ) -> Option<HashMap<usize, Altered>> {
+        let mut found = HashMap::with_capacity(tree.objects.len() + 1);
+        let names = |path: &Path| match files.look(&beside(files, path)) {
+            Ok(Some(Found { stat, body: FoundBody::Directory(names), .. })) => {
+                Some((stat, names.len()))
+            }
+            _ => None,
+        };
+        let (stat, mut count) = names(top)?;
+        found.insert(number, stat);
+        for (inside, number) in &tree.objects {
+            let path = top.join(inside);
+            let stat = match origin(self.steps.get(*number)?) {
+                None => {
+                    let (stat, more) = names(&path)?;
+                    count += more;
+                    stat
+                }
+                Some((_, seen)) => {
+                    let stat = files.stat(&beside(files, &path)).ok()?;
+                    (stat.fingerprint == seen).then_some(stat)?
+                }
+            };
+            found.insert(*number, stat);
+        }
+        let whole = |stat: Stat| Altered { stat: Some(stat), in_place: false };
+        // Whatever else came into it came while it was moved.
+        (count == tree.objects.len())
+            .then(|| found.into_iter().map(|(step, stat)| (step, whole(stat))).collect())
+    }
+}
+
+/// Gives a directory another name, which nothing may have.
+fn rename(
+    files: &dyn Files,
+    from: &Resolved,
+    to: &Resolved,
+    seen: Fingerprint,
+) -> Result<(), FileError> {
+    let (expect, to_be) = (Expect::Absent, To::Moved { from, seen });
+    files.alter(to, &Alteration { expect, to: to_be, temporary: None }).map(drop)
+}
+
+fn below(top: &Path, inside: &Path) -> PathBuf {
+    if inside.as_os_str().is_empty() { top.to_owned() } else { top.join(inside) }
+}
+
+/// The place from which a step moves a file to where nothing is, and what it is.
+fn origin<'s>(step: &Step<'s>) -> Option<(&'s Path, Fingerprint)> {
+    match (step.to, step.expect) {
+        (To::Moved { from, seen }, Expect::Absent) if !step.is_apart => Some((&from.path, seen)),
+        _ => None,
+    }
+}
+
+/// Returns whether a directory has what the one that is made is to have, but for its time, which is set in the end.
+fn is_wanted(found: &Attributes, to: &To<'_>) -> bool {
+    let To::Directory { attributes } = to else { return false };
+    attributes.is_none_or(|wanted| {
+        let is = |mode: Option<u32>| mode.map(|mode| mode & 0o7777);
+        (wanted.mode.is_none() || is(wanted.mode) == is(found.mode))
+            && (wanted.owner.is_none() || wanted.owner == found.owner)
+            && (wanted.extended.is_none() || wanted.extended == found.extended)
+    })
+}
+
+/// Returns whether a step makes a directory where nothing is.
+fn makes_directory(step: &Step<'_>) -> bool {
+    matches!((step.to, step.expect), (To::Directory { .. }, Expect::Absent))
+        && step.rewrite.is_none()
+}
