@@ -19,6 +19,7 @@ mod build;
 mod change;
 mod engine;
 mod flight;
+mod large_file;
 mod many;
 mod mcp;
 mod measure;
@@ -53,6 +54,7 @@ const GROUPS: &[Group] = &[
     Group { rows: process::ROWS, measure: process::measure },
     Group { rows: search::SMALL_ROWS, measure: search::measure_small },
     Group { rows: search::LARGE_ROWS, measure: search::measure_large },
+    Group { rows: large_file::ROWS, measure: large_file::measure },
     Group { rows: mcp::ROWS, measure: mcp::measure },
     Group { rows: read::ROWS, measure: read::measure },
 ];

@@ -97,6 +97,24 @@ fn text(numbers: &mut Numbers, has_needle: bool) -> String {
     text
 }
 
+/// Lines of about so many bytes, with the needle in one or two of them.
+pub(super) fn block(seed: u64, bytes: usize) -> String {
+    let mut numbers = Numbers::from(seed);
+    let mut text = String::with_capacity(bytes + 200);
+    let needles = 1 + seed % 2;
+    for part in 1..=needles {
+        let end = usize::try_from(part).unwrap_or_default() * bytes
+            / usize::try_from(needles).unwrap_or(1);
+        while text.len() < end {
+            text.push_str(&line(&mut numbers));
+        }
+        text.push_str("    let total = ");
+        text.push_str(&spelling(&mut numbers));
+        text.push_str("(&mut book, 7);\n");
+    }
+    text
+}
+
 /// The needle, now and then in another case or with something appended.
 fn spelling(numbers: &mut Numbers) -> String {
     match numbers.below(6) {

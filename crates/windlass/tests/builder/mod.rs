@@ -1,5 +1,7 @@
 //! What the builder puts together, and what it refuses.
 
+mod knobs;
+
 use std::fs;
 use std::path::Path;
 
