@@ -161,7 +161,9 @@ fn cc_2_two_processes_create_a_file_in_every_way() {
             let winner = if is_ok(0) { "first\n" } else { "second\n" };
             assert_eq!(now.expect("the file is lost"), winner, "{answers:?}");
             undo_all(&home, 1);
-            assert!(!home.workspace().join("d").exists(), "{answers:?}");
+            // The call that failed may have made the directory, and could not remove it when the file of the other was in it.
+            let left = std::fs::read_dir(home.workspace().join("d"));
+            assert_eq!(left.map_or(0, Iterator::count), 0, "{answers:?}");
         }
     }
 }

@@ -5,7 +5,6 @@
 mod attempt;
 mod ending;
 mod files;
-mod heap;
 mod kernel;
 mod launching;
 mod limits;
