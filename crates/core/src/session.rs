@@ -532,21 +532,21 @@ mod tests {
         Fingerprint { device: 1, inode: 2, len: 3, modified, changed: modified }
     }
 
+    fn unseen(lines: &[(u64, u64)]) -> Result<(), Unseen> {
+        Err(Unseen::Lines(lines.iter().map(|(start, end)| *start..*end).collect()))
+    }
+
     #[test]
     fn a_file_must_be_seen_whole_and_unchanged() {
         let session = Session::new(SessionId::new("s"));
         let path = Path::new("/w/a");
         assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Never));
         session.saw(path, fingerprint(1), 0..10, None, None);
-        assert_eq!(
-            session.has_seen(path, fingerprint(1), None),
-            Err(Unseen::Lines(vec![10..u64::MAX]))
-        );
+        assert_eq!(session.has_seen(path, fingerprint(1), None), unseen(&[(10, u64::MAX)]));
         session.saw(path, fingerprint(1), 20..30, Some(30), None);
-        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(vec![10..20])));
+        assert_eq!(session.has_seen(path, fingerprint(1), None), unseen(&[(10, 20)]));
         session.saw(path, fingerprint(1), 12..15, None, None);
-        let apart = vec![10..12, 15..20];
-        assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Lines(apart)));
+        assert_eq!(session.has_seen(path, fingerprint(1), None), unseen(&[(10, 12), (15, 20)]));
         session.saw(path, fingerprint(1), 5..20, None, None);
         assert_eq!(session.has_seen(path, fingerprint(1), None), Ok(()));
         assert_eq!(session.has_seen(path, fingerprint(2), None), Err(Unseen::Changed));

@@ -277,8 +277,7 @@ async fn run(share: usize) {
         let changed = if expected == "asks" { Changes::new() } else { project.changed_by(text) };
         let is_right = match (expected, asked.as_slice()) {
             ("asks", [asked]) => !asked.has_run,
-            ("reads", []) => changed.is_empty(),
-            ("changes", []) => changed.is_empty(),
+            ("reads" | "changes", []) => changed.is_empty(),
             ("changes", [asked]) => {
                 let is_real = |(path, after): (&PathBuf, &Option<Vec<u8>>)| {
                     changed.get(path) == Some(after) || path.starts_with(".git")

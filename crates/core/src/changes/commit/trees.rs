@@ -162,15 +162,14 @@ impl<'s> Trees<'s> {
         tree.steps.push(*removed);
         for name in names {
             let there = new.path.path.join(&name);
-            let number = match self.made.get(there.as_path()) {
-                Some(number) => *number,
-                None => {
-                    let number = *self.moved.get(there.as_path())?;
-                    let (from, seen) = origin(self.steps.get(number)?)?;
-                    let is_it = from == here.join(&name)
-                        && files.stat(&beside(files, from)).ok()?.fingerprint == seen;
-                    is_it.then_some(number)?
-                }
+            let number = if let Some(number) = self.made.get(there.as_path()) {
+                *number
+            } else {
+                let number = *self.moved.get(there.as_path())?;
+                let (from, seen) = origin(self.steps.get(number)?)?;
+                let is_it = from == here.join(&name)
+                    && files.stat(&beside(files, from)).ok()?.fingerprint == seen;
+                is_it.then_some(number)?
             };
             tree.steps.push(number);
             tree.objects.push((inside.join(&name), number));
