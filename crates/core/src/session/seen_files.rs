@@ -98,6 +98,16 @@ impl SeenFiles {
 /// The files of which a session learnt something, as the journal keeps them: by quoted path, and nothing where it forgot a file.
 ///
 /// It is written without a detour through a JSON value, since every read has one.
+///
+/// ```
+/// use windlass_core::{Fingerprint, SeenRecord, Session, SessionId};
+/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 12, modified: 1_000, changed: 1_000 };
+/// let (earlier, later) = (Session::new(SessionId::new("s1")), Session::new(SessionId::new("s1")));
+/// earlier.saw("/w/a.md".as_ref(), fingerprint, 0..3, Some(3), None);
+/// let record: SeenRecord = earlier.take_news().unwrap();
+/// later.recall(record);
+/// assert_eq!(later.has_seen("/w/a.md".as_ref(), fingerprint, None), Ok(()));
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SeenRecord(BTreeMap<String, Option<SeenFile>>);
 

@@ -281,8 +281,8 @@ mod tests {
             ),
             (
                 &["docs.rs"],
-                &["crates.io"],
-                "[no network but to docs.rs, through the proxy that HTTPS_PROXY names: add \"crates.io\" to `net` of bash (a person: --net docs.rs,crates.io)]",
+                &["a.example.net"],
+                "[no network but to docs.rs, through the proxy that HTTPS_PROXY names: add \"a.example.net\" to `net` of bash (a person: --net docs.rs,a.example.net)]",
             ),
             (
                 &["docs.rs", "x.y"],

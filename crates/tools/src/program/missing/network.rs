@@ -175,8 +175,8 @@ mod tests {
             ("ping: docs.rs: Name or service not known", Some(&["docs.rs"])),
             ("socket.gaierror: [Errno -3] Temporary failure in name resolution", Some(&[])),
             (
-                "npm error code EAI_AGAIN\nnpm error request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org",
-                Some(&["registry.npmjs.org"]),
+                "npm error code EAI_AGAIN\nnpm error request to https://npm.example.net/x failed, reason: getaddrinfo EAI_AGAIN npm.example.net",
+                Some(&["npm.example.net"]),
             ),
             ("dial tcp: lookup proxy.golang.org: no such host", Some(&["proxy.golang.org"])),
             (
@@ -190,16 +190,16 @@ mod tests {
                 Some(&["github.com"]),
             ),
             (
-                "HTTPSConnectionPool(host='pypi.org', port=443): Max retries exceeded (Caused by NameResolutionError(\"Failed to resolve 'pypi.org' ([Errno -3] Temporary failure in name resolution)\"))",
-                Some(&["pypi.org"]),
+                "HTTPSConnectionPool(host='python.example.net', port=443): Max retries exceeded (Caused by NameResolutionError(\"Failed to resolve 'python.example.net' ([Errno -3] Temporary failure in name resolution)\"))",
+                Some(&["python.example.net"]),
             ),
             (
-                "error: download failed for https://index.crates.io:443/config.json: [6] Could not resolve hostname",
-                Some(&["index.crates.io"]),
+                "error: download failed for https://index.example.net:443/config.json: [6] Could not resolve hostname",
+                Some(&["index.example.net"]),
             ),
             (
-                "W: Failed to fetch http://deb.debian.org/x  Temporary failure resolving 'deb.debian.org'",
-                Some(&["deb.debian.org"]),
+                "W: Failed to fetch http://deb.example.net/x  Temporary failure resolving 'deb.example.net'",
+                Some(&["deb.example.net"]),
             ),
             (
                 "java.net.UnknownHostException: repo.maven.apache.org",
