@@ -57,6 +57,10 @@ fn failed(is_json: bool, code: &str, why: &str) -> ExitCode {
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()
-        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
-        .any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+        .filter_map(|cause| {
+            let json = cause.downcast_ref::<serde_json::Error>();
+            json.and_then(serde_json::Error::io_error_kind)
+                .or_else(|| Some(cause.downcast_ref::<std::io::Error>()?.kind()))
+        })
+        .any(|kind| kind == std::io::ErrorKind::BrokenPipe)
 }

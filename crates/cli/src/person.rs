@@ -233,25 +233,41 @@ fn prompt(choices: &[Choice]) -> String {
     format!("{}\nAllow this? ", offered.join("\n"))
 }
 
-/// Shows what it is about, and reads one answer. Nothing that is not an answer is a yes.
+/// The number of answers that are read before one that cannot be understood is a no.
+const TRIES: usize = 3;
+
+/// Shows what it is about, and reads an answer. One that cannot be understood is never a yes: it is asked for again, and a no in the end. So
+/// is an empty line.
 fn ask(terminal: &mut Terminal, told: &str, choices: &[Choice]) -> Result<Answer> {
     let mut is_seen = terminal.show(told)?;
     let prompt = prompt(choices);
+    let mut tries = 0;
+    let mut note = String::new();
     loop {
         let again = if is_seen { "" } else { "[r] show again what was left before its end\n" };
-        let answer = terminal.line(&format!("{again}{prompt}"))?;
+        let answer = terminal.line(&format!("{note}{again}{prompt}"))?.to_lowercase();
+        note.clear();
         if answer == "r" && !is_seen {
             is_seen = terminal.show(told)?;
             continue;
         }
-        let chosen =
-            choices.iter().find(|one| one.key == answer || (one.key == "y" && answer == "yes"));
-        match chosen.map(|choice| &choice.answer) {
+        let key = match answer.as_str() {
+            "yes" => "y",
+            "no" => "n",
+            key => key,
+        };
+        match choices.iter().find(|one| one.key == key).map(|choice| &choice.answer) {
             Some(Chosen::Answer(answer)) => return Ok(answer.clone()),
             Some(Chosen::Show(whole)) => {
                 terminal.show(whole)?;
             }
-            None => return Ok(no()),
+            None => {
+                tries += 1;
+                if answer.is_empty() || tries == TRIES {
+                    return Ok(no());
+                }
+                note = format!("`{}` is none of the answers\n", quote::undisguised(&answer));
+            }
         }
     }
 }

@@ -58,14 +58,27 @@ pub(crate) fn is_inert_change(
     if !old.keys().all(is_kept) {
         return Ok(false);
     }
-    Ok(new.iter().filter(|(key, values)| !is_same(key, values)).all(
-        |((section, subsection, key), values)| {
-            let is_inert = |value: &Option<String>| {
-                inert::is_inert(section, subsection.as_deref(), key, value.as_deref(), places)
-            };
-            values.iter().all(is_inert)
-        },
-    ))
+    Ok(new.iter().filter(|(key, values)| !is_same(key, values)).all(|(name, values)| {
+        let (section, subsection, key) = name;
+        let is_inert = |value: &Option<String>| {
+            inert::is_inert(section, subsection.as_deref(), key, value.as_deref(), places)
+        };
+        values.iter().all(is_inert) && !redirects(&old, name)
+    }))
+}
+
+/// Tells whether a changed key sends what the person pushes or fetches next to another place than before. A remote that was not there and the upstream of
+/// a branch that had none do not.
+fn redirects(old: &BTreeMap<Key, Vec<Option<String>>>, name: &Key) -> bool {
+    let (section, subsection, key) = name;
+    match (section.as_str(), key.as_str()) {
+        ("remote", "url" | "pushurl" | "push") => {
+            old.keys().any(|known| (&known.0, &known.1) == (section, subsection))
+        }
+        ("branch", "remote") => old.contains_key(name),
+        ("branch", "pushremote") | ("remote", "pushdefault") => true,
+        _ => false,
+    }
 }
 
 fn by_key(entries: Vec<ConfigEntry>) -> BTreeMap<Key, Vec<Option<String>>> {

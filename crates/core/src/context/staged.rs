@@ -155,9 +155,9 @@ impl Context {
         });
         let (judgement, denied) = judged.await??;
         let effects = self.effects_of(&changes.changes, &judgement);
-        let built = changes.built.iter().chain(&denied);
-        let built = built.map(|path| Effect::Write(PathPattern::entry(path)));
-        let effects = Arc::new(built.fold(effects, Effects::and));
+        let built = built_effects(changes);
+        let denied = denied.iter().map(|path| Effect::Write(PathPattern::entry(path)));
+        let effects = Arc::new(built.chain(denied).fold(effects, Effects::and));
         let workspace = inner.session_files.get().workspace();
         let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
         let protected = |path: &Path| judgement.reason(path);
@@ -381,8 +381,12 @@ fn size_below(changes: &ProcessChanges, path: &Path) -> (u64, u64) {
 /// The changes of a stage as effects.
 pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
     let effects = effects_of(&changes.changes, &|_| true);
-    let built = changes.built.iter().map(|path| Effect::Write(PathPattern::entry(path)));
-    built.fold(effects, Effects::and)
+    built_effects(changes).fold(effects, Effects::and)
+}
+
+/// Changes of build directories as effects: somewhere in them, so that the rule `write target/**` is about them.
+fn built_effects(changes: &ProcessChanges) -> impl Iterator<Item = Effect> {
+    changes.built.iter().map(|path| Effect::Write(PathPattern::tree(path)))
 }
 
 /// Lists what a program changed, a line for each object, up to a hundred.

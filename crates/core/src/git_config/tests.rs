@@ -189,3 +189,23 @@ fn only_what_changed_counts() {
     let broken = is_inert_change(Some(b"[core\nfsmonitor = a"), b"[core]\nfsmonitor = a", PLACES());
     assert_eq!(broken, Ok(false));
 }
+
+#[test]
+fn a_remote_that_is_there_is_not_sent_elsewhere() {
+    let old = "[remote \"origin\"]\nurl = /srv/a\nfetch = x\n[branch \"main\"]\nremote = origin\nmerge = m\n";
+    for (new, expected) in [
+        ("[remote \"fork\"]\nurl = /srv/b\nfetch = x", true),
+        ("[branch \"topic\"]\nremote = origin\nmerge = t", true),
+        ("[branch \"main\"]\nrebase = true", true),
+        ("[remote \"origin\"]\nurl = /srv/evil", false),
+        ("[remote \"origin\"]\npushurl = /srv/evil", false),
+        ("[remote \"origin\"]\npush = +refs/heads/*", false),
+        ("[remote]\npushDefault = fork", false),
+        ("[branch \"main\"]\nremote = evil", false),
+        ("[branch \"main\"]\npushRemote = evil", false),
+    ] {
+        let all = format!("{old}{new}\n");
+        let found = is_inert_change(Some(old.as_bytes()), all.as_bytes(), PLACES());
+        assert_eq!(found, Ok(expected), "{new}");
+    }
+}

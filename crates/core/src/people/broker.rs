@@ -461,7 +461,7 @@ impl Broker {
         let limit = in_words(self.settings.expire_after);
         let remedy = verdict.remedy().map(|remedy| format!("\n{remedy}")).unwrap_or_default();
         let hint = format!(
-            "a person can answer within {limit}: `windlass policy approve {id}` makes the call, `windlass policy deny {id}` ends it; \
+            "a person can answer within {limit}: `windlass policy approve {id}` makes the call, or keeps what its command has changed; `windlass policy deny {id}` ends it; \
              do not make it again before{remedy}"
         );
         ToolError::denied(format!("{}: it waits for a person's answer as {id}", verdict.refusal()))

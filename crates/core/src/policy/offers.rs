@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Rule;
-use super::remedy::{rule_for, rules_for_command, spelled};
+use super::remedy::{common_directory, rule_for, rules_for_command, spelled};
 use crate::{Effect, Effects, PathPattern};
 
 /// The most rules that are offered.
@@ -19,7 +19,7 @@ pub(crate) fn offers(effects: &Effects, built: &[PathBuf], workspace: &Path) -> 
         .filter(|path| path.starts_with(workspace) && !built.iter().any(|one| one == path))
         .collect();
     let mut rules = Vec::new();
-    rules.extend(common_directory(&changed).and_then(|directory| below(directory, workspace)));
+    rules.extend(for_changes(&changed, workspace));
     rules.extend(built.iter().filter_map(|path| below(path, workspace)));
     for effect in effects {
         match effect {
@@ -36,13 +36,21 @@ pub(crate) fn offers(effects: &Effects, built: &[PathBuf], workspace: &Path) -> 
     rules
 }
 
-/// The directory that all paths are in.
-fn common_directory<'p>(paths: &[&'p Path]) -> Option<&'p Path> {
-    let mut common = paths.first()?.parent()?;
-    while !paths.iter().all(|path| path.starts_with(common)) {
-        common = common.parent()?;
+/// A rule for the directory that all changed files are in; for a single file at the top of the workspace, one for that file, since the other would
+/// be about every file of the project.
+fn for_changes(changed: &[&Path], workspace: &Path) -> Option<String> {
+    let directory = common_directory(changed)?;
+    match changed {
+        [file] if directory == workspace => {
+            let text = format!(
+                "write {}",
+                spelled(&PathPattern::file(file.strip_prefix(workspace).ok()?))
+            );
+            let rule: Rule = text.parse().ok()?;
+            rule.matches(&Effect::Write(PathPattern::file(*file)), workspace).then_some(text)
+        }
+        _ => below(directory, workspace),
     }
-    Some(common)
 }
 
 /// A rule for changes below a directory of the workspace.
@@ -72,6 +80,8 @@ mod tests {
             (vec![write("/w/src/a.rs")], vec![], vec!["write src/**"]),
             (vec![write("/w/src/a.rs"), write("/w/src/b/c.rs")], vec![], vec!["write src/**"]),
             (vec![write("/w/src/a.rs"), write("/w/b")], vec![], vec!["write **"]),
+            (vec![write("/w/notes.md")], vec![], vec!["write notes.md"]),
+            (vec![write("/w/a*")], vec![], vec!["write a[*]"]),
             (vec![write("/w/we[i]rd/a")], vec![], vec!["write we[[]i]rd/**"]),
             (vec![write("/srv/a")], vec![], vec![]),
             (

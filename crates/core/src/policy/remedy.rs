@@ -17,8 +17,11 @@ pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
     // A rule for the change of a file covers the reading that the change needs.
     let changes = || open.iter().map(|(effect, _)| effect);
     let needs_rule = |effect: &Effect| change_of_read(effect, changes()).is_none();
+    let together = one_rule_for_many_changes(changes());
+    rules.extend(together.clone());
     for (effect, parts) in open.iter().filter(|(effect, _)| needs_rule(effect)) {
         match effect {
+            Effect::Write(_) | Effect::Delete(_) if together.is_some() => {}
             Effect::Exec(command) => match rules_for_command(command, parts) {
                 Ok(more) => rules.extend(more),
                 Err(why) => return format!("another --mode would allow it; no rule can: {why}"),
@@ -33,6 +36,26 @@ pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
     let options: Vec<String> =
         rules.iter().map(|rule| format!("--allow '{}'", rule.replace('\'', r"'\''"))).collect();
     format!("to allow it: {}", options.join(" "))
+}
+
+/// More changes than this are put into one rule, about the directory that all of them are in.
+const MAX_CHANGES: usize = 5;
+
+/// The rule for changes that are too many to be named one by one.
+fn one_rule_for_many_changes<'e>(effects: impl Iterator<Item = &'e Effect>) -> Option<String> {
+    let changed: Vec<&Path> =
+        effects.filter_map(Effect::changed_path).map(|at| at.path.as_path()).collect();
+    let directory = common_directory(&changed).filter(|_| changed.len() > MAX_CHANGES)?;
+    rule_for(&Effect::Write(PathPattern::tree(directory)))
+}
+
+/// The directory that all paths are in.
+pub(super) fn common_directory<'p>(paths: &[&'p Path]) -> Option<&'p Path> {
+    let mut common = paths.first()?.parent()?;
+    while !paths.iter().all(|path| path.starts_with(common)) {
+        common = common.parent()?;
+    }
+    Some(common)
 }
 
 /// A rule for each of the parts, or for all if none is named; or why there is none.

@@ -6,7 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::{Effect, Effects, Files, below_session_tmp};
+use super::public_places;
+use crate::{Effect, Effects, Files, PathPattern, below_session_tmp};
 
 /// What a decision depends on besides the call and the rules.
 ///
@@ -88,11 +89,15 @@ pub(crate) fn source(effects: &Effects, workspace: &Path, situation: &Situation)
     let is_outside = |path: &Path| {
         !path.starts_with(workspace) && !situation.is_tmp(path, workspace) && !is_repository(path)
     };
+    // What the machine says of itself. Packages in a home were written by others.
+    let is_of_system = |at: &PathPattern| public_places::holds(at, &[]);
     effects.iter().find_map(|effect| match effect {
         Effect::Net { origin, .. } => Some(origin.clone()),
         Effect::Mcp { server, tool } => Some(format!("mcp {server}/{tool}")),
         Effect::Plugin(name) => Some(format!("plugin {name}")),
-        Effect::Read(at) if is_outside(&at.path) => Some(crate::quote::path(&at.path).into_owned()),
+        Effect::Read(at) if is_outside(&at.path) && !is_of_system(at) => {
+            Some(crate::quote::path(&at.path).into_owned())
+        }
         // What a program prints is the workspace's, and what it reads elsewhere is a read of its own.
         Effect::Read(_)
         | Effect::Write(_)
@@ -114,7 +119,7 @@ fn is_repository(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CommandLine, PathPattern};
+    use crate::CommandLine;
 
     #[test]
     fn what_could_carry_data_out_is_suspicious() {
@@ -157,7 +162,10 @@ mod tests {
         let workspace = Path::new("/w");
         for (effects, expected) in [
             (Effects::read("/w/a"), None),
-            (Effects::read("/etc/hosts"), Some("/etc/hosts")),
+            (Effects::read("/srv/notes"), Some("/srv/notes")),
+            (Effects::read("/etc/shadow"), Some("/etc/shadow")),
+            (Effects::read("/etc/os-release"), None),
+            (Effects::read_tree("/usr/include"), None),
             (Effects::write("/etc/hosts"), None),
             (Effects::read_tree("/other/.git"), None),
             (

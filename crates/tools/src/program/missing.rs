@@ -93,6 +93,14 @@ impl Missing {
             None if hosts.is_empty() => return,
             _ => {}
         }
+        if let NetworkAccess::Hosts(listed) = job.network() {
+            let is_missed = !hosts.is_empty();
+            hosts.retain(|host| !listed.contains(host));
+            // It could be reached as far as we are concerned.
+            if is_missed && hosts.is_empty() {
+                return;
+            }
+        }
         self.notes.push(network_note(job.network(), &hosts));
         self.listed.push(json!({"reason": "no network", "hosts": hosts}));
     }
