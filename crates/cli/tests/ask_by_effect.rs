@@ -488,3 +488,81 @@ fn a_rule_for_a_session_outlives_the_process() {
     assert!(!again("one"), "the session was deleted");
     assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
 }
+
+/// A home that keeps what a command put there would give later commands other programs and settings.
+#[test]
+fn what_a_command_puts_into_its_home_goes_with_changes_that_are_not_kept() {
+    let plant = "mkdir -p ~/.local/bin && echo evil > ~/.local/bin/git && test -e ~/.local/bin/git && echo planted\n";
+    let look = "test -e ~/.local/bin/git && echo there || echo absent\n";
+    let cases: [&[&str]; 5] = [
+        &[],
+        &["--mode", "plan"],
+        &["--role", "planner"],
+        &["--sandbox", "discard", "--mode", "auto"],
+        &["--sandbox", "read-only", "--mode", "auto"],
+    ];
+    let home = Home::in_sight().having(&[("plant", plant), ("look", look)]);
+    let looks = || bash(&home, "sh look", &["--mode", "auto"]).stdout;
+    for options in cases {
+        let ran = bash(&home, "sh plant", options);
+        assert!(ran.stdout.contains("planted"), "{options:?}: {ran:?}");
+        assert!(looks().contains("absent"), "{options:?}");
+    }
+    assert!(bash(&home, "sh plant", &["--mode", "auto"]).stdout.contains("planted"));
+    assert!(looks().contains("there"), "where changes are kept, the home is");
+}
+
+/// A yes keeps all that changed, so all of it is shown, also where the mode asks about a part of it only.
+#[test]
+fn a_question_about_one_file_shows_all_that_changed() {
+    let script = "printf 'NEW=1\\n' > .env; echo three >> a; echo x > target/made\n";
+    let home = home().having(&[
+        (".env", "OLD=1\n"),
+        ("script", script),
+        ("target/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"),
+    ]);
+    let input = json!({"command": "sh script"}).to_string();
+    let arguments = ["call", "bash", &input, "--mode", "auto", "--color", "never"];
+    let mut terminal = Terminal::start(&home, 60, "", &arguments);
+    terminal.expect(QUESTION);
+    let (ran, shown) = terminal.answer_and_end("n");
+    assert_eq!(ran.code, 3, "{shown}");
+    for part in ["change .env", "changed a: +1 -0", "+three", "build directory target/"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("OLD=1") && !shown.contains("NEW=1"), "{shown}");
+}
+
+#[test]
+fn a_question_shows_modes_beside_content() {
+    let script = "echo x >> a; chmod 777 a; printf '#!/bin/sh\\n' > tool; chmod 755 tool\n";
+    let home = home().having(&[("script", script)]);
+    let input = json!({"command": "sh script"}).to_string();
+    let arguments = ["call", "bash", &input, "--color", "never"];
+    let mut terminal = Terminal::start(&home, 60, "", &arguments);
+    terminal.expect(QUESTION);
+    let (_, shown) = terminal.answer_and_end("n");
+    for part in ["changed a: +1 -0, mode 644 → 777", "created tool: +1 -0, mode 755"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+/// The rule that a question offers for a build directory is about what changes there.
+#[test]
+fn a_rule_for_a_build_directory_allows_its_changes() {
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
+    let home =
+        home().having(&[("build.sh", "echo x > target/made\n"), ("target/CACHEDIR.TAG", tag)]);
+    assert_eq!(bash(&home, "sh build.sh", &[]).code, 3);
+    let ran = bash(&home, "sh build.sh", &["--allow", "write target/**"]);
+    assert_eq!((ran.code, read(&home, "target/made").as_deref()), (0, Some("x\n")), "{ran:?}");
+}
+
+#[test]
+fn a_denial_of_many_changes_names_one_rule() {
+    let home = home();
+    let ran = bash(&home, "mkdir m; for i in $(seq 100); do echo $i > m/$i; done", &[]);
+    assert_eq!(ran.code, 3);
+    let text = format!("{}{}", ran.stdout, ran.stderr);
+    assert_eq!(text.matches("--allow").count(), 1, "{text}");
+}

@@ -284,6 +284,7 @@ impl LocalProcesses {
                 survey: &survey,
                 places,
                 home: home.as_ref(),
+                keeps_home: request.keeps_home,
                 network: self.network(request),
                 port,
             })?;

@@ -111,7 +111,11 @@ fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
     let name = PathBuf::from(name(&change.path, workspace));
     let before = before.as_deref().map(|content| Version::of(&name, content));
     let after = after.as_deref().map(|content| Version::of(&name, content));
-    render_file(before.as_ref(), after.as_ref(), look).to_string()
+    let mut report = render_file(before.as_ref(), after.as_ref(), look);
+    if let Some(detail) = &change.detail {
+        report.headline.push_str(&format!(", {}", quote::visible(detail)));
+    }
+    report.to_string()
 }
 
 /// A text in which NUL characters stand is a text still, and a shell runs it: they do not make it a file of which nothing is shown.
@@ -132,7 +136,9 @@ fn line_of(change: &FileChange, workspace: &Path) -> String {
     };
     let counted = match (text(&change.before), text(&change.after)) {
         _ if change.before.is_none() && change.after.is_none() => {
-            let has_content = matches!(change.verb, "create" | "change") && change.detail.is_none();
+            let is_other = |detail: &str| !detail.starts_with("mode ");
+            let is_other = change.detail.as_deref().is_some_and(is_other);
+            let has_content = matches!(change.verb, "create" | "change") && !is_other;
             has_content.then(|| "its content is not shown".to_owned())
         }
         (Some(before), Some(after)) => {

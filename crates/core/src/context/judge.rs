@@ -79,7 +79,7 @@ pub(super) fn judge(
         if judge.replaces_masked(change) {
             judgement.asks.insert(change.path.clone(), MASKED_REASON);
             // Its old content is masked from people's screens, too.
-            judgement.shown.extend(shows_all.then(|| named(change)));
+            judgement.shown.push(named(change));
             continue;
         }
         let reason = judge.reason(change, unseen.homes);
@@ -104,11 +104,15 @@ pub(crate) fn show_changes(
     judge(changes, files, Unseen { homes: &[], masked }, true).shown
 }
 
+/// Bits of a new file that a person is told of: it can be run, or runs as somebody else.
+const NOTABLE_MODE: u32 = 0o7111;
+
 /// A change without its content.
 fn named(change: &ProcessChange) -> FileChange {
     let verb = match (&change.to, change.before) {
         (ChangedTo::Nothing, _) => "delete",
         (ChangedTo::Directory(_), None) => "make",
+        (ChangedTo::Attributes(Attributes { mode: None, .. }), _) => "set attributes of",
         (ChangedTo::Attributes(_), _) => "set mode of",
         (_, None) => "create",
         _ => "change",
@@ -117,6 +121,11 @@ fn named(change: &ProcessChange) -> FileChange {
         ChangedTo::Symlink(target, _) => Some(format!("a link to {}", quote::path(target))),
         ChangedTo::Linked(with) => Some(format!("another name of {}", quote::path(with))),
         ChangedTo::Attributes(Attributes { mode: Some(mode), .. }) => {
+            Some(format!("mode {:o}", mode & 0o7777))
+        }
+        ChangedTo::File(_, Attributes { mode: Some(mode), .. })
+            if change.before.is_none() && mode & NOTABLE_MODE != 0 =>
+        {
             Some(format!("mode {:o}", mode & 0o7777))
         }
         _ => None,
@@ -375,7 +384,21 @@ impl Judge<'_> {
 
     fn shown(&self, change: &ProcessChange) -> FileChange {
         let before = self.before(&change.path).ok().flatten();
-        FileChange { before, after: self.after(&change.path).ok().flatten(), ..named(change) }
+        let after = self.after(&change.path).ok().flatten();
+        let named = named(change);
+        let detail = named.detail.or_else(|| self.other_mode(change));
+        FileChange { before, after, detail, ..named }
+    }
+
+    /// The mode of a file whose content changed, if that is another one, too.
+    fn other_mode(&self, change: &ProcessChange) -> Option<String> {
+        let ChangedTo::File(_, Attributes { mode: Some(new), .. }) = &change.to else {
+            return None;
+        };
+        change.before?;
+        let found = self.files.look(&commit::beside(self.files, &change.path)).ok()??;
+        let (old, new) = (found.attributes.mode? & 0o7777, new & 0o7777);
+        (old != new).then(|| format!("mode {old:o} → {new:o}"))
     }
 }
 

@@ -134,6 +134,14 @@ impl ProcessDoor<'_> {
             || inner.session.proposals().is_some()
     }
 
+    /// Tells whether changes of the programs' home stay: where those of the workspace are kept without another look.
+    fn keeps_home(self) -> bool {
+        let inner = &self.cx.0;
+        matches!(self.confinement().level, Level::Off | Level::Workspace)
+            && inner.grant.keeps() == Keep::All
+            && !inner.policy.is_plan()
+    }
+
     async fn start(
         &self,
         mut request: ProcessRequest,
@@ -149,6 +157,7 @@ impl ProcessDoor<'_> {
         request.rights = Some(self.rights());
         request.session = Some(self.cx.0.session.tmp_session().clone());
         request.meter = Some(self.cx.0.session.ledger().clone());
+        request.keeps_home = self.keeps_home();
         self.narrow(&mut request)?;
         // What a program looks at is not known, so its answer is good for this once.
         self.cx.forget_observed();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered;
-use super::judge::{Judgement, Unseen, judge};
+use super::judge::{Judgement, Unseen, judge, show_changes};
 use super::planted::Removed;
 use crate::engine::{about_running, situation};
 use crate::jobs::{ChangeKind, Changed};
@@ -146,10 +146,10 @@ impl Context {
     ) -> Result<Vec<String>, ToolError> {
         let inner = &self.0;
         let judged = changes.clone();
+        let shows_all = usual != StagedChanges::Decided;
         let judged = self.blocking(move |cx| {
             let homes = cx.0.policy.hard_denies().homes();
             let unseen = Unseen { homes, masked: &judged.masked };
-            let shows_all = usual != StagedChanges::Decided;
             let judgement = judge(&judged.changes, cx.0.session_files.get(), unseen, shows_all);
             Ok::<_, ToolError>((judgement, cx.denied_in_build_directories(&judged)?))
         });
@@ -166,18 +166,30 @@ impl Context {
         match verdict.decision() {
             Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
-            Decision::Ask => self.ask(&verdict, changes, judgement.shown).await.map_err(|error| {
-                let listed = listed(changes, workspace);
-                if waits_for_answer(&error) {
-                    let text = format!("{}; it would have\n{listed}", error.message().text);
-                    return error
-                        .with_text(text)
-                        .with_context("the command ran, and what it changed is held until then");
-                }
-                let text = format!("{}\nit would have\n{listed}", error.message().text);
-                dropped(error.with_text(text))
-            }),
+            Decision::Ask => {
+                // The answer is about all that changed, also where only a part of it asks.
+                let shown =
+                    if shows_all { judgement.shown } else { self.show_all(changes).await? };
+                self.ask(&verdict, changes, shown).await.map_err(|error| {
+                    let listed = listed(changes, workspace);
+                    if waits_for_answer(&error) {
+                        let text = format!("{}; it would have\n{listed}", error.message().text);
+                        return error.with_text(text).with_context(
+                            "the command ran, and what it changed is held until then",
+                        );
+                    }
+                    let text = format!("{}\nit would have\n{listed}", error.message().text);
+                    dropped(error.with_text(text))
+                })
+            }
         }
+    }
+
+    /// Old and new content of all that changed.
+    async fn show_all(&self, changes: &Arc<ProcessChanges>) -> Result<Vec<FileChange>, ToolError> {
+        let all = changes.clone();
+        self.blocking(move |cx| show_changes(&all.changes, &all.masked, cx.0.session_files.get()))
+            .await
     }
 
     /// Asks the hooks, then a person, about what came up while the call ran, and shows these differences. Returns what hooks want
@@ -252,7 +264,7 @@ impl Context {
         let commands = commands.filter(|effect| matches!(effect, Effect::Exec(_))).cloned();
         let effects = commands.fold((**verdict.effects()).clone(), Effects::and);
         let built: Vec<PathBuf> = built.iter().map(|built| built.path.clone()).collect();
-        offers(&effects, &built, self.0.session_files.get().workspace())
+        offers(&effects, &built, self.0.session_files.get().workspace(), &self.0.secrets)
     }
 
     /// Writes down what the stage holds, so that an answer can be used after this call, or this process, has ended. Returns whether

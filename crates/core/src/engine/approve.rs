@@ -13,7 +13,7 @@ use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
-    Approval, ApprovalRequest, Asker, Decision, Effect, Files, Grant, Host, Level, Overrides,
+    Approval, ApprovalRequest, Asker, Decision, Effect, Files, Grant, Host, Keep, Level, Overrides,
     Session, Settled, Situation, ToolError, Verdict, When,
 };
 
@@ -65,6 +65,11 @@ fn confinement(engine: &Shared, call: &Call, verdict: &Verdict) -> String {
         && call.session.proposals().is_none();
     if is_direct && verdict.effects().iter().any(is_job) {
         return format!("{words}; the job may write in the workspace, which cannot be undone");
+    }
+    let changes =
+        |effect: &Effect| matches!(effect, Effect::Exec(command) if !command.only_reads());
+    if is_direct && verdict.keeps() == Keep::All && verdict.effects().iter().any(changes) {
+        return format!("{words}; what it changes in the workspace is kept, and can be undone");
     }
     words
 }
@@ -173,11 +178,11 @@ async fn settle(
 }
 
 /// Rules that a person can give with a yes: none for what is asked each time.
-fn offers_of(verdict: &Verdict, workspace: &Path) -> Vec<String> {
+fn offers_of(engine: &Shared, verdict: &Verdict, workspace: &Path) -> Vec<String> {
     if verdict.is_asked_always() {
         return Vec::new();
     }
-    offers(verdict.effects(), &[], workspace)
+    offers(verdict.effects(), &[], workspace, &engine.secrets)
 }
 
 fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
@@ -206,7 +211,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         changes: [].into(),
         built: Vec::new(),
         confinement: confinement(engine, call, verdict),
-        offers: offers_of(verdict, workspace),
+        offers: offers_of(engine, verdict, workspace),
         workspace: workspace.to_owned(),
         directory: call.overrides.work_dir.clone(),
         at: engine.host.clock().now(),

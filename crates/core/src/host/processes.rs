@@ -363,6 +363,9 @@ pub struct ProcessRequest {
     pub obeyed: Vec<PathBuf>,
     /// Changes of build directories are recorded like all others, because all of them are only proposed.
     pub records_build_directories: bool,
+    /// What it changes in its home stays for later programs. Where its changes of the workspace are not kept unseen, those of its home are thrown away:
+    /// they would be programs and settings that later commands run.
+    pub keeps_home: bool,
     /// The session that it belongs to: programs of one session share `/tmp` and the loopback interface.
     pub session: Option<SessionId>,
     /// The rights that its view of the files is computed from; those of the machine's settings if not given.
@@ -409,6 +412,7 @@ impl ProcessRequest {
             is_job: false,
             obeyed: Vec::new(),
             records_build_directories: false,
+            keeps_home: true,
             session: None,
             rights: None,
             network: None,

@@ -4,14 +4,20 @@ use std::path::{Path, PathBuf};
 
 use super::Rule;
 use super::remedy::{common_directory, rule_for, rules_for_command, spelled};
-use crate::{Effect, Effects, PathPattern};
+use crate::{Effect, Effects, PathPattern, Secrets};
 
 /// The most rules that are offered.
 const MOST: usize = 4;
 
 /// Rules of which each allows a part of these effects without a question: changes below the directory that all changed files are in,
-/// build directories, and a command by its words. Paths are relative to the workspace.
-pub(crate) fn offers(effects: &Effects, built: &[PathBuf], workspace: &Path) -> Vec<String> {
+/// build directories, and a command by its words. Paths are relative to the workspace. A rule that would have to spell out a secret is not
+/// offered.
+pub(crate) fn offers(
+    effects: &Effects,
+    built: &[PathBuf],
+    workspace: &Path,
+    secrets: &Secrets,
+) -> Vec<String> {
     let changed: Vec<&Path> = effects
         .iter()
         .filter_map(Effect::changed_path)
@@ -32,6 +38,7 @@ pub(crate) fn offers(effects: &Effects, built: &[PathBuf], workspace: &Path) -> 
         }
     }
     rules.dedup();
+    rules.retain(|rule| secrets.is_clean(rule));
     rules.truncate(MOST);
     rules
 }
@@ -93,7 +100,7 @@ mod tests {
             (vec![Effect::Exec(CommandLine::opaque("$x", "?"))], vec![], vec![]),
         ] {
             let built: Vec<PathBuf> = built.iter().map(PathBuf::from).collect();
-            let found = offers(&effects(all.clone()), &built, Path::new("/w"));
+            let found = offers(&effects(all.clone()), &built, Path::new("/w"), &Secrets::default());
             assert_eq!(found, expected, "{all:?}");
         }
     }

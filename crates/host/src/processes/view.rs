@@ -64,6 +64,8 @@ pub(super) struct Setting<'a> {
     pub(super) survey: &'a Survey,
     pub(super) places: &'a SharedPlaces,
     pub(super) home: Option<&'a Home>,
+    /// Whether what changes in the home outlives the run.
+    pub(super) keeps_home: bool,
     /// The hosts that it may reach.
     pub(super) network: &'a NetworkAccess,
     /// The port on which a proxy will listen.
@@ -260,7 +262,8 @@ impl Composer<'_> {
     fn lay_home(&mut self) -> io::Result<()> {
         let Some(home) = self.setting.home else { return Ok(()) };
         home.clear_way(&self.processes.workspace)?;
-        self.lay(&home.path, Source::Writable(Object::open(&home.directory)?));
+        let own = self.own_home(&home.directory)?;
+        self.lay(&home.path, own);
         let shown = self.processes.toolchains(&home.path);
         for shown in &*shown {
             if self.shows(&shown.shown_at) {
@@ -269,7 +272,8 @@ impl Composer<'_> {
             home.clear_way(&shown.shown_at)?;
             let upper = home.upper(shown)?;
             // A command that only reads needs no overlay where no other has changed anything: a mount of the directory is cheaper.
-            let is_plain = self.setting.access == Access::Read && is_empty(&upper);
+            let is_plain =
+                self.setting.access == Access::Read && self.setting.keeps_home && is_empty(&upper);
             let is_layered =
                 shown.is_writable && !is_plain && !self.cannot_be_overlaid(&shown.path);
             let source = if is_layered {
@@ -284,16 +288,41 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// A directory of the machine whose changes are kept in a layer that outlives the run. A command that only reads gets that layer
-    /// as one that cannot change.
-    fn layered(&self, real: &Path, masks: Option<&Path>, upper: &Path) -> io::Result<Source> {
-        let mut lower = Vec::new();
+    /// The home directory itself: the one that is kept, or a layer over it that goes with the run.
+    fn own_home(&self, directory: &Path) -> io::Result<Source> {
+        if self.setting.keeps_home {
+            return Ok(Source::Writable(Object::open(directory)?));
+        }
+        let upper = self.thrown_away(directory)?;
+        if self.cannot_be_overlaid(directory) {
+            return Ok(Source::Writable(Object::open(&upper)?));
+        }
+        let lower = vec![Object::open(directory)?];
+        Ok(Source::Overlay { lower, upper: Some(self.upper(&upper)?) })
+    }
+
+    /// A directory of the machine whose changes are kept in a layer that outlives the run. A command whose changes of its home are not kept gets a
+    /// layer over it that goes with the run, and one that only reads a layer that cannot change.
+    fn layered(&self, real: &Path, masks: Option<&Path>, kept: &Path) -> io::Result<Source> {
         let is_read = self.setting.access == Access::Read;
-        for layer in is_read.then_some(upper).into_iter().chain(masks).chain([real]) {
+        let is_kept = self.setting.keeps_home && !is_read;
+        let mut lower = Vec::new();
+        for layer in (!is_kept).then_some(kept).into_iter().chain(masks).chain([real]) {
             lower.push(Object::open(layer)?);
         }
-        let upper = (!is_read).then(|| self.upper(upper)).transpose()?;
+        let upper = match (is_kept, is_read) {
+            (true, _) => Some(self.upper(kept)?),
+            (false, true) => None,
+            (false, false) => Some(self.upper(&self.thrown_away(real)?)?),
+        };
         Ok(Source::Overlay { lower, upper })
+    }
+
+    /// A layer that goes with the run, for changes of this directory.
+    fn thrown_away(&self, directory: &Path) -> io::Result<PathBuf> {
+        let upper = self.stage()?.directory("home")?;
+        stage::look_like(&upper, directory)?;
+        Ok(upper)
     }
 
     /// Every mount needs a work directory of its own, also where several share an upper one.

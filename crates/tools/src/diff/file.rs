@@ -168,13 +168,18 @@ fn contents(
     report.body = render(&diff, look);
     let encodings = old_text.encoding.zip(new_text.encoding).filter(|(old, new)| old != new);
     let encodings = encodings.map(|(old, new)| format!("{} → {}", name(old), name(new)));
+    // A program may read the bytes in another way than a person who sees characters.
+    let encodings = encodings.or_else(|| {
+        let alone = old_text.encoding.xor(new_text.encoding)?;
+        (!alone.is_utf8() || alone.has_bom()).then(|| name(alone))
+    });
     let lines = if !diff.is_empty() {
         let added = painted(*look, Ink::Added, &format!("+{}", report.added));
         let removed = painted(*look, Ink::Removed, &format!("-{}", report.removed));
         Some(format!("{added} {removed}"))
     } else if old.is_none() || new.is_none() {
         Some("empty".into())
-    } else if encodings.is_none() {
+    } else if old_text.encoding == new_text.encoding {
         Some(format!("bytes that are no characters, {}", sizes(old, new)))
     } else {
         None
@@ -309,7 +314,7 @@ mod tests {
                 Some(file("f", b"\xff\xfeb\0\n\0")),
                 "changed f: +1 -1, UTF-8 → UTF-16LE with BOM",
             ),
-            (None, Some(file("f", b"\xff\xfeb\0\n\0")), "created f: +1 -0"),
+            (None, Some(file("f", b"\xff\xfeb\0\n\0")), "created f: +1 -0, UTF-16LE with BOM"),
             // What is no regular file.
             (None, Some(of_kind(FileKind::Directory, b"")), "created f: a directory"),
             (None, Some(of_kind(FileKind::Symlink, b"to")), "created f: a symbolic link to to"),
