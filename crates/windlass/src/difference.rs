@@ -3,6 +3,7 @@
 mod summary;
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -54,13 +55,15 @@ impl Difference {
         handle: Option<String>,
     ) -> Self {
         let (mut whole, mut by_file) = (String::new(), String::new());
-        for change in changes {
+        let objects = changes.iter().filter(|change| is_git_object(change)).count();
+        let files = || changes.iter().filter(|change| !is_git_object(change));
+        for change in files() {
             whole.push_str(&lines_of(change, workspace, look));
         }
         if changes.len() > summary::MOST_FILES {
             by_file = summary::summary(changes, workspace, &|change| line_of(change, workspace));
         } else {
-            by_file.extend(changes.iter().map(|change| line_of(change, workspace)));
+            by_file.extend(files().map(|change| line_of(change, workspace)));
         }
         for one in built {
             let name = name(&one.path, workspace);
@@ -69,6 +72,11 @@ impl Difference {
                 files => format!("{files} files, {}", size(one.bytes)),
             };
             let line = format!("build directory {name}/: {what}\n");
+            whole.push_str(&line);
+            by_file.push_str(&line);
+        }
+        if objects > 0 {
+            let line = format!("git objects: {objects} files\n");
             whole.push_str(&line);
             by_file.push_str(&line);
         }
@@ -90,6 +98,15 @@ impl Difference {
         let handle = self.handle.as_ref().map(|handle| format!("; `{handle}` shows them"));
         format!("{}({lines} lines in all{})\n", self.by_file, handle.unwrap_or_default())
     }
+}
+
+/// Tells whether a change is a new object of git: compressed, and named by its hash.
+fn is_git_object(change: &FileChange) -> bool {
+    let mut parts = change.path.iter().skip_while(|part| *part != ".git").skip(1);
+    let is_hash = |part: &OsStr| part.len() == 2 || part == "pack";
+    parts.next().is_some_and(|part| part == "objects")
+        && parts.next().is_some_and(is_hash)
+        && matches!(change.verb, "create" | "make")
 }
 
 fn name(path: &Path, workspace: &Path) -> String {
@@ -185,6 +202,21 @@ mod tests {
             &Look::plain().whole(),
             Some("x".into()),
         )
+    }
+
+    #[test]
+    fn objects_of_git_are_counted() {
+        let object =
+            |path: &str| FileChange { path: path.into(), ..change("create", None, Some(b"x\x01")) };
+        let changes = [
+            object("/w/.git/objects/ab/cdef"),
+            object("/w/.git/objects/pack/p.idx"),
+            object("/w/.git/objects/info/alternates"),
+            change("create", None, Some(b"new\n")),
+        ];
+        let shown = of(&changes).shown();
+        assert!(shown.contains("git objects: 2 files\n"), "{shown}");
+        assert!(shown.contains("info/alternates") && shown.contains("+new"), "{shown}");
     }
 
     #[test]

@@ -108,8 +108,11 @@ struct Tree<'p> {
 }
 
 fn names(paths: &[(PathBuf, ChangeKind)], base: &Base) -> String {
-    let mut sorted: Vec<(&Path, ChangeKind)> =
-        paths.iter().map(|(path, kind)| (base.name(path), *kind)).collect();
+    let (own, other): (Vec<_>, Vec<_>) = paths
+        .iter()
+        .map(|(path, kind)| (base.name(path), *kind))
+        .partition(|(path, _)| is_record_of_git(path));
+    let mut sorted: Vec<(&Path, ChangeKind)> = other;
     sorted.sort_by_key(|(path, _)| *path);
     let mut trees = leaves(&sorted);
     if trees.len() > NAMED {
@@ -129,7 +132,29 @@ fn names(paths: &[(PathBuf, ChangeKind)], base: &Base) -> String {
     if !rest.is_empty() {
         names.push(summary(rest));
     }
+    match own.as_slice() {
+        [] => {}
+        [(path, kind)] => names.push(Tree { path, kind: *kind, inside: 0 }.name()),
+        own => names.push(format!("{} files of git's own in .git/", own.len())),
+    }
     names.join(", ")
+}
+
+/// Tells whether a path is one in which git keeps objects, references and their logs, which nobody reads one by one.
+fn is_record_of_git(path: &Path) -> bool {
+    const RECORDS: &[&str] = &[
+        "objects",
+        "refs",
+        "logs",
+        "index",
+        "HEAD",
+        "ORIG_HEAD",
+        "FETCH_HEAD",
+        "packed-refs",
+        "COMMIT_EDITMSG",
+    ];
+    let mut parts = path.iter().skip_while(|part| *part != ".git").skip(1);
+    parts.next().is_some_and(|part| RECORDS.iter().any(|record| part == *record))
 }
 
 /// Each on its own; a directory that came or went with what is in it is not named besides.
@@ -222,6 +247,16 @@ mod tests {
         check(&[("d/x", Removed), ("d", Removed)], "D d/x");
         check(&[("d", Attributes), ("d/x", Changed)], "m d, M d/x");
         check(&[("/etc/x", Changed), ("caf\u{1b}", Created)], "M /etc/x, A $'caf\\x1b'");
+        check(&[(".git/index", Changed)], "M .git/index");
+        check(
+            &[
+                ("a", Changed),
+                (".git/objects/ab/cd", Created),
+                (".git/refs/heads/main", Changed),
+                (".git/config", Changed),
+            ],
+            "M .git/config, M a, 2 files of git's own in .git/",
+        );
     }
 
     #[test]
