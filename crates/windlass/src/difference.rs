@@ -130,7 +130,7 @@ fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
     let after = after.as_deref().map(|content| Version::of(&name, content));
     let mut report = render_file(before.as_ref(), after.as_ref(), look);
     if let Some(detail) = &change.detail {
-        report.headline.push_str(&format!(", {}", quote::visible(detail)));
+        report.headline.extend([", ", &quote::visible(detail)]);
     }
     report.to_string()
 }
