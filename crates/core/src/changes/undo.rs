@@ -460,8 +460,9 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
     )
 }
 
-/// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; last
-/// the directories out of which something was moved, and the modes and times of those that stay.
+/// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; then
+/// the directories out of which something was moved are removed or replaced; last names are added, and directories that stay get
+/// their modes and times.
 fn ways(
     machine: Machine<'_>,
     simulation: &SimulatedPaths<'_>,
@@ -504,10 +505,10 @@ enum Turn {
     RemoveFile,
     RemoveDirectory,
     Make,
+    /// A directory is removed or replaced out of which something is moved before. From the inside out, like all removals.
+    EndLeftDirectory,
     /// A name is added to what is in its place by then.
     AddName,
-    /// Something is moved out of it before.
-    RemoveLeftDirectory,
     Settle,
 }
 
@@ -521,10 +522,11 @@ fn put_in_order(ways: &mut [Way]) {
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     let turn = |way: &Way| match (is_directory(&way.now), &way.then) {
         (true, FileState::Directory { .. }) => Turn::Settle,
-        (true, FileState::Absent) if left.contains(&way.path) => Turn::RemoveLeftDirectory,
+        (true, FileState::Absent) if left.contains(&way.path) => Turn::EndLeftDirectory,
         (true, FileState::Absent) => Turn::RemoveDirectory,
         (false, FileState::Absent) => Turn::RemoveFile,
         _ if way.linked_with.is_some() => Turn::AddName,
+        (true, _) if left.contains(&way.path) => Turn::EndLeftDirectory,
         _ => Turn::Make,
     };
     ways.sort_unstable_by(|a, b| {
