@@ -133,7 +133,7 @@ fn rejoin_one(
     let mut names: Vec<Name<'_>> = Vec::with_capacity(changes.len());
     for change in changes {
         let path = beside(files, &change.path);
-        let seen = state::see(files, &path, None)?;
+        let seen = state::see_on_record(files, &change.path)?;
         if seen.state.is_like(&change.before) {
             names.push(Name { path, seen, temporary: change.temporary.as_deref() });
         }

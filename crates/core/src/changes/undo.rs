@@ -16,13 +16,12 @@ use std::path::{Path, PathBuf};
 use self::restoring::Restoring;
 use self::shared::{Machine, Shared, find_names};
 use self::simulated_path::{SimulatedPath, SimulatedPaths};
-use crate::changes::commit::{self, beside};
+use crate::changes::commit;
 use crate::changes::hard_links::{self, Identities, Object};
-use crate::changes::state::{self, Moves, Seen};
+use crate::changes::state::{self, Moves};
 use crate::{
-    Altered, Attributes, CallId, Checkpoint, FileError, FileErrorKind, FileKind, FileState, Files,
-    Fingerprint, History, Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory,
-    below_session_tmp,
+    Altered, Attributes, CallId, Checkpoint, FileKind, FileState, Files, Fingerprint, History,
+    Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory, below_session_tmp,
 };
 
 /// Undos of undos that are followed back to the change which they are about.
@@ -393,7 +392,7 @@ impl<'a> Walked<'a> {
         change: &'a RecordedChange,
     ) -> Result<(), ToolError> {
         let files = self.machine.files;
-        let at = self.paths.place_of(&change.path, || see(files, &change.path))?;
+        let at = self.paths.place_of(&change.path, || state::see_on_record(files, &change.path))?;
         let Some(simulated) = self.paths.all_mut().get_mut(at) else { return Ok(()) };
         if change.is_directory_time() {
             let before = state::attributes_of(&change.before);
@@ -429,22 +428,6 @@ impl<'a> Walked<'a> {
             wanted: change.before.clone(),
         });
         Ok(())
-    }
-}
-
-/// Looks at a place on record. No link led there: where one is above it now, nothing is there.
-fn see(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
-    let is_link = |above: &Path| {
-        let found = files.look(&beside(files, above)).ok().flatten();
-        found.is_some_and(|found| found.stat.kind == FileKind::Symlink)
-    };
-    match state::see(files, &beside(files, path), None) {
-        Err(FileError { kind: FileErrorKind::Changed, .. })
-            if path.ancestors().skip(1).any(is_link) =>
-        {
-            Ok(Seen::nothing())
-        }
-        seen => seen,
     }
 }
 
