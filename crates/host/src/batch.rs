@@ -229,7 +229,8 @@ fn around(path: &Resolved) -> &Path {
     path.path.parent().unwrap_or(&path.path)
 }
 
-/// Opens a directory at or above a place, or the next one above it: it may be gone by now, and that one is on the same device.
+/// Opens a directory at or above a place, or the next one above it: it may be gone or replaced by now, perhaps by a symbolic link, and
+/// that one is on the same device.
 fn nearest_directory<'a>(
     files: &LocalFiles,
     path: &Resolved,
@@ -240,7 +241,7 @@ fn nearest_directory<'a>(
         let (from, way) = files.resolver.place_around(path, directory)?;
         match files.resolver.lookup().open(from, way, FOR_LISTING) {
             Ok(opened) => return Ok((directory, opened)),
-            Err(errno @ (Errno::NOENT | Errno::NOTDIR)) => last = errno,
+            Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => last = errno,
             Err(errno) => return Err(errno),
         }
     }

@@ -97,6 +97,9 @@ pub(crate) struct Refused {
     pub(crate) is_open: bool,
 }
 
+/// A refusal names so many of the files that were taken back at most.
+const MOST_NAMED: usize = 20;
+
 impl From<ToolError> for Refused {
     fn from(error: ToolError) -> Self {
         let (taken_back, left) = (Vec::new(), Vec::new());
@@ -123,8 +126,12 @@ impl Refused {
             words.push("nothing is changed".into());
         }
         if !self.taken_back.is_empty() {
-            let names: Vec<String> = self.taken_back.iter().map(|path| name(path)).collect();
-            words.push(format!("taken back: {}", names.join(", ")));
+            let names = self.taken_back.iter().take(MOST_NAMED).map(|path| name(path));
+            let mut names = names.collect::<Vec<String>>().join(", ");
+            if let more @ 1.. = self.taken_back.len().saturating_sub(MOST_NAMED) {
+                names.push_str(&format!(", and {more} more"));
+            }
+            words.push(format!("taken back: {names}"));
         }
         for (path, why) in &self.left {
             words.push(format!("NOT TAKEN BACK: {}: {why}", name(path)));
@@ -593,4 +600,24 @@ pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-";
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
 fn unreadable(error: std::io::Error) -> Refused {
     ToolError::host_failed(format!("the new content could not be read: {error}")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_some_of_the_files_that_were_taken_back() {
+        let said = |count: usize| {
+            let taken_back = (0..count).map(|number| format!("/w/f{number}").into()).collect();
+            let error = ToolError::failed("the disk is full");
+            let refused = Refused { is_about_several: true, taken_back, ..error.into() };
+            refused.into_error("/w".as_ref()).message().text.to_string()
+        };
+        assert_eq!(said(2), "the disk is full\nnothing is changed\ntaken back: f0, f1");
+        let all = said(MOST_NAMED);
+        assert!(all.ends_with(", f18, f19"), "{all}");
+        let more = said(300);
+        assert_eq!(more, format!("{all}, and 280 more"));
+    }
 }

@@ -57,7 +57,7 @@ pub fn recover(
     content: &dyn Fn(&ContentHash) -> Result<Opened, ToolError>,
 ) -> Recovered {
     let is_done = |change: &RecordedChange| {
-        let now = state::see(files, &beside(files, &change.path), None);
+        let now = state::see_on_record(files, &change.path);
         now.is_ok_and(|now| now.state.is_like(&change.after))
     };
     if changes.iter().all(is_done) {
@@ -127,7 +127,7 @@ pub fn finish_removal(files: &dyn Files, changes: &[RecordedChange]) -> Recovere
 
 /// Removes an object if it is as it was recorded. What is there instead was not made by the job.
 fn remove_recorded(files: &dyn Files, change: &RecordedChange) -> Result<(), FileError> {
-    let now = state::see(files, &beside(files, &change.path), None)?;
+    let now = state::see_on_record(files, &change.path)?;
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     let is_same = is_directory(&now.state) && is_directory(&change.before)
         || now.state.is_like(&change.before);
@@ -166,11 +166,15 @@ pub(crate) fn remove_temporary(
 }
 
 fn remove(files: &dyn Files, path: &Path) -> Result<(), FileError> {
-    let path = beside(files, path);
-    let Some(found) = files.look(&path)? else { return Ok(()) };
+    let place = beside(files, path);
+    let found = match files.look(&place) {
+        Err(error) if state::is_below_link(files, path, &error) => return Ok(()),
+        found => found?,
+    };
+    let Some(found) = found else { return Ok(()) };
     let expect = Expect::Same(found.stat.fingerprint);
     drop(found);
-    files.alter(&path, &Alteration { expect, to: To::Nothing, temporary: None }).map(drop)
+    files.alter(&place, &Alteration { expect, to: To::Nothing, temporary: None }).map(drop)
 }
 
 impl std::fmt::Display for Recovered {

@@ -81,7 +81,7 @@ fn roll_back_each(
     rolled
 }
 
-/// Gives directories out of which something was moved, and that were to be removed, the times that they had. Where all is back in
+/// Gives directories out of which something was moved, and that were to be removed or replaced, the times that they had. Where all is back in
 /// them, that itself has changed them.
 pub(crate) fn give_times_back(
     files: &dyn Files,
@@ -90,11 +90,10 @@ pub(crate) fn give_times_back(
     let origins = changes.iter().filter_map(|change| change.moved_from.as_deref()?.parent());
     let left: HashSet<&Path> = origins.flat_map(Path::ancestors).collect();
     for change in changes.iter().filter(|change| left.contains(change.path.as_path())) {
-        let (FileState::Directory { attributes }, FileState::Absent) =
-            (&change.before, &change.after)
-        else {
+        let FileState::Directory { attributes } = &change.before else { continue };
+        if matches!(change.after, FileState::Directory { .. }) {
             continue;
-        };
+        }
         let path = beside(files, &change.path);
         let Ok(Stat { kind: FileKind::Directory, fingerprint, .. }) = files.stat(&path) else {
             continue;
@@ -134,7 +133,7 @@ fn rejoin_one(
     let mut names: Vec<Name<'_>> = Vec::with_capacity(changes.len());
     for change in changes {
         let path = beside(files, &change.path);
-        let seen = state::see(files, &path, None)?;
+        let seen = state::see_on_record(files, &change.path)?;
         if seen.state.is_like(&change.before) {
             names.push(Name { path, seen, temporary: change.temporary.as_deref() });
         }

@@ -77,6 +77,23 @@ pub(crate) fn see(
     see_with(files, path, known, 0)
 }
 
+/// Looks at a place on record. No link led there: where one is above it now, nothing is there.
+pub(crate) fn see_on_record(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
+    match see(files, &beside(files, path), None) {
+        Err(error) if is_below_link(files, path, &error) => Ok(Seen::nothing()),
+        seen => seen,
+    }
+}
+
+/// Returns whether a place could not be looked at because a symbolic link is above it.
+pub(crate) fn is_below_link(files: &dyn Files, path: &Path, error: &FileError) -> bool {
+    let is_link = |above: &Path| {
+        let found = files.look(&beside(files, above)).ok().flatten();
+        found.is_some_and(|found| found.stat.kind == FileKind::Symlink)
+    };
+    matches!(error.kind, FileErrorKind::Changed) && path.ancestors().skip(1).any(is_link)
+}
+
 /// Looks at a place, and keeps the bytes of a file that has no more than `keep`. All others are hashed in pieces.
 pub(crate) fn see_with(
     files: &dyn Files,
@@ -371,7 +388,7 @@ pub(crate) fn back(
     content: Contents<'_>,
 ) -> Result<Back, ToolError> {
     let path = beside(files, &change.path);
-    let now = see(files, &path, None)?;
+    let now = see_on_record(files, &change.path)?;
     let is_directory = matches!(now.state, FileState::Directory { .. });
     let is_as_before = match attributes_of(&now.state).zip(attributes_of(&change.before)) {
         Some((have, before)) if change.is_directory_time() => has_all(have, before),
@@ -500,7 +517,7 @@ fn move_back(
         return Ok(Back::NotOurs);
     }
     let home = beside(files, &origin.path);
-    if see(files, &home, None)?.state.is_like(&origin.before) {
+    if see_on_record(files, &home.path)?.state.is_like(&origin.before) {
         // An earlier attempt could not reach it here and brought it back from the history.
         return restore(files, path.clone(), now, change, content);
     }

@@ -16,13 +16,12 @@ use std::path::{Path, PathBuf};
 use self::restoring::Restoring;
 use self::shared::{Machine, Shared, find_names};
 use self::simulated_path::{SimulatedPath, SimulatedPaths};
-use crate::changes::commit::{self, beside};
+use crate::changes::commit;
 use crate::changes::hard_links::{self, Identities, Object};
-use crate::changes::state::{self, Moves, Seen};
+use crate::changes::state::{self, Moves};
 use crate::{
-    Altered, Attributes, CallId, Checkpoint, FileError, FileErrorKind, FileKind, FileState, Files,
-    Fingerprint, History, Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory,
-    below_session_tmp,
+    Altered, Attributes, CallId, Checkpoint, FileKind, FileState, Files, Fingerprint, History,
+    Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory, below_session_tmp,
 };
 
 /// Undos of undos that are followed back to the change which they are about.
@@ -393,7 +392,7 @@ impl<'a> Walked<'a> {
         change: &'a RecordedChange,
     ) -> Result<(), ToolError> {
         let files = self.machine.files;
-        let at = self.paths.place_of(&change.path, || see(files, &change.path))?;
+        let at = self.paths.place_of(&change.path, || state::see_on_record(files, &change.path))?;
         let Some(simulated) = self.paths.all_mut().get_mut(at) else { return Ok(()) };
         if change.is_directory_time() {
             let before = state::attributes_of(&change.before);
@@ -432,22 +431,6 @@ impl<'a> Walked<'a> {
     }
 }
 
-/// Looks at a place on record. No link led there: where one is above it now, nothing is there.
-fn see(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
-    let is_link = |above: &Path| {
-        let found = files.look(&beside(files, above)).ok().flatten();
-        found.is_some_and(|found| found.stat.kind == FileKind::Symlink)
-    };
-    match state::see(files, &beside(files, path), None) {
-        Err(FileError { kind: FileErrorKind::Changed, .. })
-            if path.ancestors().skip(1).any(is_link) =>
-        {
-            Ok(Seen::nothing())
-        }
-        seen => seen,
-    }
-}
-
 /// A directory that a call made and that is gone, or has other permissions, is no conflict: what was in it decides.
 fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
     matches!(
@@ -460,8 +443,9 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
     )
 }
 
-/// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; last
-/// the directories out of which something was moved, and the modes and times of those that stay.
+/// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; then
+/// the directories out of which something was moved are removed or replaced; last names are added, and directories that stay get
+/// their modes and times.
 fn ways(
     machine: Machine<'_>,
     simulation: &SimulatedPaths<'_>,
@@ -504,10 +488,10 @@ enum Turn {
     RemoveFile,
     RemoveDirectory,
     Make,
+    /// A directory is removed or replaced out of which something is moved before. From the inside out, like all removals.
+    EndLeftDirectory,
     /// A name is added to what is in its place by then.
     AddName,
-    /// Something is moved out of it before.
-    RemoveLeftDirectory,
     Settle,
 }
 
@@ -521,10 +505,11 @@ fn put_in_order(ways: &mut [Way]) {
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     let turn = |way: &Way| match (is_directory(&way.now), &way.then) {
         (true, FileState::Directory { .. }) => Turn::Settle,
-        (true, FileState::Absent) if left.contains(&way.path) => Turn::RemoveLeftDirectory,
+        (true, FileState::Absent) if left.contains(&way.path) => Turn::EndLeftDirectory,
         (true, FileState::Absent) => Turn::RemoveDirectory,
         (false, FileState::Absent) => Turn::RemoveFile,
         _ if way.linked_with.is_some() => Turn::AddName,
+        (true, _) if left.contains(&way.path) => Turn::EndLeftDirectory,
         _ => Turn::Make,
     };
     ways.sort_unstable_by(|a, b| {

@@ -26,7 +26,8 @@ pub(crate) fn prepare(
         return Ok(None);
     };
     let directory = match open_parent(&files.resolver, path) {
-        Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+        // A link is replaced by a directory before the file is put there.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
         opened => opened.map_err(meaning)?,
     };
     let new = New { content, attributes, temporary: Some(name) };

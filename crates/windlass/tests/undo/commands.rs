@@ -54,6 +54,16 @@ async fn un_1_commands_that_undo_got_wrong() {
     for commands in [
         &["ln a.txt new", &mark("a.txt"), "touch -d 2001-01-01 d/twin"][..],
         &["ln -f d/deep/e.txt d/twin", "rm -r d; ln -s a.txt d"],
+        // A directory of moved files takes the place of a file or of a link.
+        &["rm b.txt; mkdir b.txt; mv f/g.txt b.txt"],
+        &["rm b.txt; mkdir -p b.txt/in; mv f/g.txt b.txt/in; echo x > b.txt/x"],
+        &["rm b.txt; mkdir b.txt; mv f/g.txt b.txt; chmod 555 b.txt"],
+        &["rm b.txt; mv f b.txt", "mv b.txt/g.txt g; echo more >> g"],
+        &["rm b.txt; mv d b.txt; rm -r f; ln -s b.txt f"],
+        &["rm link; mv d link"],
+        &["rm a.txt; mkdir a.txt; mv f/g.txt a.txt; ln a.txt/g.txt new"],
+        &["rm a.txt d/twin; mkdir a.txt; mv f/g.txt a.txt"],
+        &["rm a.txt d/twin; mkdir a.txt d/twin; mv f/g.txt a.txt; mv b.txt d/twin"],
     ] {
         let place = lay_out();
         let mut session = Played::new(&place, String::new());
@@ -189,7 +199,7 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
     let python = |text: &str| format!("python3 -c 'import os; {text}'");
     // The first file or directory of the build directory, whichever that is by now.
     let built = "\"$(ls -d target/debug/* target/* | head -n 1)\"";
-    let done = match dice.below(16) {
+    let done = match dice.below(19) {
         0 => format!("ln {one} {new}"),
         1 => format!("ln -f {one} {other}"),
         2 => python(&format!("os.setxattr(\"{one}\", \"user.new\", b\"{new}\")")),
@@ -205,6 +215,9 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         12 => format!("chmod 640 {one}; touch -d 2001-01-01 {other}"),
         13 => format!("mv {built} {new}"),
         14 => format!("mv {one} target/{new}"),
+        15 => format!("rm {one}; mkdir {one}; mv {other} {one}"),
+        16 => format!("rm {one}; mv {directory} {one}"),
+        17 => format!("mv {directory} {new}; ln -s {new} {directory}"),
         _ => format!("rm -rf target; mkdir target; echo x > target/{new}; echo {new} > {one}"),
     };
     // What cannot be done is no failure here: both names may be of one file.

@@ -9,11 +9,11 @@ use serde_json::json;
 use windlass::files::Durability;
 use windlass::policy::Policy;
 use windlass::tool::Toolbox;
-use windlass::{Mode, Outcome};
+use windlass::{Mode, Outcome, Undo};
 use windlass_core::{
-    Alteration, Altered, Clock, Engine, FileError, FileErrorKind, Files, Found, Host, OpenFile,
-    Recovered, Resolved, Session, SessionId, Stat, ToolCall, ToolError, Visitor, WalkOptions,
-    WalkReport, recover,
+    Alteration, Altered, CallId, Clock, Engine, FileError, FileErrorKind, Files, Found, Host,
+    OpenFile, Query, Recovered, Resolved, Session, SessionId, Stat, ToolCall, ToolError, Visitor,
+    WalkOptions, WalkReport, recover,
 };
 use windlass_host::{LocalHost, RandomIds};
 use windlass_store::UndoHistory;
@@ -219,4 +219,28 @@ fn put_right(place: &Place, failing: &Failing) -> Recovered {
         other => panic!("{other:?}"),
     }
     outcome
+}
+
+/// What a kill leaves of a change that puts a link in the place of a directory, or a directory in that of a link: no file is looked
+/// for behind the link.
+#[tokio::test]
+async fn un_2_a_link_in_the_place_of_a_directory_is_put_right() {
+    let place = Place::with(&[("d/e/f", "content\n"), ("other/e/f", "other\n")]);
+    let put_right = |call: &CallId| {
+        let checkpoints = place.windlass.history().checkpoints(&Query::Call(call.clone())).unwrap();
+        let host = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
+        let changes = &checkpoints.first().unwrap().changes;
+        recover(host.files(), changes, &|_| unreachable!("nothing has to be restored"))
+    };
+    let linked = place.ok("bash", json!({"command": "rm -r d; ln -s other d"})).await;
+    let after = place.tree();
+    assert_eq!(put_right(&linked.call), Recovered::Finished);
+    let undone = place.undo(Undo::Last).await;
+    assert_eq!(undone.outcome, Outcome::Ok);
+    let again = place.undo(Undo::Call(undone.call.clone())).await;
+    assert_eq!(again.outcome, Outcome::Ok);
+    // Everything is as before the undo, as if that had only been begun.
+    let nothing = Recovered::RolledBack { restored: Vec::new(), left: Vec::new() };
+    assert_eq!(put_right(&undone.call), nothing);
+    after.assert_is(&place.tree(), "put right");
 }

@@ -54,6 +54,52 @@ async fn many_files_that_a_command_made_changed_and_removed_come_back() {
     }
 }
 
+/// Waiting for the disk must not follow the link that is where many files were.
+#[tokio::test]
+async fn a_link_takes_the_place_of_a_directory_that_a_command_moved_away() {
+    for directories in [3, 30] {
+        let place = place();
+        for number in 0..60 {
+            place.put(
+                &format!("d/e{}/f{number}", number % directories),
+                format!("content {number}\n"),
+            );
+        }
+        for command in ["mv d D; ln -s D d", "mv D/e0 E; ln -s ../E D/e0; rm d; mv D d; ln -s d D"]
+        {
+            let before = place.tree();
+            run(&place, command).await;
+            let after = place.tree();
+            assert!(before.difference(&after).is_some(), "{command}");
+            let mut what = Undo::Last;
+            for expected in [&before, &after] {
+                what = undo(&place, what).await;
+                expected.assert_is(&place.tree(), command);
+            }
+        }
+    }
+}
+
+/// Each name that is added changes the file: it takes longer than a tick of the clock that stamps files.
+#[tokio::test]
+async fn a_new_file_with_many_names_is_made_and_brought_back() {
+    let place = place();
+    place.put("old", "old\n");
+    for command in [
+        "echo new > new; for i in $(seq 40); do ln new n$i; done",
+        "echo more >> old; for i in $(seq 40); do ln old o$i; done",
+    ] {
+        let before = place.tree();
+        run(&place, command).await;
+        let after = place.tree();
+        let mut what = Undo::Last;
+        for expected in [&before, &after] {
+            what = undo(&place, what).await;
+            expected.assert_is(&place.tree(), command);
+        }
+    }
+}
+
 /// The inode of each file below a directory, by its path from there.
 fn inodes(directory: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();

@@ -110,10 +110,11 @@ impl Unsettled {
         if files.alter(&place, &opening).is_err() {
             return false;
         }
+        // One that is removed or replaced needs none.
         let gets_mode = |step: &Step<'_>| match step.to {
-            To::Nothing => true,
             To::Attributes(attributes) => attributes.mode.is_some(),
-            _ => false,
+            To::Directory { .. } => false,
+            _ => true,
         };
         if !all.iter().any(|step| step.path.path == directory && gets_mode(step)) {
             let last = Attributes { mode: Some(mode), ..Attributes::default() };

@@ -303,6 +303,12 @@ impl<'p> Touched<'p> {
         if let Some(made) = self.places.get_mut(step.path.path.as_path()) {
             *made = now.or(*made);
         }
+        // One more name changes what has it.
+        if let To::Linked { with, .. } = step.to
+            && let Some(made) = self.places.get_mut(with.path.as_path())
+        {
+            *made = now.or(*made);
+        }
     }
 
     /// The step with what it is about as it is now.

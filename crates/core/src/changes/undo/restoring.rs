@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-use super::{UndoPlan, Way, see};
+use super::{UndoPlan, Way};
 use crate::changes::commit::{self, Step, beside};
 use crate::changes::hard_links;
 use crate::changes::history::Kept;
@@ -113,7 +113,7 @@ impl<'a> Restoring<'a> {
                 return Ok(Fresh::AsPlanned(settled));
             }
         }
-        let seen = see(self.files, &way.path)?;
+        let seen = state::see_on_record(self.files, &way.path)?;
         if state::is_left(&seen.state, &way.now) {
             return Ok(Fresh::Seen(Box::new(seen)));
         }
@@ -125,7 +125,7 @@ impl<'a> Restoring<'a> {
     /// The other name that a file is to have. Where it is made only now, what it is will be known then.
     fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
         let Some(with) = &way.linked_with else { return Ok(None) };
-        let seen = see(self.files, with)?;
+        let seen = state::see_on_record(self.files, with)?;
         let with = beside(self.files, with);
         Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
     }
@@ -144,7 +144,7 @@ impl<'a> Restoring<'a> {
         {
             return Ok(Some(origin(*settled, state)));
         }
-        let Seen { state, fingerprint, .. } = see(self.files, path)?;
+        let Seen { state, fingerprint, .. } = state::see_on_record(self.files, path)?;
         Ok(fingerprint.map(|seen| origin(seen, &state)))
     }
 
