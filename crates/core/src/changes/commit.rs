@@ -127,11 +127,10 @@ impl Refused {
         }
         if !self.taken_back.is_empty() {
             let names = self.taken_back.iter().take(MOST_NAMED).map(|path| name(path));
-            let mut names = names.collect::<Vec<String>>().join(", ");
-            if let more @ 1.. = self.taken_back.len().saturating_sub(MOST_NAMED) {
-                names.push_str(&format!(", and {more} more"));
-            }
-            words.push(format!("taken back: {names}"));
+            let more = self.taken_back.len().saturating_sub(MOST_NAMED);
+            let rest = (more > 0).then(|| format!("and {more} more"));
+            let names: Vec<String> = names.chain(rest).collect();
+            words.push(format!("taken back: {}", names.join(", ")));
         }
         for (path, why) in &self.left {
             words.push(format!("NOT TAKEN BACK: {}: {why}", name(path)));
