@@ -84,7 +84,7 @@ pub(crate) fn shown(request: &ApprovalRequest, paint: Paint) -> String {
     format!("{told}{}", prompt(&choices))
 }
 
-/// What a person is told about a call, and the answers that can be typed.
+/// The question about a call as a person sees it, with the answers that can be typed.
 fn question(request: &ApprovalRequest, paint: Paint) -> (String, Vec<Choice>) {
     let difference = difference(request, paint);
     (told(request, &difference.shown(), paint), choices(request, &difference))

@@ -119,7 +119,7 @@ fn a_quiet_tour_is_a_line_for_each_step() {
     place.assert_untouched();
 }
 
-/// Where commands cannot be confined, that is said, and the rest of the tour is taken.
+/// Without a sandbox the tour says so and takes the steps that need none.
 #[test]
 fn without_a_sandbox_steps_are_passed_over() {
     let place = Place::new(Home::new());

@@ -147,7 +147,7 @@ fn a_run_that_waits_for_a_line_ends() {
     drop(input);
 }
 
-/// Who cancels a call through a protocol wants nothing of it: its output is on record, and its changes are dropped.
+/// A call that is cancelled through a protocol keeps its output on record; its changes are dropped.
 #[test]
 fn a_call_that_a_client_cancels_keeps_its_output_only() {
     for (number, is_asked) in [(8, false), (9, true)] {

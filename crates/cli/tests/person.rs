@@ -128,7 +128,7 @@ fn a_long_change_is_shown_screen_by_screen() {
     }
 }
 
-/// Who has seen enough of a long change comes to the question, and can look again.
+/// A person can leave a long change, answer the question, or look again.
 #[test]
 fn a_long_change_can_be_left_before_its_end() {
     let home = Home::new();

@@ -67,8 +67,8 @@ pub(crate) fn is_inert_change(
     }))
 }
 
-/// Tells whether a changed key sends what the person pushes or fetches next to another place than before. A remote that was not there and the upstream of
-/// a branch that had none do not.
+/// Tells whether a changed key sends what the person pushes or fetches next to another place than before. A remote that was not there
+/// and the upstream of a branch that had none do not.
 fn redirects(old: &BTreeMap<Key, Vec<Option<String>>>, name: &Key) -> bool {
     let (section, subsection, key) = name;
     match (section.as_str(), key.as_str()) {

@@ -112,9 +112,9 @@ pub use policy::{
 pub use predicate::{Predicate, Role, ToolSelection};
 pub use principal::Principal;
 pub use protected::{
-    GitPart, GitPlace, PROTECTED_PLACES, ProtectedPlace, ProtectedScope, begins_protected_place,
-    git_place, is_protected_when_absent, protected_beginning_with, protected_entries,
-    protected_reason,
+    GitPart, GitPlace, GitRecord, PROTECTED_PLACES, ProtectedPlace, ProtectedScope,
+    begins_protected_place, git_place, git_record, is_protected_when_absent,
+    protected_beginning_with, protected_entries, protected_reason,
 };
 pub use registry::ToolsChanged;
 pub use rights::{Limits, Rights};

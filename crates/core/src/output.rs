@@ -253,6 +253,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Ok, Self::Error, Self::Fault, Self::Denied, Self::TimedOut, Self::Cancelled];
+
     /// Everything but [`Outcome::Ok`].
     pub fn is_error(self) -> bool {
         self != Self::Ok

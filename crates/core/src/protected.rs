@@ -343,6 +343,45 @@ fn row(names: &[&OsStr], scope: ProtectedScope) -> Option<&'static ProtectedPlac
     PROTECTED_PLACES.iter().find(|place| place.scope == scope && place.begins(names))
 }
 
+/// A file of git's own bookkeeping, which nobody reads one by one.
+///
+/// ```
+/// use windlass_core::{GitRecord, git_record};
+/// let record = |path: &'static str| git_record(path.as_ref());
+/// assert_eq!(record("/w/.git/objects/ab/cdef"), Some(GitRecord::Object));
+/// assert_eq!(record(".git/logs/HEAD"), Some(GitRecord::Reference));
+/// assert_eq!(record(".git/config"), None);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GitRecord {
+    /// An object, alone or in a pack.
+    Object,
+    /// The index, a reference or its log.
+    Reference,
+}
+
+/// Returns the kind of record that a path is in a `.git` directory. What git obeys, such as its configuration, is none.
+pub fn git_record(path: &Path) -> Option<GitRecord> {
+    const REFERENCES: &[&str] = &[
+        "refs",
+        "logs",
+        "index",
+        "HEAD",
+        "ORIG_HEAD",
+        "FETCH_HEAD",
+        "packed-refs",
+        "COMMIT_EDITMSG",
+    ];
+    let mut inside = path.iter().skip_while(|part| *part != ".git").skip(1);
+    let first = inside.next()?;
+    if first == "objects" {
+        // Others, such as `info/alternates`, say where git looks for objects.
+        let is_object = inside.next().is_some_and(|part| part.len() == 2 || part == "pack");
+        return is_object.then_some(GitRecord::Object);
+    }
+    REFERENCES.iter().any(|name| first == *name).then_some(GitRecord::Reference)
+}
+
 fn names(path: &Path) -> Vec<&OsStr> {
     let name = |part| match part {
         Component::Normal(name) => Some(name),

@@ -3,11 +3,10 @@
 mod summary;
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use windlass_core::{ApprovalRequest, BuiltChange, FileChange, quote};
+use windlass_core::{ApprovalRequest, BuiltChange, FileChange, GitRecord, git_record, quote};
 use windlass_tools::diff::{Diff, Look, Version, render_file};
 
 /// The most lines of a difference that are shown with a question; a longer one is shown by file.
@@ -102,11 +101,7 @@ impl Difference {
 
 /// Tells whether a change is a new object of git: compressed, and named by its hash.
 fn is_git_object(change: &FileChange) -> bool {
-    let mut parts = change.path.iter().skip_while(|part| *part != ".git").skip(1);
-    let is_hash = |part: &OsStr| part.len() == 2 || part == "pack";
-    parts.next().is_some_and(|part| part == "objects")
-        && parts.next().is_some_and(is_hash)
-        && matches!(change.verb, "create" | "make")
+    git_record(&change.path) == Some(GitRecord::Object) && matches!(change.verb, "create" | "make")
 }
 
 fn name(path: &Path, workspace: &Path) -> String {

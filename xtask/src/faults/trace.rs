@@ -97,8 +97,8 @@ impl Ran {
     }
 }
 
-/// What the first argument of a call is, which strace was asked to say. Letting go of a lock asks no disk for anything, and the kernel does not
-/// refuse it.
+/// Tells from the arguments of a call, which strace was asked to say, whether it is about files. Letting go of a lock asks no disk for
+/// anything, and the kernel does not refuse it.
 fn on(arguments: &str) -> On {
     if arguments.contains("l_type=F_UNLCK") {
         return On::Kernel;

@@ -17,7 +17,7 @@ use crate::terminal;
 /// `windlass completions`
 #[derive(Debug, Args)]
 pub(crate) struct Completions {
-    /// Which shell.
+    /// The shell.
     shell: clap_complete::Shell,
 }
 
@@ -47,7 +47,8 @@ fn with_names() -> Command {
         .mut_arg("without", naming(tools.clone()))
         .mut_subcommand("call", |call| takes_tool(call, tools.clone()))
         .mut_subcommand("log", |log| {
-            log.mut_arg("tool", naming(tools.clone())).mut_arg("outcome", naming(outcomes()))
+            log.mut_arg("tool", naming(tools.clone()))
+                .mut_arg("outcome", naming(Outcome::ALL.map(Outcome::as_str).to_vec()))
         })
         .mut_subcommand("policy", |policy| {
             policy
@@ -68,18 +69,6 @@ fn naming(names: Vec<&'static str>) -> impl FnOnce(Arg) -> Arg {
 
 fn names<T>(table: &[(&'static str, T)]) -> Vec<&'static str> {
     table.iter().map(|(name, _)| *name).collect()
-}
-
-fn outcomes() -> Vec<&'static str> {
-    let all = [
-        Outcome::Ok,
-        Outcome::Error,
-        Outcome::Fault,
-        Outcome::Denied,
-        Outcome::TimedOut,
-        Outcome::Cancelled,
-    ];
-    all.iter().map(|outcome| outcome.as_str()).collect()
 }
 
 #[cfg(test)]

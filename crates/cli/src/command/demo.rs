@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::narrator::Narrator;
 use self::sample::Sample;
 use self::tour::{Interrupt, Tour};
-use super::{Interrupts, block_on};
+use super::{Interrupts, block_on, interrupted};
 use crate::options::Global;
 
 /// A step of the tour.
@@ -33,7 +33,7 @@ struct Step {
 
 type Running<'t> = Pin<Box<dyn Future<Output = Result<Passed>> + 't>>;
 
-/// How a step came to its end.
+/// The end of a step.
 enum Passed {
     /// It showed what it is there for. Its checks say whether that was so.
     Shown,
@@ -69,7 +69,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
     let mut narrator = Narrator::of(global);
     block_on(async {
         // From here on nothing ends us before the sample project is removed.
-        let interrupted = interrupted()?;
+        let ending = listen()?;
         let sample = Sample::new()?;
         narrator.open(sample.path(), STEPS.len())?;
         let interrupt = Interrupt::default();
@@ -79,7 +79,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
             tokio::select! {
                 biased;
                 passed = &mut steps => passed,
-                () = interrupted => {
+                () = ending => {
                     interrupt.happens();
                     steps.await
                 }
@@ -90,7 +90,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         sample.remove()?;
         if interrupt.has_happened() {
             narrator.interrupted(&place)?;
-            return Ok(ExitCode::from(130));
+            return Ok(interrupted());
         }
         passed?;
         narrator.close(&place)
@@ -98,7 +98,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
 }
 
 /// Listens to what ends a program: Ctrl-C, SIGTERM, and the end of its terminal.
-fn interrupted() -> Result<impl Future<Output = ()>> {
+fn listen() -> Result<impl Future<Output = ()>> {
     let mut interrupts = Interrupts::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {

@@ -81,8 +81,8 @@ fn roll_back_each(
     rolled
 }
 
-/// Gives directories out of which something was moved, and that were to be removed or replaced, the times that they had. Where all is back in
-/// them, that itself has changed them.
+/// Gives directories out of which something was moved, and that were to be removed or replaced, the times that they had. Where all is
+/// back in them, that itself has changed them.
 pub(crate) fn give_times_back(
     files: &dyn Files,
     changes: &[RecordedChange],

@@ -43,8 +43,8 @@ pub(crate) fn offers(
     rules
 }
 
-/// A rule for the directory that all changed files are in; for a single file at the top of the workspace, one for that file, since the other would
-/// be about every file of the project.
+/// A rule for the directory that all changed files are in. For a single file at the top of the workspace it is about that file, since the
+/// other would be about every file of the project.
 fn for_changes(changed: &[&Path], workspace: &Path) -> Option<String> {
     let directory = common_directory(changed)?;
     match changed {

@@ -272,8 +272,7 @@ impl Composer<'_> {
             home.clear_way(&shown.shown_at)?;
             let upper = home.upper(shown)?;
             // A command that only reads needs no overlay where no other has changed anything: a mount of the directory is cheaper.
-            let is_plain =
-                self.setting.access == Access::Read && self.setting.keeps_home && is_empty(&upper);
+            let is_plain = self.setting.access == Access::Read && is_empty(&upper);
             let is_layered =
                 shown.is_writable && !is_plain && !self.cannot_be_overlaid(&shown.path);
             let source = if is_layered {
@@ -301,20 +300,20 @@ impl Composer<'_> {
         Ok(Source::Overlay { lower, upper: Some(self.upper(&upper)?) })
     }
 
-    /// A directory of the machine whose changes are kept in a layer that outlives the run. A command whose changes of its home are not kept gets a
-    /// layer over it that goes with the run, and one that only reads a layer that cannot change.
+    /// A directory of the machine whose changes are kept in a layer that outlives the run. A command that only reads gets that layer as
+    /// one that cannot change, and one whose home is not kept another over it that goes with the run.
     fn layered(&self, real: &Path, masks: Option<&Path>, kept: &Path) -> io::Result<Source> {
-        let is_read = self.setting.access == Access::Read;
-        let is_kept = self.setting.keeps_home && !is_read;
+        let upper = match (self.setting.access, self.setting.keeps_home) {
+            (Access::Read, _) => None,
+            (Access::Staged | Access::Direct, true) => Some(kept.to_owned()),
+            (Access::Staged | Access::Direct, false) => Some(self.thrown_away(real)?),
+        };
+        let below = (upper.as_deref() != Some(kept)).then_some(kept);
         let mut lower = Vec::new();
-        for layer in (!is_kept).then_some(kept).into_iter().chain(masks).chain([real]) {
+        for layer in below.into_iter().chain(masks).chain([real]) {
             lower.push(Object::open(layer)?);
         }
-        let upper = match (is_kept, is_read) {
-            (true, _) => Some(self.upper(kept)?),
-            (false, true) => None,
-            (false, false) => Some(self.upper(&self.thrown_away(real)?)?),
-        };
+        let upper = upper.map(|upper| self.upper(&upper)).transpose()?;
         Ok(Source::Overlay { lower, upper })
     }
 

@@ -1,7 +1,7 @@
 //! Stages that outlive their process, because a person has not answered yet whether their changes are kept.
 //!
-//! Such a stage has a record of its changes, which is written when all that it names is safe. It is removed when the question expires, when the answer is no, or when its changes are
-//! made.
+//! Such a stage has a record of its changes, which is written when all that it names is safe. It is removed when the question expires,
+//! when the answer is no, or when its changes are made.
 
 use std::fs;
 use std::io;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use windlass_core::{ChangeKind, Changed, Context, Tracking, quote};
+use windlass_core::{ChangeKind, Changed, Context, Tracking, git_record, quote};
 
 use crate::shown;
 
@@ -111,7 +111,7 @@ fn names(paths: &[(PathBuf, ChangeKind)], base: &Base) -> String {
     let (own, other): (Vec<_>, Vec<_>) = paths
         .iter()
         .map(|(path, kind)| (base.name(path), *kind))
-        .partition(|(path, _)| is_record_of_git(path));
+        .partition(|(path, _)| git_record(path).is_some());
     let mut sorted: Vec<(&Path, ChangeKind)> = other;
     sorted.sort_by_key(|(path, _)| *path);
     let mut trees = leaves(&sorted);
@@ -138,23 +138,6 @@ fn names(paths: &[(PathBuf, ChangeKind)], base: &Base) -> String {
         own => names.push(format!("{} files of git's own in .git/", own.len())),
     }
     names.join(", ")
-}
-
-/// Tells whether a path is one in which git keeps objects, references and their logs, which nobody reads one by one.
-fn is_record_of_git(path: &Path) -> bool {
-    const RECORDS: &[&str] = &[
-        "objects",
-        "refs",
-        "logs",
-        "index",
-        "HEAD",
-        "ORIG_HEAD",
-        "FETCH_HEAD",
-        "packed-refs",
-        "COMMIT_EDITMSG",
-    ];
-    let mut parts = path.iter().skip_while(|part| *part != ".git").skip(1);
-    parts.next().is_some_and(|part| RECORDS.iter().any(|record| part == *record))
 }
 
 /// Each on its own; a directory that came or went with what is in it is not named besides.

@@ -29,7 +29,7 @@ impl Guest {
         self.0.person.is_some()
     }
 
-    /// What was asked.
+    /// The questions so far.
     pub(super) fn questions(&self) -> Vec<String> {
         self.0.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

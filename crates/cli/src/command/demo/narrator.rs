@@ -21,7 +21,7 @@ const SHORT: usize = 60;
 /// The most columns that words take, and those of a terminal that does not tell its size.
 const COLUMNS: usize = 96;
 
-/// Who is told, and how.
+/// The form of the telling.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Telling {
     Words,
@@ -36,7 +36,7 @@ pub(super) struct Narrator {
     columns: usize,
     /// Somebody looks at it as it comes.
     is_watched: bool,
-    /// Why nobody is asked, if nobody is.
+    /// The reason why the tour answers its questions itself, if it does.
     answers_itself: Option<&'static str>,
     steps: usize,
     now: Now,

@@ -9,7 +9,7 @@ use windlass::journal::{Store, VerifyError};
 use super::Passed;
 use super::tour::Tour;
 
-/// What is changed in the copy, and into what. The first one that is on record is taken.
+/// Texts that are changed in the copy, each with the one that takes its place. The first one that is on record is taken.
 const FORGERIES: &[(&[u8], &[u8])] = &[(b"rm -rf *", b"rm -ri *"), (b"colour", b"colors")];
 
 pub(super) fn run(tour: &mut Tour<'_>) -> Result<Passed> {

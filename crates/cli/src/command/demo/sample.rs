@@ -30,7 +30,7 @@ const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What stands in the file of the neighbour.
+/// The content of the neighbour's file.
 const NEIGHBOUR: &str = "not yours\n";
 
 /// The sample project. It is removed when it is dropped.

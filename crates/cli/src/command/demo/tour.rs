@@ -182,7 +182,7 @@ impl<'a> Tour<'a> {
     }
 }
 
-/// Why a command could not be confined on this machine, if that is what became of it.
+/// Returns the reason why a command could not be confined on this machine, if it was refused for that.
 pub(super) fn without_sandbox(result: &CallResult) -> Option<String> {
     let text = result.output.to_text();
     let is_refused = result.outcome == Outcome::Fault && result.code == Some("host_failed");

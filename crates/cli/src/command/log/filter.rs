@@ -84,16 +84,11 @@ fn is_date(text: &str) -> bool {
 
 /// Parses an outcome by its name.
 pub(super) fn outcome(text: &str) -> Result<Outcome, String> {
-    const ALL: [Outcome; 6] = [
-        Outcome::Ok,
-        Outcome::Error,
-        Outcome::Fault,
-        Outcome::Denied,
-        Outcome::TimedOut,
-        Outcome::Cancelled,
-    ];
-    ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or_else(|| {
-        format!("unknown outcome `{text}`: it is one of {}", ALL.map(Outcome::as_str).join(", "))
+    Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or_else(|| {
+        format!(
+            "unknown outcome `{text}`: it is one of {}",
+            Outcome::ALL.map(Outcome::as_str).join(", ")
+        )
     })
 }
 

@@ -28,13 +28,13 @@ pub(super) struct Trees<'s> {
     removed: HashMap<&'s Path, usize>,
     /// The steps that move something, by its new place.
     moved: HashMap<&'s Path, usize>,
-    /// What has been done already, by the number of the step.
+    /// The results of steps that were done with a tree, by the number of the step.
     done: HashMap<usize, Altered>,
     /// The first step behind all that have been done.
     end: usize,
 }
 
-/// What the steps of one tree do, and where everything is.
+/// The steps of one tree, and the objects in it.
 #[derive(Default)]
 struct Tree {
     /// The steps that are done with it.
@@ -89,7 +89,7 @@ impl<'s> Trees<'s> {
         }
     }
 
-    /// What a step made, if it was done with the tree that it is in.
+    /// Takes the result of a step that was done with the tree that it is in.
     pub(super) fn take_done(&mut self, number: usize) -> Option<Altered> {
         self.done.remove(&number)
     }
@@ -177,7 +177,7 @@ impl<'s> Trees<'s> {
         Some(stat.fingerprint)
     }
 
-    /// What is at each place after the rename. Nothing if anything is not what was moved.
+    /// Looks at each place after the rename. Returns nothing if anything is not what was moved.
     fn look_again(
         &self,
         files: &dyn Files,
