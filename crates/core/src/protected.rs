@@ -361,6 +361,13 @@ pub enum GitRecord {
 }
 
 /// Returns the kind of record that a path is in a `.git` directory. What git obeys, such as its configuration, is none.
+///
+/// ```
+/// use windlass_core::{GitRecord, git_record};
+/// let record = |path: &'static str| git_record(path.as_ref());
+/// assert_eq!(record("/w/.git/objects/pack/p.idx"), Some(GitRecord::Object));
+/// assert_eq!(record("/w/.git/objects/info/alternates"), None, "it says where git looks for objects");
+/// ```
 pub fn git_record(path: &Path) -> Option<GitRecord> {
     const REFERENCES: &[&str] = &[
         "refs",

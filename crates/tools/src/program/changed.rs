@@ -108,11 +108,10 @@ struct Tree<'p> {
 }
 
 fn names(paths: &[(PathBuf, ChangeKind)], base: &Base) -> String {
-    let (own, other): (Vec<_>, Vec<_>) = paths
+    let (own, mut sorted): (Vec<_>, Vec<_>) = paths
         .iter()
         .map(|(path, kind)| (base.name(path), *kind))
         .partition(|(path, _)| git_record(path).is_some());
-    let mut sorted: Vec<(&Path, ChangeKind)> = other;
     sorted.sort_by_key(|(path, _)| *path);
     let mut trees = leaves(&sorted);
     if trees.len() > NAMED {
