@@ -159,7 +159,7 @@ impl Search<'_> {
             }
             None => text,
         };
-        let mut hits = scanner.search_text(text)?.unwrap_or_default();
+        let mut hits = scanner.search_lines(text)?;
         hits.binary = binary.map(|nul| offset + (begin + nul) as u64);
         let is_numbered = self.query.mode == Mode::Content;
         let lines = if is_numbered { memchr::memchr_iter(b'\n', text).count() as u64 } else { 0 };
@@ -306,8 +306,10 @@ mod tests {
                 let text = text(seed);
                 std::fs::write(&path, &text).unwrap();
                 let file = File::open(&path).unwrap();
-                let pattern = ["ab", "a+b", "^b", "b$", "^$", "[ab]{3} ", "(?i)ABC", "zz"]
-                    [usize::try_from(seed % 8).unwrap()];
+                let pattern = [
+                    "ab", "a+b", "^b", "b$", "^$", "[ab]{3} ", "(?i)ABC", "zz", r"\bab\b", "a*",
+                    "$",
+                ][usize::try_from(seed % 11).unwrap()];
                 let mode = ["content", "files", "count"][usize::try_from(seed % 3).unwrap()];
                 let limit = 1 + seed % 9;
                 let args = json!({"pattern": pattern, "mode": mode, "limit": limit});

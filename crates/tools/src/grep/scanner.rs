@@ -6,7 +6,7 @@
 
 use std::io::{self, Read};
 
-use grep_matcher::Matcher;
+use grep_matcher::{LineMatchKind, Matcher};
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder, Sink, SinkContext, SinkMatch};
 use windlass_core::{Context, OpenFile};
@@ -106,6 +106,41 @@ impl<'a> Scanner<'a> {
         let mut sink = Gathering::new(self.cx, self.query, &self.matcher);
         self.searcher.search_slice(&self.matcher, text, &mut sink)?;
         Ok(Some(sink.hits))
+    }
+
+    /// Searches whole lines without a NUL or a mark of an encoding, as the chunks of a large file are.
+    pub(super) fn search_lines(&mut self, lines: &[u8]) -> io::Result<Hits> {
+        if let Some(matches) = self.count(lines) {
+            return Ok(Hits { matches, ..Hits::default() });
+        }
+        Ok(self.search_text(lines)?.unwrap_or_default())
+    }
+
+    /// Counts matching lines without looking for the begin of each, which costs as much as the search where many match. `None` if
+    /// the lines are shown, or if the matcher finds candidates that only the searcher can confirm.
+    fn count(&self, text: &[u8]) -> Option<usize> {
+        if !self.by_line || self.query.mode == Mode::Content {
+            return None;
+        }
+        let most = if self.query.mode == Mode::Files { 1 } else { usize::MAX };
+        let (mut rest, mut count) = (text, 0);
+        while count < most && !rest.is_empty() {
+            let end = match self.matcher.find_candidate_line(rest) {
+                Ok(Some(LineMatchKind::Confirmed(end))) => end,
+                Ok(None) => break,
+                Ok(Some(LineMatchKind::Candidate(_))) | Err(_) => return None,
+            };
+            let behind = rest.get(end..)?;
+            if behind.is_empty() && rest.ends_with(b"\n") {
+                // The empty text behind the last line feed is no line.
+                break;
+            }
+            count += 1;
+            rest = memchr::memchr(b'\n', behind)
+                .and_then(|feed| behind.get(feed + 1..))
+                .unwrap_or_default();
+        }
+        Some(count)
     }
 
     pub(super) fn search_reader(&mut self, reader: impl Read) -> io::Result<Hits> {
