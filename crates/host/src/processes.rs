@@ -453,9 +453,13 @@ impl Processes for LocalProcesses {
         Ok(None)
     }
 
-    fn recover_build_directories(&self, state_of: &dyn Fn(&CallId) -> CommitState) -> Vec<String> {
+    fn recover_stages(
+        &self,
+        state_of: &dyn Fn(&CallId) -> CommitState,
+        close: &dyn Fn(&ApprovalId) -> bool,
+    ) -> Vec<String> {
         let Some(state) = &self.settings.state else { return Vec::new() };
-        let recover = |place: PathBuf| Stage::recover(&place, state, state_of);
+        let recover = |place: PathBuf| Stage::recover(&place, state, state_of, close);
         self.places_of_stages().flat_map(recover).collect()
     }
 

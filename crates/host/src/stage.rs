@@ -41,6 +41,7 @@ use windlass_core::{
 };
 
 use self::built::{Built, Recorded, Tie};
+use self::left_behind::Recovery;
 use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
@@ -238,7 +239,8 @@ impl Stage {
         Ok(Some((held, built)))
     }
 
-    /// The changes on a stage in a directory that waits for the answer to this question. Dropped, the stage is removed.
+    /// Claims the changes on a stage in a directory that waits for the answer to this question. Dropped, the stage waits on unless it
+    /// is [released](windlass_core::Stage::release).
     pub fn held(
         in_dir: &Path,
         state: Option<&Path>,
@@ -259,27 +261,32 @@ impl Stage {
             directories: AtomicUsize::new(0),
             built: None,
             state: state.map(Path::to_owned),
-            is_left: AtomicBool::new(false),
+            is_left: AtomicBool::new(true),
             lock,
         };
         stage.keep_built(&held.workspace, &held.built);
         Ok(Some(held.into_changes(Box::new(stage))))
     }
 
-    /// Keeps or drops the changes of build directories that killed processes of the state directory `state` left on their stages:
-    /// they are kept if the other changes of their call are made. Returns what a person should know.
+    /// Decides on the stages that killed processes of the state directory `state` left; see
+    /// [`recover_stages`](windlass_core::Processes::recover_stages).
     pub fn recover(
         in_dir: &Path,
         state: &Path,
         state_of: &dyn Fn(&CallId) -> CommitState,
+        close: &dyn Fn(&ApprovalId) -> bool,
     ) -> Vec<String> {
-        left_behind::recover(in_dir, state, state_of)
+        left_behind::recover(in_dir, &Recovery { state, state_of, close })
     }
 }
 
 impl windlass_core::Stage for Stage {
     fn tie_to(&self, call: &CallId) -> io::Result<()> {
         let (Some(built), Some(state)) = (&self.built, &self.state) else { return Ok(()) };
+        // Any other stage is worth nothing once its process is gone: its command does not wait for the disk.
+        if built.directories.is_empty() && !self.is_held() {
+            return Ok(());
+        }
         built.record_tie(&self.path, &Tie { call: call.clone(), state: state.clone() })
     }
 
@@ -290,8 +297,8 @@ impl windlass_core::Stage for Stage {
         Ok(())
     }
 
-    fn keep_waiting(&self) {
-        self.is_left.store(true, Ordering::Relaxed);
+    fn is_held(&self) -> bool {
+        held::is_held(&self.path)
     }
 
     fn untie(&self) {
@@ -306,7 +313,9 @@ impl windlass_core::Stage for Stage {
     }
 
     fn leave(&self) {
-        self.is_left.store(self.built.is_some(), Ordering::Relaxed);
+        if self.built.is_some() {
+            self.is_left.store(true, Ordering::Relaxed);
+        }
     }
 
     fn settle(&self) -> Vec<Note> {

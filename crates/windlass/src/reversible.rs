@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use windlass_core::{
-    CallId, CallResult, CommitState, Handle, History, Host, Journal, MemoryHistory,
-    PLANTED_REMOVAL, Proposal, Proposals, Query, Record, RecordKind, Recovered, Recovery, Session,
-    SessionId, Shelf, Snapshot, ToolError, TurnId, UndoPlan, finish_removal, recover,
+    ApprovalId, Book as _, CallId, CallResult, CommitState, Handle, History, Host, Journal,
+    MemoryHistory, PLANTED_REMOVAL, Proposal, Proposals, Query, Record, RecordKind, Recovered,
+    Recovery, Session, SessionId, Shelf, Snapshot, ToolError, TurnId, UndoPlan, finish_removal,
+    recover,
 };
 use windlass_host::LocalFiles;
-use windlass_store::{HistorySettings, ProposalShelf, UndoHistory};
+use windlass_store::{ApprovalFile, HistorySettings, ProposalShelf, UndoHistory};
 use windlass_tools::{Apply, Restore, UNDO_ANY};
 
 use crate::{Error, Windlass};
@@ -165,7 +166,9 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
         history.state_of(call).unwrap_or(CommitState::Unknown)
     };
     if let Some(processes) = host.processes() {
-        told.extend(processes.recover_build_directories(&state_of));
+        let book = ApprovalFile::in_state(state);
+        let close = |id: &ApprovalId| book.use_up(id.as_str()).is_ok();
+        told.extend(processes.recover_stages(&state_of, &close));
     }
     Ok(told)
 }

@@ -78,7 +78,7 @@ pub fn recover(
 /// use windlass_core::{CallId, CommitState, Host, testing::EchoHost};
 /// let host = EchoHost::default();
 /// let state = |_: &CallId| CommitState::Made;
-/// assert!(host.processes().unwrap().recover_build_directories(&state).is_empty(), "nothing was left");
+/// assert!(host.processes().unwrap().recover_stages(&state, &|_| true).is_empty(), "nothing was left");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitState {

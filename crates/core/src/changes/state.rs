@@ -169,6 +169,26 @@ fn unreadable(path: &Resolved, error: std::io::Error) -> FileError {
     FileError::new("read", &path.path, FileErrorKind::Io(error))
 }
 
+/// Returns whether an object is what it was but for its times and its number: it was touched, written anew with the same bytes, or
+/// brought back.
+pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
+    let timeless = |state: &FileState| {
+        let mut state = state.clone();
+        if let FileState::File { attributes, .. }
+        | FileState::Directory { attributes }
+        | FileState::Symlink { attributes, .. } = &mut state
+        {
+            attributes.modified = None;
+        }
+        if let FileState::File { object: Some(object), .. } = &mut state {
+            // The number of names stays: a file that came to have another one would change under both.
+            *object = FileObject { device: 0, inode: 0, born: 0, links: object.links };
+        }
+        state
+    };
+    timeless(before) == timeless(now)
+}
+
 /// What an object has besides its content.
 pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     match state {

@@ -7,6 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::commit::states_before;
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered;
@@ -102,7 +103,7 @@ impl Context {
             // Settled files are not on the stage any more.
             let built = without_history(&changes);
             if !changes.changes.is_empty() {
-                cx.tie_build_directories(&changes)?;
+                cx.tie(&changes)?;
                 cx.commit_changes(&changes, &built)?;
             }
             let left = changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle());
@@ -217,6 +218,9 @@ impl Context {
             return Ok(said);
         }
         let built = self.built_changes(changes).await?;
+        if self.0.broker.is_attended(&self.0.session) {
+            self.note_states(changes).await?;
+        }
         let request = ApprovalRequest {
             changes: shown.into(),
             offers: self.offers(verdict, &built),
@@ -237,6 +241,15 @@ impl Context {
             said.push(reason);
         }
         Ok(said)
+    }
+
+    /// Notes the state before each change, since the answer may take its time.
+    async fn note_states(&self, changes: &Arc<ProcessChanges>) -> Result<(), ToolError> {
+        let changes = changes.clone();
+        let noting = self.blocking(move |cx| {
+            changes.states.get_or_init(|| states_before(&*cx.0.files(), &changes.changes));
+        });
+        noting.await
     }
 
     /// The build directories that changed, each with the number and size of the files.
@@ -343,14 +356,11 @@ impl Context {
         .hint("look at what is there now and run the command again"))
     }
 
-    /// Records that the changes of build directories belong to this call, so that a process that is killed after the other changes
-    /// does not lose them. Blocking.
-    fn tie_build_directories(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
-        let Some(stage) = changes.stage.as_ref().filter(|_| !changes.built.is_empty()) else {
-            return Ok(());
-        };
+    /// Records that this call makes the changes: what a process that is killed leaves on the stage is decided on by them. Blocking.
+    fn tie(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+        let Some(stage) = &changes.stage else { return Ok(()) };
         stage.tie_to(&self.0.call).map_err(|error| {
-            ToolError::host_failed(format!("cannot record which build directories changed: {error}"))
+            ToolError::host_failed(format!("cannot record which call makes the changes: {error}"))
                 .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again")
         })
     }

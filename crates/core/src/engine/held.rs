@@ -12,8 +12,8 @@ use crate::context::{effects_of_changes, list_changes, show_changes};
 use crate::policy::StagedChanges;
 use crate::{
     AnyTool, Approval, ApprovalId, BoxFuture, BuiltChange, CallResult, Context, Decision, Effect,
-    Effects, FileChange, Kinds, Outcome, Output, Planned, PlannedCall, ProcessChanges, Scene,
-    Session, Spec, ToolError,
+    Effects, FileChange, Kinds, Outcome, Output, Planned, PlannedCall, ProcessChanges, Query,
+    Scene, Session, Spec, ToolError,
 };
 
 impl Engine {
@@ -47,17 +47,34 @@ impl Engine {
         })?;
         let changes = Arc::new(changes);
         let made = self.make_held(session, &approval, changes.clone()).await;
-        if matches!(&made, Ok(result) if result.outcome == Outcome::Ok) {
+        if made.as_ref().is_ok_and(|result| self.has_made(result)) {
             // Only now: a process that is killed before leaves the question and the stage to the next one.
-            self.revoke(&approval.id).await?;
+            self.0
+                .broker
+                .use_up_held(&approval.id)
+                .await
+                .map_err(|why| super::answers::unreadable(&why))?;
+            session.allow(&approval.rules);
+            release(&changes);
             return made.map(Some);
         }
         // Nothing is made: the changes wait on, and the question can be answered again.
-        if let Some(stage) = &changes.stage {
-            stage.keep_waiting();
-        }
         self.0.broker.reopen(&approval.id).await.map_err(|why| super::answers::unreadable(&why))?;
         made.map(Some)
+    }
+
+    /// Returns whether a call made the changes, also if it was cut short after that.
+    fn has_made(&self, result: &CallResult) -> bool {
+        let is_in_history = || {
+            let found = self.0.history.checkpoints(&Query::Call(result.call.clone()));
+            found.is_ok_and(|found| !found.is_empty())
+        };
+        match result.outcome {
+            Outcome::Ok => true,
+            // The history may have what could not be taken back.
+            Outcome::Error | Outcome::Denied => false,
+            Outcome::Fault | Outcome::TimedOut | Outcome::Cancelled => is_in_history(),
+        }
     }
 
     async fn make_held(
@@ -76,7 +93,10 @@ impl Engine {
 
     /// Drops the changes that wait for an approval.
     pub(super) async fn drop_held(&self, id: &ApprovalId) -> Result<(), ToolError> {
-        self.take_held(id).await.map(drop)
+        if let Some(changes) = self.take_held(id).await? {
+            release(&changes);
+        }
+        Ok(())
     }
 
     async fn take_held(&self, id: &ApprovalId) -> Result<Option<ProcessChanges>, ToolError> {
@@ -104,6 +124,13 @@ impl Engine {
             Decision::Deny => Err(verdict.denial(None)),
             Decision::Allow | Decision::Ask => Ok(()),
         }
+    }
+}
+
+/// Lets a stage go with its changes.
+fn release(changes: &ProcessChanges) {
+    if let Some(stage) = &changes.stage {
+        stage.release();
     }
 }
 

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Attributes, Fingerprint, Note};
-use crate::{ApprovalId, CallId};
+use crate::{ApprovalId, CallId, FileState};
 
 /// What a program changed.
 ///
@@ -23,6 +24,9 @@ pub struct ProcessChanges {
     pub tracking: Tracking,
     /// Each object, parents before what is in them; what is removed, the other way round.
     pub changes: Vec<ProcessChange>,
+    /// The state before each change, in the order of the changes, once a person is to be asked: a file that was only touched since, or
+    /// written anew with the same bytes, is no conflict. `None` for a change of which the state is not known.
+    pub states: OnceLock<Vec<Option<FileState>>>,
     /// Build directories that it changed, absolute. Their changes are kept without history, by [`Stage::settle`].
     pub built: Vec<PathBuf>,
     /// Files and directories that were masked from it, absolute.
@@ -39,6 +43,7 @@ impl ProcessChanges {
         Self {
             tracking,
             changes: Vec::new(),
+            states: OnceLock::new(),
             built: Vec::new(),
             masked: Vec::new(),
             notes: Vec::new(),
@@ -80,6 +85,9 @@ pub struct HeldChanges {
     pub workspace: PathBuf,
     /// The changes of the command; see [`ProcessChanges::changes`].
     pub changes: Vec<ProcessChange>,
+    /// See [`ProcessChanges::states`].
+    #[serde(default)]
+    pub states: Vec<Option<FileState>>,
     /// The build directories that it changed.
     #[serde(with = "crate::quote::serde_paths")]
     pub built: Vec<PathBuf>,
@@ -97,14 +105,16 @@ impl HeldChanges {
             #[serde(with = "crate::quote::serde_path")]
             workspace: &'a Path,
             changes: &'a [ProcessChange],
+            states: &'a [Option<FileState>],
             #[serde(with = "crate::quote::serde_paths")]
             built: &'a [PathBuf],
             #[serde(with = "crate::quote::serde_paths")]
             masked: &'a [PathBuf],
         }
-        let ProcessChanges { changes, built, masked, .. } = changes;
+        let ProcessChanges { changes, states, built, masked, .. } = changes;
+        let states = states.get().map_or(&[][..], Vec::as_slice);
         // Maps with keys of text, which can always be written.
-        serde_json::to_string(&Written { held, workspace, changes, built, masked })
+        serde_json::to_string(&Written { held, workspace, changes, states, built, masked })
             .unwrap_or_default()
     }
 
@@ -117,6 +127,7 @@ impl HeldChanges {
     pub fn into_changes(self, stage: Box<dyn Stage>) -> ProcessChanges {
         ProcessChanges {
             changes: self.changes,
+            states: OnceLock::from(self.states),
             built: self.built,
             masked: self.masked,
             stage: Some(stage),
@@ -125,7 +136,7 @@ impl HeldChanges {
     }
 }
 
-/// Where new content waits; dropped, it is removed.
+/// Where new content waits; dropped, it is removed, unless it is [held](Stage::hold).
 ///
 /// ```
 /// use windlass_core::Stage;
@@ -135,8 +146,9 @@ impl HeldChanges {
 /// assert!(Directory("/state/stages/1".into()).settle().is_empty(), "nothing is left to bring over");
 /// ```
 pub trait Stage: fmt::Debug + Send + Sync {
-    /// Records that the changes of build directories belong to this call, whose other changes are about to be made. A process that
-    /// is killed in between leaves this record to [`recover_build_directories`](crate::Processes::recover_build_directories). Blocking.
+    /// Records that this call is about to make the changes, where a process that is killed meanwhile leaves something to decide on:
+    /// build directories, or a question that the stage is held for. [`recover_stages`](crate::Processes::recover_stages) reads it.
+    /// Blocking.
     fn tie_to(&self, _: &CallId) -> io::Result<()> {
         Ok(())
     }
@@ -144,8 +156,8 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// Takes [`tie_to`](Stage::tie_to) back: none of the other changes are made. Blocking.
     fn untie(&self) {}
 
-    /// Leaves the stage to [`recover_build_directories`](crate::Processes::recover_build_directories) when it is dropped: the other changes of its call are half-made,
-    /// and the next start decides on them.
+    /// Leaves the stage to [`recover_stages`](crate::Processes::recover_stages) when it is dropped: the other changes of its call are
+    /// half-made, and the next start decides on them.
     fn leave(&self) {}
 
     /// Writes down what the stage holds, under the id of a question: it then outlives this process, until the question expires. An
@@ -154,10 +166,13 @@ pub trait Stage: fmt::Debug + Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Leaves a stage that waits for an answer as it was before it was claimed: its changes could not be made, and the question stays.
-    fn keep_waiting(&self) {}
+    /// Returns whether it is held for a question: its contents are copied then, not moved, so that they are there to be tried again.
+    fn is_held(&self) -> bool {
+        false
+    }
 
-    /// Takes [`hold`](Stage::hold) back: the stage goes with this value again.
+    /// Takes [`hold`](Stage::hold) back: the stage goes with this value again. Without this, a stage that was claimed for an answer
+    /// waits on when it is dropped.
     fn release(&self) {}
 
     /// Keeps the changes of build directories, once all others are made. Returns those that could not be kept. Blocking; called

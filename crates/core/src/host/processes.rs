@@ -54,15 +54,20 @@ pub trait Processes: Send + Sync {
         Ok(None)
     }
 
-    /// The changes that a stage [holds](crate::Stage::hold) for a question, if there are any. They are dropped with the value that is
-    /// returned. Blocking.
+    /// Claims the changes that a stage [holds](crate::Stage::hold) for a question, if there are any. They wait on when the value that is
+    /// returned is dropped, unless the stage is [released](crate::Stage::release). Blocking.
     fn held_changes(&self, _: &ApprovalId) -> io::Result<Option<ProcessChanges>> {
         Ok(None)
     }
 
-    /// Keeps or drops the changes of build directories that killed processes left on their stages: they are kept if the other
-    /// changes of their call are made. Returns what a person should know. Blocking.
-    fn recover_build_directories(&self, _: &dyn Fn(&CallId) -> CommitState) -> Vec<String> {
+    /// Decides on the stages of killed processes whose call was about to make their changes. If it had made them, those of build
+    /// directories are kept, too, and the question that the stage is held for is closed by `close`, which returns whether it is off the
+    /// record. Otherwise build directories are dropped with the rest, or all is held on. Returns sentences for a person. Blocking.
+    fn recover_stages(
+        &self,
+        _: &dyn Fn(&CallId) -> CommitState,
+        _close: &dyn Fn(&ApprovalId) -> bool,
+    ) -> Vec<String> {
         Vec::new()
     }
 }

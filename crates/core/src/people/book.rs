@@ -110,6 +110,16 @@ pub trait Book<R: Inquiry>: Send + Sync {
     /// Removes a record and returns it; to exactly one of those who try.
     fn take(&self, id: &str) -> Result<Option<R>, String>;
 
+    /// Takes a record whose answer is used, and puts back what counts again. The record as it was; to exactly one of those who try.
+    fn use_up(&self, id: &str) -> Result<Option<R>, String> {
+        let Some(record) = self.take(id)? else { return Ok(None) };
+        if let Some(kept) = record.clone().after_use() {
+            // What cannot be remembered is asked again.
+            drop(self.put(&kept));
+        }
+        Ok(Some(record))
+    }
+
     /// Removes a record; `true` for exactly one of those who try.
     fn remove(&self, id: &str) -> Result<bool, String> {
         Ok(self.take(id)?.is_some())

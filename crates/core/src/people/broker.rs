@@ -230,6 +230,12 @@ impl Broker {
         used(id, self.approvals.remove(id.as_str()).await)
     }
 
+    /// Uses up an answer about changes that are made now. The rules that it gave stay with the session.
+    pub(crate) async fn use_up_held(&self, id: &ApprovalId) -> Result<(), String> {
+        let id = id.clone();
+        self.approvals.change(move |book| book.use_up(id.as_str())).await.map(drop)
+    }
+
     /// Takes back an answer that could not be carried out, so that its question can be answered again. Returns whether it is there.
     pub(crate) async fn reopen(&self, id: &ApprovalId) -> Result<bool, String> {
         let id = id.clone();

@@ -81,14 +81,7 @@ impl Process for Printing {
     }
 
     fn changes(&self) -> Result<ProcessChanges, ToolError> {
-        Ok(ProcessChanges {
-            tracking: Tracking::Nothing,
-            changes: Vec::new(),
-            built: Vec::new(),
-            masked: Vec::new(),
-            notes: Vec::new(),
-            stage: None,
-        })
+        Ok(ProcessChanges::none(Tracking::Nothing))
     }
 }
 

@@ -417,12 +417,9 @@ impl Trail {
 
     fn changes(mut self) -> Result<ProcessChanges, Lost> {
         let mut changes = ProcessChanges {
-            tracking: self.tracking,
-            changes: Vec::new(),
-            built: Vec::new(),
             masked: std::mem::take(&mut self.masked),
             notes: std::mem::take(&mut self.notes),
-            stage: None,
+            ..ProcessChanges::none(self.tracking)
         };
         if let Some(stage) = self.stage.take()
             && self.tracking == Tracking::Staged

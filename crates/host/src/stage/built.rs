@@ -1,7 +1,7 @@
 //! The build directories that one run changed, and the records of them that survive us.
 //!
 //! A stage has up to two records. [`TIED`] is written before the other changes of a call are made and names the call: after a kill,
-//! the history tells whether these were made. [`RECORD`] is written after them, or first where there are none: from then on the
+//! the history tells whether these were made. A stage that is held for a question has this record also without build directories. [`RECORD`] is written after them, or first where there are none: from then on the
 //! changes of the build directories are to be kept in any case.
 
 use std::ffi::OsStr;
@@ -18,7 +18,8 @@ use super::durable::{sync_name, write_record};
 /// The file on a stage that says that its build directories are being merged.
 const RECORD: &str = "built";
 
-/// The file on a stage that says that its build directories are to be merged if the other changes of a call are made.
+/// The file on a stage that names the call which makes its changes: its build directories are to be merged, and its question is to be
+/// closed, if the other changes are made.
 const TIED: &str = "built.tied";
 
 /// Build directories whose changes are on a stage.
@@ -61,9 +62,6 @@ impl Built {
 
     /// Writes down, on the stage at `stage`, that the changes are to be kept if those of a call are made.
     pub(super) fn record_tie(&self, stage: &Path, tie: &Tie) -> io::Result<()> {
-        if self.directories.is_empty() {
-            return Ok(());
-        }
         let mut fields = vec![tie.call.as_str().as_bytes(), tie.state.as_os_str().as_bytes()];
         fields.extend(self.fields());
         write_record(stage, TIED, &fields.join(&0))?;

@@ -35,6 +35,11 @@ pub(super) fn write(
     durable::sync_name(stage)
 }
 
+/// Returns whether a stage has a record.
+pub(super) fn is_held(stage: &Path) -> bool {
+    stage.join(RECORD).exists()
+}
+
 /// Removes the record.
 pub(super) fn forget(stage: &Path) -> io::Result<()> {
     fs::remove_file(stage.join(RECORD))
@@ -67,7 +72,7 @@ fn bytes_of_others(all: &Path, own: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(all)? {
         let path = entry?.path();
-        if path != own && path.join(RECORD).exists() {
+        if path != own && is_held(&path) {
             bytes += bytes_on_disk(&path)?;
         }
     }

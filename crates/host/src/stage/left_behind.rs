@@ -1,4 +1,5 @@
-//! Stages of processes that are gone: their changes of build directories are kept or dropped, then the stages are removed.
+//! Stages of processes that are gone: their changes of build directories are kept or dropped, questions about them are closed or left
+//! open, then the stages are removed.
 //!
 //! Two take part. [`recover`] runs when a history is opened, which tells what became of the other changes of a call; it reports what
 //! it did. [`sweep`] runs before the first program of a process and removes what needs no decision.
@@ -29,16 +30,22 @@ pub(super) fn sweep(in_dir: &Path) -> io::Result<usize> {
     Ok(removed)
 }
 
-/// Keeps or drops the changes of build directories on stages whose processes are gone, by the history of the state directory
-/// `state`. Returns what a person should know. The stages themselves are left to [`sweep`], since large ones take long.
-pub(super) fn recover(
-    in_dir: &Path,
-    state: &Path,
-    state_of: &dyn Fn(&CallId) -> CommitState,
-) -> Vec<String> {
+/// The records that tell what became of the calls of killed processes.
+pub(super) struct Recovery<'a> {
+    /// The state directory of the records.
+    pub(super) state: &'a Path,
+    /// The state of the changes of a call, by the history.
+    pub(super) state_of: &'a dyn Fn(&CallId) -> CommitState,
+    /// Takes a question off the record, and returns whether it is off it.
+    pub(super) close: &'a dyn Fn(&ApprovalId) -> bool,
+}
+
+/// Decides on stages whose processes are gone. Returns what a person should know. The stages themselves are left to [`sweep`], since
+/// large ones take long.
+pub(super) fn recover(in_dir: &Path, recovery: &Recovery<'_>) -> Vec<String> {
     // What cannot be listed or read now is tried again at the next start.
     let stages = claim_all(in_dir).unwrap_or_default();
-    stages.iter().filter_map(|stage| stage.recover(state, state_of)).collect()
+    stages.iter().filter_map(|stage| stage.recover(recovery)).collect()
 }
 
 /// Claims the stage that waits for a question: its directory, its lock and its record. `None` if there is none, or another process
@@ -126,29 +133,60 @@ impl LeftBehind {
         }
     }
 
-    /// Keeps or drops the changes of build directories, and says so.
-    fn recover(&self, state: &Path, state_of: &dyn Fn(&CallId) -> CommitState) -> Option<String> {
+    /// Keeps or drops the changes of build directories, closes the question or leaves it open, and says so.
+    fn recover(&self, recovery: &Recovery<'_>) -> Option<String> {
         let Recorded { built, tie } = Recorded::read(&self.path).ok()??;
         let is_kept = match &tie {
             None => true,
-            Some(tie) if tie.state != state => return None,
-            Some(tie) => match state_of(&tie.call) {
+            Some(tie) if tie.state != recovery.state => return None,
+            Some(tie) => match (recovery.state_of)(&tie.call) {
                 CommitState::Made => true,
                 CommitState::NotMade => false,
                 CommitState::Unknown => return None,
             },
         };
-        let told = if is_kept {
-            kept(&built, tie.as_ref(), &built.settle(&self.path))
-        } else {
-            format!(
+        let question = held::read(&self.path).ok()?.map(|held| held.held.approval);
+        let told = match question {
+            question if is_kept => self.keep(&built, tie.as_ref(), question, recovery)?,
+            Some(id) => vec![format!(
+                "{} was cut off before its changes were made; they are held on for {id}: `windlass policy approve {id}` makes them",
+                name(tie.as_ref())
+            )],
+            None => vec![format!(
                 "{} was cut off before its changes were made; its changes of build directories were dropped with the others: {}",
                 name(tie.as_ref()),
                 names(&built)
-            )
+            )],
         };
         // A record that cannot be removed is met again by the next start, which does and says the same.
         drop(Recorded::forget(&self.path));
+        (!told.is_empty()).then(|| told.join("; "))
+    }
+
+    /// Finishes what belongs to changes that are made, and tells of it. `None` if the question cannot be closed now: the next start
+    /// tries again.
+    fn keep(
+        &self,
+        built: &Built,
+        tie: Option<&Tie>,
+        question: Option<ApprovalId>,
+        recovery: &Recovery<'_>,
+    ) -> Option<Vec<String>> {
+        let left = built.settle(&self.path);
+        let mut told = Vec::new();
+        if !built.directories.is_empty() {
+            told.push(kept(built, tie, &left));
+        }
+        let Some(id) = question else { return Some(told) };
+        if !(recovery.close)(&id) {
+            return None;
+        }
+        // Only now: without this record, nothing would close the question.
+        held::forget(&self.path).ok()?;
+        let call = name(tie);
+        told.push(format!(
+            "{call} was cut off after its changes were made; they are kept, and {id} is closed"
+        ));
         Some(told)
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use windlass_core::{CallId, CommitState, Stage as _};
+use windlass_core::{ApprovalId, CallId, CommitState, Stage as _};
 
 use super::Ground;
 use super::staged::{described, run};
@@ -361,10 +361,12 @@ fn a_stage_that_was_left_is_kept_or_dropped_by_what_became_of_its_call() {
     for (number, (record, state, kept, word, swept)) in cases.iter().enumerate() {
         let ground = base();
         let copy = leave(&ground, *record);
-        let told = Stage::recover(&copy, &ground.path("stages"), &|call| {
+        let state_of = |call: &CallId| {
             assert_eq!(call.as_str(), "c1");
             *state
-        });
+        };
+        let close = |id: &ApprovalId| unreachable!("{id}: it is held for no question");
+        let told = Stage::recover(&copy, &ground.path("stages"), &state_of, &close);
         assert_eq!(is_kept(&ground), *kept, "{number}: {told:?}");
         assert_eq!(told.len(), usize::from(!word.is_empty()), "{number}: {told:?}");
         let target = ground.work("target").display().to_string();
@@ -384,7 +386,7 @@ fn a_stage_whose_call_is_half_made_stays_for_the_next_start() {
     stage.leave();
     drop(stage);
     assert_eq!((Stage::sweep(&stages).unwrap(), is_kept(&ground)), (0, false));
-    assert_eq!(Stage::recover(&stages, &stages, &|_| CommitState::Made).len(), 1);
+    assert_eq!(Stage::recover(&stages, &stages, &|_| CommitState::Made, &|_| true).len(), 1);
     assert_eq!((Stage::sweep(&stages).unwrap(), is_kept(&ground)), (1, true));
 }
 
@@ -392,7 +394,8 @@ fn a_stage_whose_call_is_half_made_stays_for_the_next_start() {
 fn only_the_history_of_its_state_directory_decides_on_a_stage() {
     let ground = base();
     let copy = leave(&ground, tie);
-    let told = Stage::recover(&copy, &ground.path("other"), &|_| unreachable!("not its call"));
+    let told =
+        Stage::recover(&copy, &ground.path("other"), &|_| unreachable!("not its call"), &|_| true);
     assert_eq!((told, Stage::sweep(&copy).unwrap()), (Vec::new(), 0));
     fs::remove_dir_all(ground.path("stages")).unwrap();
     assert_eq!(Stage::sweep(&copy).unwrap(), 1, "its state directory is gone");
@@ -405,7 +408,7 @@ fn build_directories_that_cannot_be_kept_after_a_kill_are_named() {
     let copy = leave(&ground, tie);
     fs::rename(ground.work("target"), ground.work("moved")).unwrap();
     ground.link("moved", "work/target");
-    let told = Stage::recover(&copy, &ground.path("stages"), &|_| CommitState::Made);
+    let told = Stage::recover(&copy, &ground.path("stages"), &|_| CommitState::Made, &|_| true);
     assert!(told[0].contains("not kept: ") && told[0].contains("target"), "{told:?}");
     assert_eq!(Stage::sweep(&copy).unwrap(), 1, "it was told");
     assert_eq!(fs::read(ground.work("moved/stamp")).unwrap(), b"1");

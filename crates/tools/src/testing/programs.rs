@@ -270,12 +270,10 @@ impl Process for Playing {
 
     fn changes(&self) -> Result<ProcessChanges, ToolError> {
         Ok(ProcessChanges {
-            masked: Vec::new(),
             notes: self.script.notes.clone(),
-            tracking: self.script.tracking,
             changes: std::mem::take(&mut self.script.changes.lock().unwrap()),
             built: self.script.built.clone(),
-            stage: None,
+            ..ProcessChanges::none(self.script.tracking)
         })
     }
 }

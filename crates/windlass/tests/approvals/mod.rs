@@ -1,5 +1,7 @@
 //! What a person is shown before they say yes: what would become of each file, found out by trying it.
 
+mod killed;
+
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};

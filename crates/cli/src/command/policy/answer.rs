@@ -24,7 +24,12 @@ use crate::terminal;
 
 pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let question = find_question(global, &book, id, answer)?;
+    let question = question(global, &book, id)?;
+    // The start of the engine finds out what became of changes that a killed process was making.
+    let may_be_made = question.has_run && question.settled == Settled::Allowed;
+    if !may_be_made {
+        check(global, &book, &question, answer)?;
+    }
     let is_open = question.state(SystemTime::now()) == InquiryState::Open;
     let mut settings = setup::settings(global, Recording::Brief)?;
     settings.people = setup::people(global);
@@ -32,6 +37,12 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
     settings.overrides.deny.extend(question.denies.iter().cloned());
     block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
+        if may_be_made {
+            if !is_on_record(&book, &question.id)? {
+                return tell_made(global, &question.id, answer);
+            }
+            check(global, &book, &question, answer)?;
+        }
         let session = windlass.session(SessionOptions {
             id: Some(question.session.clone()),
             asker: question.asker.clone(),
@@ -85,24 +96,31 @@ pub(super) fn question(global: &Global, book: &ApprovalFile, id: &str) -> Result
     })
 }
 
-/// Finds the question to answer: one that is open, or one that was answered in the same way by a process that was killed before it
-/// made the call.
-fn find_question(
-    global: &Global,
-    book: &ApprovalFile,
-    id: &str,
-    answer: &Answer,
-) -> Result<Approval> {
-    let found = question(global, book, id)?;
+/// Says that a process which was killed had made the changes that the question was about.
+fn tell_made(global: &Global, id: &ApprovalId, answer: &Answer) -> Result<ExitCode> {
+    if answer.is_yes() {
+        let made =
+            format!("what the command of {id} changed was kept before its process was killed");
+        terminal::note(global, &made);
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!(
+        "`{id}` was allowed before, and what its command changed is kept: `windlass undo` takes it back"
+    )
+}
+
+/// Checks that a question can be answered: it is open, or was answered in the same way by a process that was killed before it made the
+/// call.
+fn check(global: &Global, book: &ApprovalFile, found: &Approval, answer: &Answer) -> Result<()> {
     let id = quote::visible(found.id.as_str());
     match found.state(SystemTime::now()) {
-        InquiryState::Open => Ok(found),
-        InquiryState::Answered if is_left_over(book, &found, answer)? => {
+        InquiryState::Open => Ok(()),
+        InquiryState::Answered if is_left_over(book, found, answer)? => {
             terminal::note(
                 global,
                 &format!("`{id}` is {} already; its call was not made yet", found.settled),
             );
-            Ok(found)
+            Ok(())
         }
         InquiryState::Answered => bail!(
             "`{id}` is answered already ({}): `windlass policy revoke {id}` takes that back",
@@ -137,6 +155,10 @@ fn take_back_unused(global: &Global, book: &ApprovalFile, question: &Approval) -
         );
     }
     Ok(())
+}
+
+fn is_on_record(book: &ApprovalFile, id: &ApprovalId) -> Result<bool> {
+    Ok(book.list().map_err(|why| anyhow!(why))?.iter().any(|one| one.id == *id))
 }
 
 fn remove(book: &ApprovalFile, id: &ApprovalId) -> Result<bool> {

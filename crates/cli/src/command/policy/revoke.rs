@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use serde_json::json;
-use windlass::people::{Approval, ApprovalFile, Book as _, Settled};
+use windlass::people::{Approval, ApprovalFile, Book as _};
 use windlass::quote;
 use windlass::session::ApprovalId;
 use windlass_hub::{Hub, Recording};
@@ -54,9 +54,8 @@ fn forget(
     id: &ApprovalId,
     found: Option<&Approval>,
 ) -> Result<bool> {
-    let is_about_stage = |one: &&Approval| one.has_run && one.settled == Settled::Pending;
     // A question can outlive its workspace.
-    let question = found.filter(is_about_stage).filter(|one| one.workspace.is_dir());
+    let question = found.filter(|one| one.has_run && one.workspace.is_dir());
     let Some(question) = question else {
         return book.remove(id.as_str()).map_err(|why| anyhow!(why));
     };

@@ -1,12 +1,15 @@
 //! Commits the staged changes of a program, with a checkpoint, as one change of files.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit;
+use crate::changes::state::{self, Seen};
 use crate::{
-    ChangedTo, Context, Expect, FileError, Files, Fingerprint, ProcessChange, ProcessChanges,
-    Resolved, Source, Step, To, ToolError, WithoutHistory,
+    ChangedTo, ContentHash, Context, Expect, FileError, FileState, Files, Fingerprint, KeptContent,
+    Opened, ProcessChange, ProcessChanges, Resolved, Source, Step, To, ToolError, WithoutHistory,
 };
 
 impl Context {
@@ -19,15 +22,26 @@ impl Context {
         let inner = &self.0;
         let files = inner.files();
         let others = others_of(&*files, &changes.changes)?;
+        let expected = expected(&*files, changes);
         let steps: Vec<Step<'_>> = changes
             .changes
             .iter()
+            .zip(&expected)
             .enumerate()
-            .map(|(at, change)| {
-                step_of(commit::beside(&*files, &change.path), change, others.get(&at))
+            .map(|(at, (change, expected))| {
+                let place = commit::beside(&*files, &change.path);
+                let known = expected.known.as_deref();
+                Step { known, ..step_of(place, change, expected.expect, others.get(&at)) }
             })
             .collect();
-        let steps = commit::join_moves(&*files, &steps);
+        let mut steps = commit::join_moves(&*files, &steps);
+        let is_held = changes.stage.as_ref().is_some_and(|stage| stage.is_held());
+        let copies = if is_held { copies(&steps)? } else { Vec::new() };
+        if is_held {
+            for (step, copy) in steps.to_mut().iter_mut().zip(&copies) {
+                put_copy(step, copy.as_ref());
+            }
+        }
         let is_stopped = || inner.session.is_cancelled();
         let origin = self.files().origin(Vec::new());
         let made = commit::commit_with(
@@ -49,6 +63,111 @@ impl Context {
         }
         Ok(())
     }
+}
+
+/// A file on a stage that stays there when a step puts its content into the workspace: the step may be taken back, and be tried again.
+#[derive(Debug)]
+struct Copied<'s> {
+    place: &'s Path,
+    hash: ContentHash,
+    length: u64,
+}
+
+impl KeptContent for Copied<'_> {
+    fn hash(&self) -> ContentHash {
+        self.hash
+    }
+
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn open(&self) -> io::Result<Opened> {
+        Ok(Opened::File(std::fs::File::open(self.place)?))
+    }
+}
+
+/// The files on the stage that the steps put in place, in the order of the steps.
+fn copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<Copied<'s>>>, ToolError> {
+    let copy = |step: &Step<'s>| {
+        let To::File { content: Source::At(place), .. } = step.rewrite.unwrap_or(step.to) else {
+            return Ok(None);
+        };
+        let (hash, length) = ContentHash::measure(Source::At(place))?;
+        Ok(Some(Copied { place, hash, length }))
+    };
+    let copies: io::Result<_> = steps.iter().map(copy).collect();
+    copies.map_err(|error| {
+        ToolError::host_failed(format!("what the command changed cannot be read: {error}"))
+    })
+}
+
+/// Makes a step copy the file on the stage, where it would be moved away from there.
+fn put_copy<'s>(step: &mut Step<'s>, copy: Option<&'s Copied<'s>>) {
+    let Some(copy) = copy else { return };
+    for to in [Some(&mut step.to), step.rewrite.as_mut()].into_iter().flatten() {
+        if let To::File { content: content @ Source::At(_), .. } = to {
+            *content = Source::Kept(copy);
+        }
+    }
+}
+
+/// The states before changes; `None` where nothing was, or something else is there by now. Blocking.
+pub(super) fn states_before(
+    files: &dyn Files,
+    changes: &[ProcessChange],
+) -> Vec<Option<FileState>> {
+    let state = |change: &ProcessChange| {
+        let seen = state::see_on_record(files, &change.path).ok()?;
+        // Once more: the bytes were read after the first look.
+        let now = fingerprint(files, &change.path);
+        (seen.fingerprint == change.before && now == change.before).then_some(seen.state)
+    };
+    changes.iter().map(|change| change.before.and_then(|_| state(change))).collect()
+}
+
+/// Which object is at a place now.
+fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
+    let found = files.look(&commit::beside(files, path)).ok()??;
+    Some(found.stat.fingerprint)
+}
+
+/// What must be at the place of a change.
+struct Expected<'s> {
+    expect: Expect,
+    /// Its state, if the fingerprint proves it.
+    known: Option<Cow<'s, FileState>>,
+}
+
+/// What must be at the place of each change: what the program found there, or what differs from that in its times and its number alone.
+fn expected<'s>(files: &dyn Files, changes: &'s ProcessChanges) -> Vec<Expected<'s>> {
+    let states = changes.states.get().map_or(&[][..], Vec::as_slice);
+    let is_gone = |change: &&ProcessChange| matches!(change.to, ChangedTo::Nothing);
+    let gone: HashSet<&Path> =
+        changes.changes.iter().filter(is_gone).map(|change| change.path.as_path()).collect();
+    // A directory that goes must not have come to hold anything else.
+    let holds_others = |change: &ProcessChange, now: &Seen| {
+        !matches!(change.to, ChangedTo::Attributes(_) | ChangedTo::Directory(_))
+            && now.entries.iter().any(|name| !gone.contains(&*change.path.join(name)))
+    };
+    let expected = |(at, change): (usize, &ProcessChange)| {
+        let Some(before) = change.before else {
+            return Expected { expect: Expect::Absent, known: None };
+        };
+        let as_found = |known| Expected { expect: Expect::Same(before), known };
+        let Some(state) = states.get(at).and_then(Option::as_ref) else { return as_found(None) };
+        if fingerprint(files, &change.path) == Some(before) {
+            return as_found(Some(Cow::Borrowed(state)));
+        }
+        // A commit that is taken back, an editor or `touch` leaves the same bytes with another time or number.
+        match state::see_on_record(files, &change.path) {
+            Ok(now) if state::is_unchanged(state, &now.state) && !holds_others(change, &now) => {
+                Expected { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
+            }
+            _ => as_found(None),
+        }
+    };
+    changes.changes.iter().enumerate().map(expected).collect()
 }
 
 /// The files of which changes become more names, by the place of the change among all.
@@ -77,9 +196,9 @@ fn others_of(
 fn step_of<'s>(
     path: Resolved,
     change: &'s ProcessChange,
+    expect: Expect,
     other: Option<&'s (Resolved, Fingerprint)>,
 ) -> Step<'s> {
-    let expect = change.before.map_or(Expect::Absent, Expect::Same);
     let to = match (&change.to, other) {
         (ChangedTo::Linked(_), Some((with, seen))) => To::Linked { with, seen: *seen },
         (ChangedTo::File(content, attributes), _) => {

@@ -1,0 +1,313 @@
+//! A process that is killed while it keeps what a command changed, because a person said yes after the call had ended: at each moment
+//! the next start finds the question closed and the changes there, or neither, and then the question can be answered again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
+
+use serde_json::json;
+use windlass::files::Opened;
+use windlass::people::{ApprovalFile, Attendant, Reply};
+use windlass::{Mode, Outcome, Undo};
+use windlass_core::{
+    Answer, AnswerError, Approval, ApprovalId, ApprovalRequest, Book, BoxFuture, CallId,
+    Checkpoint, ContentHash, Exclusive, Held, History, HistoryError, NewCheckpoint, Pending, Query,
+    Settled,
+};
+use windlass_store::UndoHistory;
+
+use crate::support::{Place, text};
+
+/// The moment at which a process is killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Moment {
+    BeforeAnswer,
+    AfterAnswer,
+    BeforeRecord,
+    AfterRecord,
+    BeforeMark,
+    AfterMark,
+    BeforeUse,
+    AfterUse,
+}
+
+/// Copies workspace and state at one moment: the copy is what a kill at this moment leaves.
+#[derive(Clone)]
+struct Killer {
+    at: Arc<Mutex<Option<Moment>>>,
+    folder: PathBuf,
+}
+
+impl Killer {
+    fn reach(&self, moment: Moment) {
+        if *self.at.lock().unwrap() == Some(moment) {
+            self.run("mkdir copy && cp -a work state copy");
+        }
+    }
+
+    fn run(&self, command: &str) {
+        let done = Command::new("sh").args(["-c", command]).current_dir(&self.folder).status();
+        assert!(done.expect("sh").success(), "{command}");
+    }
+}
+
+struct KilledHistory(UndoHistory, Killer);
+
+impl History for KilledHistory {
+    fn record<'h>(
+        &'h self,
+        new: &NewCheckpoint<'_>,
+    ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
+        self.1.reach(Moment::BeforeRecord);
+        let pending = self.0.record(new)?;
+        self.1.reach(Moment::AfterRecord);
+        Ok(Box::new(KilledPending(pending, &self.1)))
+    }
+
+    fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
+        self.0.checkpoints(query)
+    }
+
+    fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
+        self.0.undone_by(call)
+    }
+
+    fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
+        self.0.exclusive()
+    }
+
+    fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
+        self.0.content(hash)
+    }
+}
+
+struct KilledPending<'h>(Box<dyn Pending + 'h>, &'h Killer);
+
+impl Pending for KilledPending<'_> {
+    fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
+        self.0.open(hash)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), HistoryError> {
+        self.1.reach(Moment::BeforeMark);
+        self.0.finish()?;
+        self.1.reach(Moment::AfterMark);
+        Ok(())
+    }
+
+    fn abandon(self: Box<Self>) -> Result<(), HistoryError> {
+        self.0.abandon()
+    }
+}
+
+struct KilledBook(ApprovalFile, Killer);
+
+impl Book<Approval> for KilledBook {
+    fn list(&self) -> Result<Vec<Approval>, String> {
+        self.0.list()
+    }
+
+    fn put(&self, record: &Approval) -> Result<(), String> {
+        self.0.put(record)
+    }
+
+    fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
+        self.1.reach(Moment::BeforeAnswer);
+        let settled = self.0.settle(id, answer, now);
+        self.1.reach(Moment::AfterAnswer);
+        settled
+    }
+
+    fn take(&self, id: &str) -> Result<Option<Approval>, String> {
+        self.1.reach(Moment::BeforeUse);
+        let taken = self.0.take(id);
+        self.1.reach(Moment::AfterUse);
+        taken
+    }
+
+    fn update(&self, id: &str, change: &mut dyn FnMut(&mut Approval)) -> Result<bool, String> {
+        self.0.update(id, change)
+    }
+
+    fn version(&self) -> u64 {
+        Book::<Approval>::version(&self.0)
+    }
+
+    fn hold(&self, id: &str) -> Result<Held, String> {
+        self.0.hold(id)
+    }
+
+    fn is_held(&self, id: &str) -> Result<bool, String> {
+        self.0.is_held(id)
+    }
+
+    fn claim(&self, id: &str) -> Result<Option<Held>, String> {
+        self.0.claim(id)
+    }
+}
+
+/// Leaves every answer to a person who comes later.
+struct Later;
+
+impl Attendant for Later {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+        Box::pin(std::future::ready(Reply::Deferred))
+    }
+}
+
+const COMMAND: &str = "echo x >> a; rm -r d; echo n > n; chmod +x s; ln -sf a l";
+const FILES: &[(&str, &str)] = &[("a", "one\n"), ("d/e/f", "gone\n"), ("s", "#!/bin/sh\n")];
+const BUILT: &str = "echo x >> a; rm -r d node_modules/old; echo n > n; chmod +x s; ln -sf a l; echo x > node_modules/new";
+
+/// A workspace with a command whose question waits, and the id of that.
+async fn deferred(command: &str, at: Option<Moment>) -> (Place, ApprovalId, Killer) {
+    let mut killer = None;
+    let place = Place::in_sight_of(FILES, |builder, folder| {
+        let state = folder.join("state");
+        let shared = Killer { at: Arc::default(), folder: folder.to_owned() };
+        let history = UndoHistory::open(&state).expect("a history");
+        let history = Arc::new(KilledHistory(history, shared.clone()));
+        let book = Arc::new(KilledBook(ApprovalFile::in_state(&state), shared.clone()));
+        killer = Some(shared);
+        builder
+            .mode(Mode::Ask)
+            .attendant(Later)
+            .configure(|engine| engine.history(history).approval_book(book))
+    });
+    place.put("node_modules/old", "old\n");
+    std::os::unix::fs::symlink("nowhere", place.path("l")).expect("a link");
+    let result = place.call("bash", json!({"command": command})).await;
+    let id = result.output.metadata["approval"].as_str().map(ApprovalId::new);
+    let id = id.unwrap_or_else(|| panic!("no question: {}", text(&result)));
+    let killer = killer.expect("it was built");
+    *killer.at.lock().unwrap() = at;
+    (place, id, killer)
+}
+
+/// Whether the changes of the command are made; if not, nothing of them must be.
+fn is_made(place: &Place, at: Moment) -> bool {
+    let found = (place.text("a"), place.path("n").exists(), place.path("d/e/f").exists());
+    let link = fs::read_link(place.path("l")).expect("a link");
+    match (found.0.as_str(), found.1, found.2, link.as_path() == Path::new("a")) {
+        ("one\nx\n", true, false, true) => true,
+        ("one\n", false, true, false) => false,
+        part => panic!("{at:?}: a part is made: {part:?}"),
+    }
+}
+
+fn questions(place: &Place) -> Vec<Approval> {
+    ApprovalFile::in_state(&place.state()).list().expect("a book")
+}
+
+async fn approve(place: &Place, id: &ApprovalId) -> windlass::CallResult {
+    let engine = place.windlass.engine();
+    let result = match questions(place).iter().find(|one| one.id == *id) {
+        Some(one) if one.settled == Settled::Allowed => engine.resume(&place.session, id).await,
+        _ => engine.answer_and_resume(&place.session, id, Answer::allow()).await,
+    };
+    result.expect("an answer").expect("a result")
+}
+
+/// The place as the next start finds it.
+fn next_start(place: Place, killer: &Killer) -> Place {
+    killer.run("rm -r state work && mv copy/state state && mv copy/work work");
+    place.restart()
+}
+
+async fn check(command: &str, at: Moment, spoil: &str, is_expected: bool) {
+    let (place, id, killer) = deferred(command, Some(at)).await;
+    let made = approve(&place, &id).await;
+    assert_eq!(made.outcome, Outcome::Ok, "{at:?}: {}", text(&made));
+    killer.run(spoil);
+    let place = next_start(place, &killer);
+    let told = place.windlass.recovered().join("\n");
+    assert_eq!(is_made(&place, at), is_expected, "{at:?}: {told}");
+    assert_eq!(questions(&place).is_empty(), is_expected, "{at:?}: {told}");
+    if !is_expected {
+        let made = approve(&place, &id).await;
+        assert_eq!(made.outcome, Outcome::Ok, "{at:?}: {} {told}", text(&made));
+        assert!(is_made(&place, at) && questions(&place).is_empty(), "{at:?}");
+    }
+    if command == BUILT {
+        let found = ["node_modules/new", "node_modules/old"].map(|name| place.path(name).exists());
+        assert_eq!(found, [true, false], "{at:?}: {told}");
+    }
+    let undone = place.undo(Undo::Last).await;
+    assert!(!is_made(&place, at), "{at:?}: {}", text(&undone));
+    // The next program leaves no stage.
+    let place = place.restart();
+    place.ok("bash", json!({"command": "true"})).await;
+    let left = fs::read_dir(place.state().join("stages")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "{at:?}: {told}");
+}
+
+#[tokio::test]
+async fn a_yes_that_is_cut_off_is_finished_or_can_be_given_again() {
+    for (at, is_expected) in [
+        (Moment::BeforeAnswer, false),
+        (Moment::AfterAnswer, false),
+        (Moment::BeforeRecord, false),
+        (Moment::AfterRecord, false),
+        (Moment::BeforeMark, true),
+        (Moment::AfterMark, true),
+        (Moment::BeforeUse, true),
+        (Moment::AfterUse, true),
+    ] {
+        check(COMMAND, at, "true", is_expected).await;
+    }
+}
+
+#[tokio::test]
+async fn build_directories_go_with_a_yes_that_is_cut_off() {
+    for (at, is_expected) in
+        [(Moment::AfterRecord, false), (Moment::BeforeMark, true), (Moment::BeforeUse, true)]
+    {
+        check(BUILT, at, "true", is_expected).await;
+    }
+}
+
+/// What was made of it is taken back, which gives the files other numbers and times.
+#[tokio::test]
+async fn a_yes_that_is_cut_off_in_the_middle_can_be_given_again() {
+    for spoil in [
+        "rm copy/work/n",
+        "printf 'one\\n' > copy/work/a",
+        "mkdir -p copy/work/d/e && printf 'gone\\n' > copy/work/d/e/f",
+        "ln -sfn nowhere copy/work/l; rm copy/work/n",
+    ] {
+        check(COMMAND, Moment::BeforeMark, spoil, false).await;
+    }
+}
+
+/// A person touches files, writes them anew with the same bytes, or does more.
+#[tokio::test]
+async fn what_was_only_touched_is_no_conflict() {
+    for (command, is_conflict) in [
+        ("touch a d/e/f s d; touch -h l", false),
+        ("cp a b; mv b a; cp d/e/f f; mv f d/e/f", false),
+        ("cp -r d c; rm -r d; mv c d; ln -sfn nowhere l", false),
+        ("echo one > a", false),
+        ("echo two > a", true),
+        ("touch -r a t; echo two > b; touch -r t b; mv b a; rm t", true),
+        ("chmod 600 a", true),
+        ("ln a other", true),
+        ("ln -sfn elsewhere l", true),
+        ("rm d/e/f", true),
+        ("echo mine > d/mine", true),
+    ] {
+        let (place, id, killer) = deferred(COMMAND, None).await;
+        killer.run(&format!("cd work; {command}"));
+        let before = place.tree();
+        let made = approve(&place, &id).await;
+        let is_refused = made.outcome != Outcome::Ok;
+        assert_eq!(is_refused, is_conflict, "{command}: {}", text(&made));
+        if is_conflict {
+            before.assert_is(&place.tree(), command);
+            assert_eq!(questions(&place)[0].settled, Settled::Pending, "{command}");
+        } else {
+            assert!(is_made(&place, Moment::AfterMark), "{command}");
+        }
+    }
+}
