@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{FileErrorKind, FileKind, Found, FoundBody, Resolved};
+use windlass_core::{FileErrorKind, FileKind, Found, FoundBody, Resolved, Stat};
 
 use crate::attributes;
 use crate::kernel::{
-    FOR_LISTING, FOR_READING, NAME_ONLY, meaning, open_child, stat_child, stat_from,
+    FOR_LISTING, FOR_READING, NAME_ONLY, meaning, open_child, stat, stat_child, stat_from,
 };
 use crate::resolver::{Resolver, same_object};
 
@@ -85,7 +85,8 @@ fn describe(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Fou
 
 fn directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(handle)? {
+    // Not by its name once more, which its mode may forbid.
+    for entry in rustix::fs::Dir::new(rustix::io::fcntl_dupfd_cloexec(handle, 0)?)? {
         let name = entry?.file_name().to_bytes().to_vec();
         if name != b"." && name != b".." {
             names.push(OsString::from_vec(name));
@@ -98,13 +99,20 @@ fn directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
     })
 }
 
+/// Facts about what the mode of a directory above it keeps from its owner.
+pub(crate) fn stat_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Stat, Errno> {
+    stat(open_as_owner(resolver, path, NAME_ONLY | OFlags::NOFOLLOW)?)
+}
+
+fn open_as_owner(resolver: &Resolver, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (from, place) = resolver.place(path)?;
+    windlass_sandbox::open_as_owner(from, place, flags.bits())
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
 /// The same of what its mode, or that of a directory above it, keeps from its owner.
 fn look_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
-    let (from, place) = resolver.place(path)?;
-    let open = |flags: OFlags| {
-        windlass_sandbox::open_as_owner(from, place, flags.bits())
-            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
-    };
+    let open = |flags| open_as_owner(resolver, path, flags);
     let named = open(NAME_ONLY | OFlags::NOFOLLOW)?;
     let raw = rustix::fs::fstat(&named)?;
     let stat = stat_from(&raw);

@@ -150,7 +150,10 @@ impl Context {
         let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
         Ok(checkpoints.iter().filter(|checkpoint| checkpoint.can_be_undone()).any(|checkpoint| {
             let mut changes = checkpoint.changes.iter();
-            changes.any(|change| change.path == path && change.after != FileState::Absent)
+            changes.any(|change| {
+                let is_made = change.after != FileState::Absent && !change.is_directory_time();
+                change.path == path && is_made
+            })
         }))
     }
 }
