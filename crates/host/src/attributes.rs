@@ -91,8 +91,13 @@ fn give_extended(to: impl AsFd, wanted: &[(String, Vec<u8>)]) -> Result<bool, Er
 /// Returns whether an extended attribute belongs to its object: those of people and access control lists do. Labels are the system's
 /// to give, and what overlayfs notes is its own.
 pub(crate) fn is_told(name: &[u8]) -> bool {
-    let is_users = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
+    let is_users = name.starts_with(b"user.") && !is_note_of_overlay(name);
     is_users || name.starts_with(b"system.posix_acl_")
+}
+
+/// Returns whether an extended attribute is one in which overlayfs notes something about an object of its layers.
+pub(crate) fn is_note_of_overlay(name: &[u8]) -> bool {
+    name.starts_with(b"user.overlay.")
 }
 
 /// Whether the object has that owner and group, or could be given them.
@@ -175,8 +180,8 @@ impl Extended {
         self.0.is_empty()
     }
 
-    /// Gives a new file exactly these, and says whether it had others. A directory can have given it a list of rights, which
-    /// the file in whose place it comes did not have.
+    /// Gives a new file exactly these but for notes of overlayfs, and says whether it had others. A directory can have given it a list
+    /// of rights, which the file in whose place it comes did not have.
     pub(crate) fn give(&self, to: impl AsFd) -> Result<bool, Errno> {
         let is_list = |name: &CStr| name == ACCESS_LIST;
         let names = match names(&to) {
@@ -187,7 +192,8 @@ impl Extended {
         if inherited && !self.0.iter().any(|(name, _)| is_list(name)) {
             rustix::fs::fremovexattr(&to, ACCESS_LIST)?;
         }
-        self.0.iter().try_for_each(|(name, value)| set_extended(&to, name.as_c_str(), value))?;
+        let given = self.0.iter().filter(|(name, _)| !is_note_of_overlay(name.to_bytes()));
+        { given }.try_for_each(|(name, value)| set_extended(&to, name.as_c_str(), value))?;
         Ok(inherited || !self.0.is_empty())
     }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use windlass_core::{
     Alteration, Altered, Batch, Entry, FileError, FileErrorKind, Files, Found, OpenFile, Resolved,
     SessionId, Stat, Visitor, Walk, WalkOptions, WalkReport,
@@ -104,7 +105,13 @@ impl Files for LocalFiles {
     }
 
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
-        self.resolver.stat(path)
+        match self.resolver.stat(path) {
+            Err(FileError { kind: FileErrorKind::Permission, .. }) => {
+                look::stat_as_owner(&self.resolver, path)
+                    .map_err(|_| failure("look at", path, Errno::ACCESS))
+            }
+            seen => seen,
+        }
     }
 
     fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {

@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use windlass_core::{FileErrorKind, FileKind, Found, FoundBody, Resolved};
+use windlass_core::{FileErrorKind, FileKind, Found, FoundBody, Resolved, Stat};
 
 use crate::attributes;
 use crate::kernel::{
-    FOR_LISTING, FOR_READING, NAME_ONLY, meaning, open_child, stat_child, stat_from,
+    FOR_LISTING, FOR_READING, NAME_ONLY, meaning, open_child, stat, stat_child, stat_from,
 };
 use crate::resolver::{Resolver, same_object};
 
@@ -24,6 +24,12 @@ pub(crate) fn look(resolver: &Resolver, path: &Resolved) -> Result<Option<Found>
         return Ok(Some(found));
     }
     match look_closely(resolver, path) {
+        // What is to be changed or taken back is looked at whatever its mode; who owns it could give it another.
+        Err(Errno::ACCESS) => match look_as_owner(resolver, path) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
+            Err(_) => unlisted(resolver, path).map(Some).map_err(|_| meaning(Errno::ACCESS)),
+        },
         Ok(found) => Ok(Some(found)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(errno) => Err(meaning(errno)),
@@ -67,12 +73,10 @@ fn describe(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Fou
             let body = FoundBody::File(handle.into());
             return Ok(Found { stat: stat_from(&raw), attributes, body });
         }
-        FileKind::Directory => match open_same(parent, name, &raw, FOR_LISTING) {
-            Ok((handle, raw)) => return directory(&handle, &raw),
-            // What is in it, and what it has besides, cannot be read then.
-            Err(Errno::ACCESS) => FoundBody::Directory(Vec::new()),
-            Err(errno) => return Err(errno),
-        },
+        FileKind::Directory => {
+            let (handle, raw) = open_same(parent, name, &raw, FOR_LISTING)?;
+            return directory(&handle, &raw);
+        }
         FileKind::Symlink => FoundBody::Symlink(target(named)?),
         FileKind::Fifo | FileKind::Socket | FileKind::Device => FoundBody::Other,
     };
@@ -81,7 +85,8 @@ fn describe(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Fou
 
 fn directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
     let mut names = Vec::new();
-    for entry in rustix::fs::Dir::read_from(handle)? {
+    // Not by its name once more, which its mode may forbid.
+    for entry in rustix::fs::Dir::new(rustix::io::fcntl_dupfd_cloexec(handle, 0)?)? {
         let name = entry?.file_name().to_bytes().to_vec();
         if name != b"." && name != b".." {
             names.push(OsString::from_vec(name));
@@ -92,6 +97,53 @@ fn directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
         attributes: attributes::read(handle, raw)?,
         body: FoundBody::Directory(names),
     })
+}
+
+/// Facts about what the mode of a directory above it keeps from its owner.
+pub(crate) fn stat_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Stat, Errno> {
+    stat(open_as_owner(resolver, path, NAME_ONLY | OFlags::NOFOLLOW)?)
+}
+
+fn open_as_owner(resolver: &Resolver, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let (from, place) = resolver.place(path)?;
+    windlass_sandbox::open_as_owner(from, place, flags.bits())
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+}
+
+/// The same of what its mode, or that of a directory above it, keeps from its owner.
+fn look_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+    let open = |flags| open_as_owner(resolver, path, flags);
+    let named = open(NAME_ONLY | OFlags::NOFOLLOW)?;
+    let raw = rustix::fs::fstat(&named)?;
+    let stat = stat_from(&raw);
+    let opened = |flags: OFlags| {
+        let handle = open(flags)?;
+        let raw = rustix::fs::fstat(&handle)?;
+        if same_object(&stat_from(&raw), &stat) { Ok((handle, raw)) } else { Err(Errno::LOOP) }
+    };
+    let body = match stat.kind {
+        FileKind::File => {
+            let (handle, raw) = opened(FOR_READING)?;
+            let attributes = attributes::read(&handle, &raw)?;
+            let body = FoundBody::File(handle.into());
+            return Ok(Found { stat: stat_from(&raw), attributes, body });
+        }
+        FileKind::Directory => {
+            let (handle, raw) = opened(FOR_LISTING)?;
+            return directory(&handle, &raw);
+        }
+        FileKind::Symlink => FoundBody::Symlink(target(&named)?),
+        FileKind::Fifo | FileKind::Socket | FileKind::Device => FoundBody::Other,
+    };
+    Ok(Found { stat, attributes: attributes::plain(&raw), body })
+}
+
+/// A directory that cannot be listed by anything we can do: what is in it, and what it has besides, is left out.
+fn unlisted(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+    let named = resolver.open_place(path, NAME_ONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY)?;
+    let raw = rustix::fs::fstat(&named)?;
+    let body = FoundBody::Directory(Vec::new());
+    Ok(Found { stat: stat_from(&raw), attributes: attributes::plain(&raw), body })
 }
 
 /// Opens a name that must still be of the object that was named.

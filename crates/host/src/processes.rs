@@ -305,6 +305,7 @@ impl LocalProcesses {
             planned.fence = Some(composed.fence);
             planned.trail.stage = composed.stage;
             planned.trail.staged = composed.staged;
+            planned.trail.carried = composed.carried;
             planned.trail.indexes = composed.indexes;
             planned.trail.masked = composed.hidden;
             planned.trail.notes = composed.notes;

@@ -2,11 +2,12 @@
 //!
 //! A stage is the writable half of an overlay whose lower half is the workspace. Mounting it, and running anything on it, is for
 //! others; here it is made before and read afterwards. Nothing in this module changes the workspace but [`Stage::settle`], which keeps
-//! the changes of build directories.
+//! the changes of build directories, and of the home beside it.
 
 pub(crate) mod build_directory;
 mod build_merge;
 mod built;
+pub(crate) mod carried;
 mod delta;
 mod durable;
 pub(crate) mod entries;
@@ -18,6 +19,7 @@ mod held;
 mod ignoring;
 mod left_behind;
 pub(crate) mod lineage;
+mod marks;
 pub(crate) mod mask_layer;
 pub(crate) mod masked_index;
 mod measure;
@@ -41,6 +43,7 @@ use windlass_core::{
 };
 
 use self::built::{Built, Recorded, Tie};
+use self::carried::{CarriedDirectory, CarriedKind};
 use self::left_behind::Recovery;
 use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
@@ -97,6 +100,8 @@ pub struct Stage {
     directories: AtomicUsize,
     /// The build directories that the program changed, if any.
     built: Option<Built>,
+    /// Directories beside the workspace whose changes are kept with the others.
+    carried: Vec<CarriedDirectory>,
     /// The state directory whose history knows the calls that stages are for, if there is one.
     state: Option<PathBuf>,
     /// Whether the stage outlives us, since the next start decides on it.
@@ -122,6 +127,7 @@ impl Stage {
             given_mode: OnceLock::new(),
             directories: AtomicUsize::new(0),
             built: None,
+            carried: Vec::new(),
             state: None,
             is_left: AtomicBool::new(false),
             lock: None,
@@ -213,6 +219,16 @@ impl Stage {
         self.built = Some(Built { workspace: workspace.to_owned(), directories });
     }
 
+    /// Names the directories beside the workspace whose changes [`settle`](windlass_core::Stage::settle) keeps.
+    pub(crate) fn carry(&mut self, carried: Vec<CarriedDirectory>) {
+        self.carried = carried;
+    }
+
+    fn settle_carried(&self, is_meant: impl Fn(CarriedKind) -> bool) -> Vec<Note> {
+        let meant = self.carried.iter().filter(|carried| is_meant(carried.kind));
+        meant.filter_map(|carried| carried.settle(&self.path)).collect()
+    }
+
     /// Writes down that the changes of build directories are to be kept, as [`settle`](windlass_core::Stage::settle) does first.
     pub(crate) fn record_built(&self) -> io::Result<()> {
         self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
@@ -260,6 +276,8 @@ impl Stage {
             given_mode: OnceLock::new(),
             directories: AtomicUsize::new(0),
             built: None,
+            // Days later the session's `/tmp` is another, and a home is not kept where there is a question.
+            carried: Vec::new(),
             state: state.map(Path::to_owned),
             is_left: AtomicBool::new(true),
             lock,
@@ -319,10 +337,18 @@ impl windlass_core::Stage for Stage {
     }
 
     fn settle(&self) -> Vec<Note> {
-        let Some(built) = &self.built else { return Vec::new() };
-        // Should we be killed now, the next process goes on. Without the record it would drop what is left.
-        drop(self.record_built());
-        built.settle(&self.path)
+        let mut left = Vec::new();
+        if let Some(built) = &self.built {
+            // Should we be killed now, the next process goes on. Without the record it would drop what is left.
+            drop(self.record_built());
+            left = built.settle(&self.path);
+        }
+        left.extend(self.settle_carried(|_| true));
+        left
+    }
+
+    fn settle_tmp(&self) -> Vec<Note> {
+        self.settle_carried(|kind| kind == CarriedKind::SessionTmp)
     }
 
     fn replaced_build_directories(&self) -> Vec<PathBuf> {

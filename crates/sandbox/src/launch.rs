@@ -88,6 +88,8 @@ pub enum Source {
         /// The layer that takes the changes; without one there can be none.
         upper: Option<Upper>,
     },
+    /// The same with changes that are held in memory and go with the program.
+    Scratch(Vec<Object>),
     /// The kernel's own description of devices: one of the program's network namespace where the kernel allows it, else this one of
     /// the machine, read-only.
     Sysfs(Object),
@@ -183,6 +185,9 @@ pub struct Fence {
     pub internet: bool,
     /// Whether it may connect by TCP.
     pub connect: bool,
+    /// Whether it cannot set extended attributes. On a real directory it could plant those by which overlayfs hides files, or keeps
+    /// them from being opened, when the directory is a lower layer later; an overlay stores these under other names.
+    pub without_attributes: bool,
 }
 
 /// How much a program may use, with all that it starts.

@@ -17,6 +17,7 @@ mod error;
 mod heap;
 mod launch;
 mod name;
+mod owner;
 mod plan;
 mod process;
 mod raw;
@@ -35,6 +36,7 @@ pub use launch::{
     Fence, Launch, Limits, Mount, Network, Object, Protected, SessionNamespaces, Source, Upper,
     View,
 };
+pub use owner::open_as_owner;
 pub use process::{Confined, Ending, hide_memory, is_memory_hidden, launch};
 pub use renames::RENAME_PREFIX;
 

@@ -78,6 +78,7 @@ pub(crate) enum PlannedSource {
     Writable(PlannedObject),
     Sysfs(PlannedObject),
     Overlay { lower: Vec<PlannedObject>, upper: Option<[PlannedObject; 2]> },
+    Scratch(Vec<PlannedObject>),
     Link(CString),
     Directory,
 }
@@ -232,7 +233,7 @@ impl PlannedMount {
             Source::ReadOnly(object) => PlannedSource::ReadOnly(PlannedObject::of(object)?),
             Source::Writable(object) => PlannedSource::Writable(PlannedObject::of(object)?),
             Source::Overlay { lower, upper } => PlannedSource::Overlay {
-                lower: lower.iter().map(PlannedObject::of).collect::<Result<_, _>>()?,
+                lower: PlannedObject::all(lower)?,
                 upper: match upper {
                     Some(Upper { upper, work }) => {
                         Some([PlannedObject::of(upper)?, PlannedObject::of(work)?])
@@ -240,6 +241,7 @@ impl PlannedMount {
                     None => None,
                 },
             },
+            Source::Scratch(lower) => PlannedSource::Scratch(PlannedObject::all(lower)?),
             Source::Sysfs(object) => PlannedSource::Sysfs(PlannedObject::of(object)?),
             Source::Link(target) => PlannedSource::Link(text(target.as_os_str(), "a link")?),
             Source::Directory => PlannedSource::Directory,
@@ -249,6 +251,10 @@ impl PlannedMount {
 }
 
 impl PlannedObject {
+    fn all(objects: &[Object]) -> Result<Vec<Self>, LaunchError> {
+        objects.iter().map(Self::of).collect()
+    }
+
     fn of(object: &Object) -> Result<Self, LaunchError> {
         let path = text(object.path().as_os_str(), "a path")?;
         Ok(Self { path, identity: object.identity() })
@@ -281,7 +287,11 @@ impl PlannedFence {
             internet: fence.internet,
             connect: fence.connect,
             landlock: sys::landlock::version(),
-            filter: seccomp::program(Held { internet: fence.internet, among_others }),
+            filter: seccomp::program(Held {
+                internet: fence.internet,
+                without_attributes: fence.without_attributes,
+                among_others,
+            }),
             filter_without_group: seccomp::without_group(),
         })
     }

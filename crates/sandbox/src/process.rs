@@ -152,7 +152,7 @@ pub fn is_memory_hidden() -> bool {
 }
 
 /// Keeps messages apart, and says when the other side is gone.
-fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut both = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: there is room for two.

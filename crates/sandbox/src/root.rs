@@ -44,13 +44,16 @@ const MASKED_FILE: &CStr = c"dev/.masks/file";
 const EMPTY_DIRECTORY: &CStr = c"dev/.masks/empty";
 const EMPTY_FILE: &CStr = c"dev/.masks/nothing";
 
+/// Holds the layers of the overlay that goes with the program. There is one at most.
+const SCRATCH: &CStr = c".scratch";
+
 /// Attributes of every mount in a view: no set-id bits, no devices.
 const HARMLESS: u64 = mount::NOSUID | mount::NODEV;
 
 /// Makes the root file system and enters it. `made` is told the number of each protected path at which something was put.
 pub(crate) fn make(plan: &Plan, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Result {
     mount::detach_all().at(Step::Mounts)?;
-    let options = [(c"mode", Some(c"0755")), (c"size", Some(c"4m"))];
+    let options = [(c"mode", Some(c"0755")), (c"size", Some(c"64m"))];
     let root = mount::new(c"tmpfs", &options).at(Step::Root)?;
     mount::attach(root, libc::AT_FDCWD, c"/").at(Step::Root)?;
     lay_processes(plan, root).at(Step::Proc)?;
@@ -77,8 +80,10 @@ fn lay(root: Fd, mount: &PlannedMount) -> Result {
             lay_object(root, &mount.at, object, HARMLESS).at(Step::Writable)
         }
         PlannedSource::Overlay { lower, upper } => {
-            lay_overlay(root, &mount.at, lower, upper.as_ref()).at(Step::Overlay)
+            let upper = upper.as_ref().map(open_upper).transpose().at(Step::Overlay)?;
+            lay_overlay(root, &mount.at, lower, upper).at(Step::Overlay)
         }
+        PlannedSource::Scratch(lower) => lay_scratch(root, &mount.at, lower).at(Step::Overlay),
         PlannedSource::Sysfs(object) => lay_sysfs(root, &mount.at, object).at(Step::ReadOnly),
         PlannedSource::Link(target) => lay_link(root, &mount.at, target).at(Step::Root),
         PlannedSource::Directory => {
@@ -110,7 +115,7 @@ fn lay_overlay(
     root: Fd,
     at: &[CString],
     lower: &[PlannedObject],
-    upper: Option<&[PlannedObject; 2]>,
+    upper: Option<[Fd; 2]>,
 ) -> sys::Result {
     let mut names = Name::of(b"");
     for (number, object) in lower.iter().enumerate() {
@@ -122,8 +127,8 @@ fn lay_overlay(
     let overlay = match upper {
         None => mount::new(c"overlay", &[source, lower, (c"userxattr", None)])?,
         Some([upper, work]) => {
-            let upper = Name::of(b"/proc/self/fd/").number(open_same(upper)?);
-            let work = Name::of(b"/proc/self/fd/").number(open_same(work)?);
+            let upper = Name::of(b"/proc/self/fd/").number(upper);
+            let work = Name::of(b"/proc/self/fd/").number(work);
             let upper = (c"upperdir", Some(upper.as_c_str()));
             let work = (c"workdir", Some(work.as_c_str()));
             let user = (c"userxattr", None);
@@ -139,6 +144,24 @@ fn lay_overlay(
     // The descriptors of the layers go with this process's own, before the program begins.
     mount::restrict(overlay, c"", HARMLESS)?;
     lay_mount(root, at, overlay, true)
+}
+
+fn open_upper([upper, work]: &[PlannedObject; 2]) -> sys::Result<[Fd; 2]> {
+    Ok([open_same(upper)?, open_same(work)?])
+}
+
+/// An overlay whose upper layer is in the root itself. The program sees that layer read-only, as all of the root; the overlay keeps a
+/// way of its own to it.
+fn lay_scratch(root: Fd, at: &[CString], lower: &[PlannedObject]) -> sys::Result {
+    sys::mkdir_at(root, SCRATCH, 0o700)?;
+    let layers = sys::place_beneath(root, SCRATCH)?;
+    let mut made = [0; 2];
+    for (name, made) in [c"upper", c"work"].into_iter().zip(&mut made) {
+        sys::mkdir_at(layers, name, 0o700)?;
+        *made = sys::place_beneath(layers, name)?;
+    }
+    sys::close(layers);
+    lay_overlay(root, at, lower, Some(made))
 }
 
 fn lay_mount(root: Fd, at: &[CString], mount: Fd, is_directory: bool) -> sys::Result {

@@ -111,6 +111,10 @@ const SHARED: &[c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
+/// Set an extended attribute. Its name lies in memory, so the filter can refuse all names or none.
+const SET_ATTRIBUTES: &[c_long] =
+    &[libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, SETXATTRAT];
+
 /// Every flag that asks for a new namespace.
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
@@ -131,6 +135,7 @@ const CREATES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).ca
 
 // Newer than the C library's names for them; the same number on every architecture.
 const FCHMODAT2: c_long = 452;
+const SETXATTRAT: c_long = 463;
 const OPEN_TREE_ATTR: c_long = 467;
 
 /// Calls that the filter answers as a kernel without them would, so that programs fall back to older ones.
@@ -150,6 +155,8 @@ const MISSING: &[c_long] = &[
 pub(crate) struct Held {
     /// Sockets of the internet can be made.
     pub(crate) internet: bool,
+    /// Extended attributes cannot be set.
+    pub(crate) without_attributes: bool,
     /// There is no view: all other programs are within reach, the warden too.
     pub(crate) among_others: bool,
 }
@@ -167,6 +174,12 @@ pub(crate) fn program(held: Held) -> Vec<sock_filter> {
     }
     for number in MISSING {
         program.extend([is_call(*number, 1), answer(refuse(libc::ENOSYS))]);
+    }
+    if held.without_attributes {
+        // As a file system without attributes says it: programs that copy files go on without them.
+        for number in SET_ATTRIBUTES {
+            program.extend([is_call(*number, 1), answer(refuse(libc::EOPNOTSUPP))]);
+        }
     }
     for call in [libc::SYS_clone, libc::SYS_unshare] {
         with_bits(&mut program, call, 0, NEW_NAMESPACES);

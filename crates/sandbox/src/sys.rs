@@ -223,6 +223,14 @@ pub(crate) fn place_beneath(at: Fd, path: &CStr) -> Result<Fd> {
     open_how(at, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
 }
 
+/// Opens what is at a path below a handle, through no link but perhaps the last, as these flags say.
+pub(crate) fn open_beneath(at: Fd, path: &CStr, flags: c_int) -> Result<Fd> {
+    let resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
+    let how = OpenHow { flags: u64::from(flags.cast_unsigned()), mode: 0, resolve };
+    let pointer = std::ptr::from_ref(&how);
+    call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
+}
+
 /// The same, where a link at the very end is the object itself.
 pub(crate) fn place_or_link_beneath(at: Fd, path: &CStr) -> Result<Fd> {
     let resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;

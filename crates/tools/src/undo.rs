@@ -70,7 +70,7 @@ impl PlannedTool for Undo {
     }
 
     async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry)).await?
+        cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry, Asker::Model)).await?
     }
 }
 
@@ -155,7 +155,7 @@ impl PlannedTool for UndoAny {
     }
 
     async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry)).await?
+        cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry, Asker::Person)).await?
     }
 }
 
@@ -190,16 +190,29 @@ fn effect_on(way: &Way, path: PathPattern) -> Effect {
     }
 }
 
-fn take_back(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, ToolError> {
+/// The one who asks for an undo.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    Model,
+    Person,
+}
+
+fn take_back(
+    cx: &Context,
+    plan: &UndoPlan,
+    is_dry: bool,
+    asker: Asker,
+) -> Result<Output, ToolError> {
     let undo = cx.undo()?;
     if !plan.conflicts.is_empty() {
         return conflicts(cx, undo, plan);
     }
     if plan.is_without_history() {
-        if plan.is_last && !is_dry {
+        // The warning is for the person: a model that hears it does not use it up.
+        if plan.is_last && !is_dry && asker == Asker::Person {
             undo.perform(plan)?;
         }
-        return without_history::refusal(cx, plan, is_dry);
+        return without_history::refusal(cx, plan, is_dry, asker);
     }
     let report = Report::of(cx, undo, plan)?;
     let is_all_left = report.paths.is_empty() && !plan.left_out.is_empty();

@@ -167,6 +167,9 @@ fn unrecorded(change: &WithoutHistory) -> Value {
             json!({"path": path, "build_directory": true, "files": built.files, "bytes": built.bytes})
         }
         WithoutHistory::Direct(_) => json!({"path": path, "build_directory": false}),
+        WithoutHistory::Untracked(_) => {
+            json!({"path": path, "build_directory": false, "untracked": true})
+        }
     }
 }
 
@@ -208,8 +211,12 @@ fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
         let paths: Vec<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
         parts.push(format!("{word} {}", names(&paths, workspace)));
     }
-    let without_history: Vec<&Path> =
-        checkpoint.without_history.iter().map(WithoutHistory::path).collect();
+    let is_known = |change: &&WithoutHistory| !matches!(change, WithoutHistory::Untracked(_));
+    let known = checkpoint.without_history.iter().filter(is_known);
+    let without_history: Vec<&Path> = known.map(WithoutHistory::path).collect();
+    if without_history.len() < checkpoint.without_history.len() {
+        parts.push("ran without tracking".to_owned());
+    }
     if !without_history.is_empty() {
         parts.push(format!("changed without history {}", names(&without_history, workspace)));
     }

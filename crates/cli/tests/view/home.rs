@@ -207,7 +207,7 @@ fn git_takes_masked_files_for_unchanged() {
             "side\n",
         ),
         (
-            "git checkout -q main; git merge -q side -m merged; git ls-files | tr '\\n' ' '",
+            "git checkout -q main; git merge -q side -m merged; git ls-files | tr '\n' ' '",
             ".env a.txt b.txt sub/.env ",
         ),
     ] {
@@ -306,4 +306,79 @@ fn the_workspace_can_be_the_home() {
     // What a shell obeys is protected, be it there or not.
     assert_eq!(shell(&home, &place, "cd; echo planted >.bashrc").code, 3);
     assert!(!personal(&home).join(".bashrc").exists());
+}
+
+/// Of a home stays what is left by a command whose changes are kept, and nothing else: later commands run what lies there.
+#[test]
+fn only_a_command_whose_changes_are_kept_leaves_something_in_its_home() {
+    let home = Home::in_sight().having(&[("a", "one\n"), (".envrc", "x\n")]);
+    put(&personal(&home).join(".cargo/registry/tiny.crate"), "original\n");
+    let plant = "mkdir -p ~/.config/git ~/.cargo/bin && echo x | tee ~/.bashrc ~/.gitconfig ~/.npmrc \
+                 ~/.config/git/ignore ~/.cargo/bin/git ~/.cargo/config.toml >/dev/null
+                 rm ~/.cargo/registry/tiny.crate; test -e ~/.bashrc && echo planted";
+    let look = "for file in .bashrc .npmrc .cargo/bin/git .cargo/config.toml; do
+                test -e ~/$file && echo $file; done; cat ~/.cargo/registry/tiny.crate";
+    let cases: &[(&str, &[&str])] = &[
+        ("", &["--mode", "plan"]),
+        ("", &["--mode", "ask"]),
+        // Dropped by a rule, and by a question that has no answer, although the command itself was allowed to run.
+        ("; echo two >a", &["--deny", "write a"]),
+        ("; echo x >.envrc", &[]),
+        ("; echo two >b", &["--proposals"]),
+    ];
+    for (last, options) in cases {
+        let script = format!("{plant}{last}");
+        let ran = shell(&home, options, &script);
+        assert!(ran.stdout.starts_with("planted\n"), "{options:?}: {ran:#?}");
+        check(&shell(&home, &[], look), look, "original\n");
+    }
+    let ran = shell(&home, &[], plant);
+    check(&ran, plant, "planted\n");
+    let left = shell(&home, &["--session", "later"], look);
+    let expected = ".bashrc\n.npmrc\n.cargo/bin/git\n.cargo/config.toml\ncat: ";
+    assert!(left.stdout.starts_with(expected), "{left:#?}");
+    // What was removed or made anew in a toolchain stays so, in layers of several commands.
+    let anew = "mkdir ~/.cargo/registry/tiny.crate && echo new >~/.cargo/registry/tiny.crate/x && rm -r ~/.cargo/bin && mkdir ~/.cargo/bin";
+    check(&shell(&home, &[], anew), anew, "");
+    let look = "cat ~/.cargo/registry/tiny.crate/x; ls ~/.cargo/bin";
+    check(&shell(&home, &[], look), look, "new\n");
+}
+
+/// A command that is known to only read runs without a question in every mode.
+#[test]
+fn a_command_that_only_reads_leaves_nothing_in_its_home() {
+    let home = Home::in_sight().having(&[("a", "one\n")]);
+    let config = "[alias]\n\tst = status\n";
+    put(&personal(&home).join(".gitconfig"), config);
+    let look = "test -e ~/.local/state/less || echo absent; git config alias.st";
+    check(&shell(&home, &[], look), look, "absent\nstatus\n");
+    // The view alone matters here: `git` reads, and what it is told to run writes.
+    let planted = "sh -c 'mkdir -p ~/.cache && echo x >~/.cache/x && echo x >~/.gitconfig && cat ~/.cache/x'";
+    check(&shell(&home, &["--sandbox", "read-only"], planted), planted, "x\n");
+    let look = "test -e ~/.cache/x || echo absent; git config alias.st";
+    check(&shell(&home, &[], look), look, "absent\nstatus\n");
+}
+
+/// The session's `/tmp` stays as it was where the changes of a command are refused.
+#[test]
+fn a_refused_command_leaves_nothing_in_tmp() {
+    let home = Home::in_sight().having(&[("a", "one\n")]);
+    let made = tempfile::NamedTempFile::new_in("/tmp").expect("a file");
+    let name = made.path().with_extension("made");
+    let name = name.to_str().expect("a name");
+    let plant = format!("echo planted | tee {name}");
+    let look = format!("cat {name} 2>/dev/null || echo absent");
+    let session = ["--session", "one"];
+    for (last, options, expected) in [
+        ("; echo two >a", &["--deny", "write a"][..], "absent\n"),
+        ("; echo two >a", &["--mode", "ask"], "absent\n"),
+        ("", &["--mode", "ask"], "planted\n"),
+        ("; echo two >a", &[], "planted\n"),
+    ] {
+        let options = [&session, options].concat();
+        let ran = shell(&home, &options, &format!("{plant}{last}"));
+        assert!(ran.stdout.starts_with("planted\n"), "{options:?}: {ran:#?}");
+        check(&shell(&home, &session, &look), &look, expected);
+        shell(&home, &session, &format!("rm -f {name}"));
+    }
 }

@@ -247,6 +247,9 @@ pub enum WithoutHistory {
     BuildDirectory(BuiltChange),
     /// A file or directory that a program changed on the real directory, as jobs do.
     Direct(PathBuf),
+    /// Whatever a command changed, in this workspace or elsewhere, that ran where changes are not tracked: without a sandbox, or with
+    /// one that cannot stage them.
+    Untracked(PathBuf),
 }
 
 impl WithoutHistory {
@@ -254,7 +257,7 @@ impl WithoutHistory {
     pub fn path(&self) -> &Path {
         match self {
             Self::BuildDirectory(built) => &built.path,
-            Self::Direct(path) => path,
+            Self::Direct(path) | Self::Untracked(path) => path,
         }
     }
 }

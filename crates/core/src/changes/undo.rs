@@ -49,6 +49,8 @@ pub struct UndoPlan {
     pub without_history: Vec<WithoutHistory>,
     /// Whether the last change was asked for, whichever that is.
     pub is_last: bool,
+    /// The call before it that can be taken back, where the last change was asked for and has no history.
+    pub previous: Option<Origin>,
     /// Whether the calls changed anything that has a history.
     has_history: bool,
     /// Leaves what no tool may see as it is.
@@ -178,6 +180,7 @@ impl UndoPlan {
         drop(paths);
         let without_history = without_history(&checkpoints);
         let has_history = !checkpoints.iter().all(is_without_history);
+        let previous = if has_history { None } else { previous(history, query)? };
         let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
         Ok(Self {
             origins,
@@ -186,6 +189,7 @@ impl UndoPlan {
             left_out: Vec::new(),
             without_history,
             is_last: query.is_last(),
+            previous,
             has_history,
             spares_hidden: false,
             settled,
@@ -283,6 +287,18 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
 /// Tells whether a call changed only what has no history.
 fn is_without_history(checkpoint: &Checkpoint) -> bool {
     checkpoint.changes.is_empty() && !checkpoint.without_history.is_empty()
+}
+
+/// The newest call that can be taken back, where the last change of a session or workspace is meant.
+fn previous(history: &dyn History, query: &Query) -> Result<Option<Origin>, ToolError> {
+    let all = match query {
+        Query::LastOfSession(session) => Query::Session(session.clone()),
+        Query::LastOfWorkspace(workspace) => Query::Workspace(workspace.clone()),
+        _ => return Ok(None),
+    };
+    let mut checkpoints = history.checkpoints(&all)?.into_iter();
+    let is_meant = |one: &Checkpoint| query.includes(one) && !is_without_history(one);
+    Ok(checkpoints.find(is_meant).map(|one| one.origin))
 }
 
 /// What calls changed that has no history, each place once: the newest change of it.

@@ -58,6 +58,10 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
         Err(error) => Err(error),
     };
     let changed = match changed {
+        Ok(changed) => Ok(cx.note_untracked(&job, changed).await),
+        other => other,
+    };
+    let changed = match changed {
         Ok(changed) if !is_waited_for => Ok(cx.record_job(&job, changed).await),
         other => other,
     };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Context;
 use crate::changes::{commit, state};
 use crate::engine::job_ended;
-use crate::jobs::{ChangeKind, Changed, Job};
+use crate::jobs::{ChangeKind, Changed, Job, WhenStopped};
 use crate::{
     BODY_VERSION, FileState, JobChange, JobEnded, Query, ToolError, Tracking, WithoutHistory, quote,
 };
@@ -46,6 +46,28 @@ impl Context {
                 format!("an undo will not know of what the job changed: {}", error.message().text)
             });
             changed.notes.extend(told);
+        }
+        changed
+    }
+
+    /// Notes in the history that a command ran whose changes were not tracked, so that an undo does not pass over it in silence. One that
+    /// is known to only read changed nothing; what a job changed is noted by name where that is known.
+    pub(super) async fn note_untracked(&self, job: &Job, mut changed: Changed) -> Changed {
+        let is_untracked = match changed.tracking {
+            Some(Tracking::Unknown) => true,
+            Some(Tracking::Scanned) => !job.runs_behind && !changed.paths.is_empty(),
+            _ => false,
+        };
+        if !is_untracked || job.when_stopped == WhenStopped::Nothing {
+            return changed;
+        }
+        let noting = self.blocking(move |cx| {
+            let workspace = cx.0.session_files.get().workspace().to_owned();
+            cx.record_without_history(&[WithoutHistory::Untracked(workspace)])
+        });
+        if let Err(error) = noting.await.and_then(|noted| noted) {
+            let text = &error.message().text;
+            changed.notes.push(format!("an undo will not know of this command: {text}"));
         }
         changed
     }

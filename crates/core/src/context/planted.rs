@@ -5,6 +5,7 @@
 //! the latest, like any change with a checkpoint: an undo of the call brings it back. A removal that is cut off is finished at the next
 //! start, not taken back.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -71,14 +72,20 @@ impl Context {
                 outermost.push(&change.path);
             }
         }
+        let is_made = |change: &&ProcessChange| change.before.is_none();
+        let made: HashSet<&Path> =
+            changes.iter().filter(is_made).map(|change| change.path.as_path()).collect();
         let told = |path: &Path| {
             let name = quote::path(path.strip_prefix(files.workspace()).unwrap_or(path));
             let reason = judgement.reason(path).unwrap_or_default();
             match self.remove_tree(path) {
-                Ok(true) => Some(format!(
-                    "removed {name}, which the job made: {reason} are not for a job to make; `windlass undo --call {}` brings it back",
-                    self.0.call
-                )),
+                Ok(true) => {
+                    self.remove_emptied(path, &made);
+                    Some(format!(
+                        "removed {name}, which the job made: {reason} are not for a job to make; `windlass undo --call {}` brings it back",
+                        self.0.call
+                    ))
+                }
                 Ok(false) => None,
                 Err(error) => Some(format!(
                     "{name} was made by the job ({reason}) and could not be removed: {}; look at it before you use it",
@@ -99,6 +106,31 @@ impl Context {
         if is_empty || self.0.grant.may_write(path) || self.was_made_by_a_call(path)? {
             return Ok(false);
         }
+        self.remove_objects(&found)?;
+        Ok(true)
+    }
+
+    /// Removes the directories around a removed place that the job made and in which nothing is any more. One into which something is
+    /// put meanwhile stays.
+    fn remove_emptied(&self, removed: &Path, made: &HashSet<&Path>) {
+        let files = self.0.session_files.get();
+        for path in removed.ancestors().skip(1).take_while(|path| made.contains(path)) {
+            let Ok(Some(found)) = files.look(&commit::beside(files, path)) else { return };
+            let is_empty = matches!(&found.body, FoundBody::Directory(names) if names.is_empty());
+            // If the history cannot be read, a call may have made it.
+            if !is_empty || self.was_made_by_a_call(path).unwrap_or(true) {
+                return;
+            }
+            let expect = Expect::Same(found.stat.fingerprint);
+            if self.remove_objects(&[Object { path: path.to_owned(), expect, is_empty }]).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Removes objects, the last ones first, as one change of files.
+    fn remove_objects(&self, found: &[Object]) -> Result<(), ToolError> {
+        let files = self.0.session_files.get();
         let step = |object: &Object| {
             let path = commit::beside(files, &object.path);
             // A mode that forbids it does not keep a place that the job made.
@@ -109,7 +141,7 @@ impl Context {
         PLANTED_REMOVAL.clone_into(&mut origin.tool);
         let made = commit::commit(files, self.0.history(), &origin, &steps, &|| false);
         made.map_err(|refused| refused.into_error(files.workspace()))?;
-        Ok(true)
+        Ok(())
     }
 
     /// Tells whether the history says that a call made what is at a path.
@@ -118,7 +150,10 @@ impl Context {
         let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
         Ok(checkpoints.iter().filter(|checkpoint| checkpoint.can_be_undone()).any(|checkpoint| {
             let mut changes = checkpoint.changes.iter();
-            changes.any(|change| change.path == path && change.after != FileState::Absent)
+            changes.any(|change| {
+                let is_made = change.after != FileState::Absent && !change.is_directory_time();
+                change.path == path && is_made
+            })
         }))
     }
 }

@@ -134,12 +134,13 @@ impl ProcessDoor<'_> {
             || inner.session.proposals().is_some()
     }
 
-    /// Tells whether changes of the programs' home stay: where those of the workspace are kept without another look.
+    /// Tells whether changes of the programs' home stay with those of the workspace: where these are kept without another look.
     fn keeps_home(self) -> bool {
         let inner = &self.cx.0;
         matches!(self.confinement().level, Level::Off | Level::Workspace)
             && inner.grant.keeps() == Keep::All
             && !inner.policy.is_plan()
+            && inner.session.proposals().is_none()
     }
 
     async fn start(

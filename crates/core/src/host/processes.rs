@@ -368,8 +368,8 @@ pub struct ProcessRequest {
     pub obeyed: Vec<PathBuf>,
     /// Changes of build directories are recorded like all others, because all of them are only proposed.
     pub records_build_directories: bool,
-    /// Its changes of its home stay for later programs. Where its changes of the workspace are not kept unseen, those of its home are
-    /// thrown away: they would be programs and settings that later commands run.
+    /// Its changes of its home stay for later programs if those of the workspace are kept. Where these are not kept unseen, those of its
+    /// home go with it, as do those of a program that only reads: they would be programs and settings that later commands run.
     pub keeps_home: bool,
     /// The session that it belongs to: programs of one session share `/tmp` and the loopback interface.
     pub session: Option<SessionId>,

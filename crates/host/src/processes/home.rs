@@ -3,6 +3,7 @@
 //! Toolchains are mounted into it as overlays whose changes stay here. Nothing else of the person's home is in it but git's
 //! configuration, without credentials.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -119,9 +120,9 @@ impl Home {
         kept_masks(&shown.path, &shown.masked, &layers)
     }
 
-    /// Makes room for a mount below this home: an earlier program may have put a file or a link in the way.
-    pub(super) fn clear_way(&self, at: &Path) -> io::Result<()> {
-        clear_way(&self.directory, &self.path, at)
+    /// Makes a directory for a mount below this home: an earlier program may have put a file or a link in the way.
+    pub(super) fn make_way(&self, at: &Path) -> io::Result<()> {
+        make_way(&self.directory, &self.path, at)
     }
 
     /// Writes a file of ours, unless a program has written another there since.
@@ -133,7 +134,7 @@ impl Home {
             return Ok(());
         }
         if let Some(parent) = path.parent() {
-            self.clear_way(&self.path.join(parent))?;
+            self.make_way(&self.path.join(parent))?;
         }
         if !is_file {
             move_aside(&file)?;
@@ -149,9 +150,6 @@ impl Home {
             return fs::remove_file(&copy);
         };
         if is_ours {
-            if let Some(parent) = file.parent() {
-                private(parent)?;
-            }
             fs::write(&file, &content)?;
         }
         fs::write(&copy, content)
@@ -191,9 +189,9 @@ pub(super) fn kept_masks(
     Ok(Some(layer))
 }
 
-/// Makes room for a mount at `at` in a directory that programs see at `path`. An earlier program may have put a file or a link in
-/// the way, or closed a directory.
-pub(super) fn clear_way(directory: &Path, path: &Path, at: &Path) -> io::Result<()> {
+/// Makes a directory for a mount at `at` in a directory that programs see at `path`, which a program may only read. An earlier program
+/// may have put a file or a link in the way, or closed a directory.
+pub(super) fn make_way(directory: &Path, path: &Path, at: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut here = rustix::fs::open(directory, flags, Mode::empty())?;
     open_up(&here)?;
@@ -201,19 +199,26 @@ pub(super) fn clear_way(directory: &Path, path: &Path, at: &Path) -> io::Result<
     for part in inside.components() {
         let Component::Normal(name) = part else { continue };
         match rustix::fs::statat(&here, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => return Ok(()),
+            Err(Errno::NOENT) => make_directory(&here, name)?,
             Err(errno) => return Err(errno.into()),
             Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {}
             Ok(_) => {
-                let aside = aside()?;
-                rustix::fs::renameat(&here, name, &here, &*aside)?;
-                return Ok(());
+                rustix::fs::renameat(&here, name, &here, &*aside()?)?;
+                make_directory(&here, name)?;
             }
         }
         here = rustix::fs::openat(&here, name, flags, Mode::empty())?;
         open_up(&here)?;
     }
     Ok(())
+}
+
+fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
+    match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
+        // Another process was quicker.
+        Ok(()) | Err(Errno::EXIST) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
 }
 
 /// Lets its owner into a directory again.

@@ -174,7 +174,13 @@ impl LocalProcesses {
             writable.push(self.workspace.clone());
         }
         let is_open = *network == NetworkAccess::Full;
-        Ok(Fence { readable, writable, internet: is_open, connect: is_open })
+        Ok(Fence {
+            readable,
+            writable,
+            internet: is_open,
+            connect: is_open,
+            without_attributes: false,
+        })
     }
 
     /// Files and directories that a program without a view must not read. Nothing can be left out below what is.

@@ -58,6 +58,7 @@ impl ViewPart {
             Source::ReadOnly(object) | Source::Sysfs(object) => (path(object), false),
             Source::Writable(object) => (path(object), true),
             Source::Overlay { lower, upper } => (lower.last().and_then(path), upper.is_some()),
+            Source::Scratch(lower) => (lower.last().and_then(path), true),
             Source::Link(_) | Source::Directory => (None, false),
         };
         Self { at: mount.at.clone(), source, is_writable }

@@ -20,6 +20,7 @@ use super::stand_ins::StandIns;
 use super::view::StagedDirectory;
 use super::{FEW, ladder, waiting};
 use crate::proxy::Proxy;
+use crate::stage::carried::CarriedDirectory;
 use crate::stage::masked_index::{self, ReplacedIndex};
 use crate::stage::{BuildDirectories, ChangeOfMode, Layers, Scan, Stage, delta_of};
 
@@ -59,6 +60,8 @@ pub(super) struct Trail {
     pub(super) stage: Option<Stage>,
     /// Directories outside the workspace whose changes are staged, too.
     pub(super) staged: Vec<StagedDirectory>,
+    /// Directories beside the workspace whose changes are kept with its own.
+    pub(super) carried: Vec<CarriedDirectory>,
     /// Git's indexes that the view had in place of the workspace's own.
     pub(super) indexes: Vec<ReplacedIndex>,
     /// What was masked in the workspace and in other directories whose changes are staged.
@@ -385,6 +388,7 @@ impl Trail {
             tracking: Tracking::Unknown,
             stage: None,
             staged: Vec::new(),
+            carried: Vec::new(),
             indexes: Vec::new(),
             masked: Vec::new(),
             before: None,
@@ -421,9 +425,10 @@ impl Trail {
             notes: std::mem::take(&mut self.notes),
             ..ProcessChanges::none(self.tracking)
         };
-        if let Some(stage) = self.stage.take()
+        if let Some(mut stage) = self.stage.take()
             && self.tracking == Tracking::Staged
         {
+            stage.carry(std::mem::take(&mut self.carried));
             self.take_from_stage(stage, &mut changes)?;
         }
         drop(self.stand_ins.take());

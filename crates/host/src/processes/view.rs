@@ -22,6 +22,7 @@ use super::outside::{MOST_ENTRIES, expand, expand_writable};
 use super::session::SharedPlaces;
 use super::toolchains::ShownDirectory;
 use super::{LocalProcesses, system, toolchains};
+use crate::stage::carried::{CarriedDirectory, CarriedKind};
 use crate::stage::masked_index::ReplacedIndex;
 use crate::stage::tracked::tracked;
 use crate::stage::{self, Stage, mask_layer};
@@ -35,6 +36,8 @@ pub(super) struct ComposedView {
     pub(super) stage: Option<Stage>,
     /// Directories outside the workspace whose changes are staged.
     pub(super) staged: Vec<StagedDirectory>,
+    /// Directories beside the workspace whose changes are kept with its own.
+    pub(super) carried: Vec<CarriedDirectory>,
     /// Git's indexes that it shows in place of the workspace's own.
     pub(super) indexes: Vec<ReplacedIndex>,
     /// Things that the answer should mention.
@@ -64,7 +67,7 @@ pub(super) struct Setting<'a> {
     pub(super) survey: &'a Survey,
     pub(super) places: &'a SharedPlaces,
     pub(super) home: Option<&'a Home>,
-    /// Whether what changes in the home outlives the run.
+    /// Whether what changes in the home stays if the run's other changes are kept.
     pub(super) keeps_home: bool,
     /// The hosts that it may reach.
     pub(super) network: &'a NetworkAccess,
@@ -134,6 +137,7 @@ impl LocalProcesses {
             masked: Vec::new(),
             stage: OnceCell::new(),
             staged: Vec::new(),
+            carried: Vec::new(),
             indexes: Vec::new(),
             notes: Vec::new(),
             mount_points: system::mount_points(),
@@ -155,6 +159,7 @@ impl LocalProcesses {
             fence,
             stage: composer.stage.into_inner(),
             staged: composer.staged,
+            carried: composer.carried,
             indexes: composer.indexes,
             notes: composer.notes,
             parts: composer.mounts.iter().map(ViewPart::of).collect(),
@@ -208,6 +213,7 @@ struct Composer<'a> {
     masked: Vec<PathBuf>,
     stage: OnceCell<Stage>,
     staged: Vec<StagedDirectory>,
+    carried: Vec<CarriedDirectory>,
     indexes: Vec<ReplacedIndex>,
     notes: Vec<String>,
     /// Paths of this machine at which something is mounted.
@@ -261,7 +267,7 @@ impl Composer<'_> {
     /// The home of the workspace's own, with the toolchains of the person's.
     fn lay_home(&mut self) -> io::Result<()> {
         let Some(home) = self.setting.home else { return Ok(()) };
-        home.clear_way(&self.processes.workspace)?;
+        home.make_way(&self.processes.workspace)?;
         let own = self.own_home(&home.directory)?;
         self.lay(&home.path, own);
         let shown = self.processes.toolchains(&home.path);
@@ -269,7 +275,7 @@ impl Composer<'_> {
             if self.shows(&shown.shown_at) {
                 continue;
             }
-            home.clear_way(&shown.shown_at)?;
+            home.make_way(&shown.shown_at)?;
             let upper = home.upper(shown)?;
             // A command that only reads needs no overlay where no other has changed anything: a mount of the directory is cheaper.
             let is_plain = self.setting.access == Access::Read && is_empty(&upper);
@@ -287,26 +293,30 @@ impl Composer<'_> {
         Ok(())
     }
 
-    /// The home directory itself: the one that is kept, or a layer over it that goes with the run.
-    fn own_home(&self, directory: &Path) -> io::Result<Source> {
-        if self.setting.keeps_home {
-            return Ok(Source::Writable(Object::open(directory)?));
+    /// The home directory itself, with a layer over it: nothing that a run leaves there reaches another before its changes are kept.
+    /// Those of a job are made at once, in the workspace as well as here.
+    fn own_home(&mut self, directory: &Path) -> io::Result<Source> {
+        let home = Object::open(directory)?;
+        if self.setting.access == Access::Direct && self.setting.keeps_home {
+            return Ok(Source::Writable(home));
         }
-        let upper = self.thrown_away(directory)?;
         if self.cannot_be_overlaid(directory) {
-            return Ok(Source::Writable(Object::open(&upper)?));
+            return Ok(Source::ReadOnly(home));
         }
-        let lower = vec![Object::open(directory)?];
-        Ok(Source::Overlay { lower, upper: Some(self.upper(&upper)?) })
+        if self.setting.access == Access::Read {
+            return Ok(Source::Scratch(vec![home]));
+        }
+        let upper = self.layer_of_home(directory, CarriedKind::Home)?;
+        Ok(Source::Overlay { lower: vec![home], upper: Some(self.upper(&upper)?) })
     }
 
-    /// A directory of the machine whose changes are kept in a layer that outlives the run. A command that only reads gets that layer as
-    /// one that cannot change, and one whose home is not kept another over it that goes with the run.
-    fn layered(&self, real: &Path, masks: Option<&Path>, kept: &Path) -> io::Result<Source> {
+    /// A directory of the machine whose changes are kept in a layer that outlives the run. A job changes that layer, a command another
+    /// one over it, and one that only reads none.
+    fn layered(&mut self, real: &Path, masks: Option<&Path>, kept: &Path) -> io::Result<Source> {
         let upper = match (self.setting.access, self.setting.keeps_home) {
             (Access::Read, _) => None,
-            (Access::Staged | Access::Direct, true) => Some(kept.to_owned()),
-            (Access::Staged | Access::Direct, false) => Some(self.thrown_away(real)?),
+            (Access::Direct, true) => Some(kept.to_owned()),
+            _ => Some(self.layer_of_home(kept, CarriedKind::Layer)?),
         };
         let below = (upper.as_deref() != Some(kept)).then_some(kept);
         let mut lower = Vec::new();
@@ -317,9 +327,24 @@ impl Composer<'_> {
         Ok(Source::Overlay { lower, upper })
     }
 
-    /// A layer that goes with the run, for changes of this directory.
-    fn thrown_away(&self, directory: &Path) -> io::Result<PathBuf> {
-        let upper = self.stage()?.directory("home")?;
+    /// A layer for changes of this part of the home: they are kept with the other changes of the run, or go with it.
+    fn layer_of_home(&mut self, target: &Path, kind: CarriedKind) -> io::Result<PathBuf> {
+        if self.setting.keeps_home {
+            return self.carry(target, kind);
+        }
+        self.layer_on_stage(target)
+    }
+
+    /// A layer for changes of this directory that are kept with the other changes of the run.
+    fn carry(&mut self, target: &Path, kind: CarriedKind) -> io::Result<PathBuf> {
+        let upper = self.layer_on_stage(target)?;
+        let carried = CarriedDirectory { upper: upper.clone(), target: target.to_owned(), kind };
+        self.carried.push(carried);
+        Ok(upper)
+    }
+
+    fn layer_on_stage(&self, directory: &Path) -> io::Result<PathBuf> {
+        let upper = self.stage()?.directory("layer")?;
         stage::look_like(&upper, directory)?;
         Ok(upper)
     }
@@ -338,7 +363,7 @@ impl Composer<'_> {
             if directory.starts_with(&self.processes.workspace) || self.shows(directory) {
                 continue;
             }
-            home.clear_way(directory)?;
+            home.make_way(directory)?;
             if let Ok(object) = Object::open(directory) {
                 self.lay(directory, Source::ReadOnly(object));
             }
@@ -355,12 +380,22 @@ impl Composer<'_> {
                     continue;
                 }
                 let directory = &self.setting.places.temporary.path;
-                home::clear_way(directory, at, &self.processes.workspace)?;
-                let object = Object::open(directory)?;
-                self.lay(at, Source::Writable(object));
+                home::make_way(directory, at, &self.processes.workspace)?;
+                let source = self.temporary(directory)?;
+                self.lay(at, source);
             }
         }
         Ok(())
+    }
+
+    /// The session's `/tmp`. What a command leaves there stays unless its changes are refused.
+    fn temporary(&mut self, directory: &Path) -> io::Result<Source> {
+        let object = Object::open(directory)?;
+        if self.setting.access != Access::Staged || self.cannot_be_overlaid(directory) {
+            return Ok(Source::Writable(object));
+        }
+        let upper = self.carry(directory, CarriedKind::SessionTmp)?;
+        Ok(Source::Overlay { lower: vec![object], upper: Some(self.upper(&upper)?) })
     }
 
     /// What rules and the call's grant add.
@@ -482,7 +517,7 @@ impl Composer<'_> {
             Source::ReadOnly(object) | Source::Writable(object) | Source::Sysfs(object) => {
                 is_real(object, &mount.at)
             }
-            Source::Overlay { lower, .. } => {
+            Source::Overlay { lower, .. } | Source::Scratch(lower) => {
                 lower.last().is_some_and(|object| is_real(object, &mount.at))
             }
             Source::Link(_) => true,
@@ -493,10 +528,18 @@ impl Composer<'_> {
     fn fence(&self) -> Fence {
         let mut writable: Vec<PathBuf> = ["/dev", "/proc"].map(PathBuf::from).to_vec();
         writable.extend(self.mounts.iter().filter_map(|mount| match &mount.source {
-            Source::Writable(_) | Source::Overlay { upper: Some(_), .. } => Some(mount.at.clone()),
+            Source::Writable(_) | Source::Scratch(_) | Source::Overlay { upper: Some(_), .. } => {
+                Some(mount.at.clone())
+            }
             _ => None,
         }));
-        Fence { readable: vec!["/".into()], writable, internet: true, connect: true }
+        Fence {
+            readable: vec!["/".into()],
+            writable,
+            internet: true,
+            connect: true,
+            without_attributes: self.setting.access == Access::Direct,
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Brings what a program changed in build directories from a stage into the workspace, without history.
+//! Brings what a program changed in build directories, or beside the workspace, from a stage to where it belongs, without history.
 //!
 //! What is new moves by rename: a tree of 30,000 files costs as much as one. Each step can be repeated, so the next process finishes
 //! a merge that was interrupted (see [`Stage::sweep`](super::Stage::sweep)).
@@ -12,12 +12,13 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, XattrFlags};
 use rustix::io::Errno;
 use windlass_core::FileKind;
 
 use super::delta::is_whiteout;
 use super::gone::Gone;
+use super::marks;
 use crate::attributes;
 use crate::isolate::clear::remove_tree;
 use crate::isolate::copy::{Selection, copy};
@@ -25,9 +26,6 @@ use crate::isolate::tree::{Tree, names};
 use crate::kernel::{FOR_LISTING, NAME_ONLY, descriptor_path, open_child, stat, stat_from};
 
 const OPAQUE: &str = "user.overlay.opaque";
-
-/// The attributes in which overlayfs keeps notes about an object of its upper layer.
-const MARKS: [&str; 3] = [OPAQUE, "user.overlay.origin", "user.overlay.impure"];
 
 /// The two sides of a merge.
 pub(super) struct BuildMerge {
@@ -37,6 +35,8 @@ pub(super) struct BuildMerge {
     trash: Holder,
     /// Holds copies of new objects until they are complete; only if the layers are on two file systems.
     copies: Option<Holder>,
+    /// The target is itself an upper layer of overlays: whiteouts and other notes of overlayfs mean something there.
+    is_upper_layer: bool,
 }
 
 /// A directory for objects on their way.
@@ -62,7 +62,18 @@ impl BuildMerge {
         let beside = workspace.path.join(name);
         let trash = Holder::make(if is_one_device { holder } else { &beside })?;
         let copies = (!is_one_device).then(|| Holder::make(&beside)).transpose()?;
-        Ok(Self { upper, workspace, trash, copies })
+        Ok(Self { upper, workspace, trash, copies, is_upper_layer: false })
+    }
+
+    /// The same into a directory that is an upper layer of overlays, on the same file system.
+    pub(super) fn into_upper_layer(mut self) -> Self {
+        self.is_upper_layer = true;
+        self
+    }
+
+    /// Brings over all that is in the layer.
+    pub(super) fn merge_all(&self) -> io::Result<()> {
+        self.merge_from(Path::new(""), None)
     }
 
     /// Brings over one build directory, by its path relative to the workspace.
@@ -70,11 +81,16 @@ impl BuildMerge {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::other("the workspace itself is no build directory"));
         };
+        self.merge_from(parent, Some(name))
+    }
+
+    /// Brings over the entries of a directory, or one of them, with all that is below.
+    fn merge_from(&self, path: &Path, only: Option<&OsStr>) -> io::Result<()> {
         let failed = |path: &Path, errno| {
             io::Error::other(self.workspace.failed("keep the changes of", path, errno))
         };
         let mut merging = Merging { merge: self, waiting: Vec::new(), attributes: Vec::new() };
-        merging.enter(parent, Some(name)).map_err(|errno| failed(path, errno))?;
+        merging.enter(path, only).map_err(|errno| failed(path, errno))?;
         while let Some(path) = merging.waiting.pop() {
             merging.enter(&path, None).map_err(|errno| failed(&path, errno))?;
         }
@@ -193,10 +209,13 @@ impl Merging<'_> {
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
-        let before = match rustix::fs::statat(lower, name, AtFlags::SYMLINK_NOFOLLOW) {
+        let present = match rustix::fs::statat(lower, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => None,
-            found => Some(stat_from(&found?).kind),
+            found => Some(found?),
         };
+        let before = present.as_ref().map(|raw| stat_from(raw).kind);
+        let was_whiteout =
+            self.merge.is_upper_layer && present.as_ref().is_some_and(is_whiteout);
         let is_whiteout = is_whiteout(&raw);
         let kind = stat_from(&raw).kind;
         let is_merged = kind == FileKind::Directory
@@ -206,7 +225,8 @@ impl Merging<'_> {
             self.waiting.push(path.join(name));
             return Ok(());
         }
-        let is_kept = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory);
+        let is_kept = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory)
+            || (is_whiteout && self.merge.is_upper_layer);
         // Sockets and the like belong to processes that have ended.
         if !is_kept && !is_whiteout {
             return Ok(());
@@ -215,17 +235,31 @@ impl Merging<'_> {
         if before.is_some() {
             self.discard(lower, name)?;
         }
-        if is_kept { self.put(upper, lower, name) } else { Ok(()) }
+        if kind == FileKind::Directory && was_whiteout {
+            // The kernel need not have noted that nothing shines through: to the program, there was nothing below.
+            let directory = open_child(upper.as_fd(), name, FOR_LISTING)?;
+            rustix::fs::fsetxattr(directory, OPAQUE, b"y", XattrFlags::empty())?;
+        }
+        if is_kept { self.put(upper, lower, name, path) } else { Ok(()) }
     }
 
     /// Moves an object into the workspace.
-    fn put(&self, upper: &OwnedFd, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    fn put(
+        &self,
+        upper: &OwnedFd,
+        lower: &OwnedFd,
+        name: &OsStr,
+        path: &Path,
+    ) -> Result<(), Errno> {
+        if !self.merge.is_upper_layer {
+            // On the stage, which is ours alone: a merge that is killed here is repeated.
+            marks::forget(&self.merge.upper, &path.join(name));
+        }
         let copied = self.merge.copies.as_ref().map(|copies| copy_aside(copies, upper, name));
         let copied = copied.transpose()?;
         let from = copied.as_ref().unwrap_or(upper);
         let mode = make_movable(from, name)?;
         rustix::fs::renameat(from, name, lower, name)?;
-        forget_marks(lower, name);
         match mode {
             Some(mode) => rustix::fs::fchmod(open_child(lower.as_fd(), name, FOR_LISTING)?, mode),
             None => Ok(()),
@@ -292,15 +326,6 @@ fn make_movable(parent: &OwnedFd, name: &OsStr) -> Result<Option<Mode>, Errno> {
     let path = descriptor_path(&directory);
     rustix::fs::chmodat(CWD, path, mode | Mode::RWXU, AtFlags::empty())?;
     Ok(Some(mode))
-}
-
-/// Removes overlayfs's notes about an object of the upper layer.
-fn forget_marks(parent: &OwnedFd, name: &OsStr) {
-    let path = Path::new(&descriptor_path(parent)).join(name);
-    for mark in MARKS {
-        // Most objects have none, and one that stays means nothing in the workspace.
-        let _: Result<(), Errno> = rustix::fs::lremovexattr(&path, mark);
-    }
 }
 
 /// Tells whether nothing of the lower layer is seen in a directory.

@@ -193,6 +193,38 @@ fn a_new_tree_moves_with_its_modes_times_and_hard_links() {
     assert_eq!(fs::metadata(ground.work("target")).unwrap().mode() & 0o777, 0o555);
 }
 
+/// The notes of an overlay never leave its stage, at any depth: in the workspace, which is a lower layer of the next overlay, they would
+/// hide files or keep them from being opened.
+#[test]
+fn no_note_of_the_overlay_reaches_the_workspace() {
+    let plant = "import os; [os.setxattr(p, 'user.overlay.' + n, b'y') for n in \
+                 ('opaque', 'whiteout', 'redirect', 'metacopy') for p in \
+                 ('target/new', 'target/new/deep', 'target/new/deep/x', 'target/stamp')]";
+    let program = format!(
+        "mkdir -p target/new/deep target/aside; echo x > target/new/deep/x
+         mv target/aside target/debug/app target/new/; python3 -c \"{plant}\" || true
+         chmod 444 target/new/deep/x; chmod 0 target/new/deep; mv target/stamp target/new/; chmod 500 target/new"
+    );
+    for state in ["stages", "/dev/shm"] {
+        let ground = base();
+        let memory = tempfile::TempDir::new_in("/dev/shm").unwrap();
+        let state =
+            if state == "stages" { ground.path(state) } else { memory.path().to_owned() };
+        assert_eq!(keep(&ground, &state, &program).settle().len(), 0);
+        let (new, deep) = (ground.work("target/new"), ground.work("target/new/deep"));
+        assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o500);
+        assert_eq!(fs::metadata(&deep).unwrap().mode() & 0o777, 0);
+        fs::set_permissions(&deep, fs::Permissions::from_mode(0o700)).unwrap();
+        assert_eq!(fs::metadata(deep.join("x")).unwrap().mode() & 0o777, 0o444);
+        for path in ["", "aside", "app", "stamp", "deep", "deep/x"].map(|path| new.join(path)) {
+            let mut names = [0; 1024];
+            let length = rustix::fs::llistxattr(&path, &mut names[..]).unwrap();
+            let names = String::from_utf8_lossy(&names[..length]);
+            assert!(!names.contains("overlay"), "{}: {names:?}", path.display());
+        }
+    }
+}
+
 #[test]
 fn the_changed_paths_are_told() {
     let cases: &[(&str, &[&str])] = &[

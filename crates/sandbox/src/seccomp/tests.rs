@@ -86,7 +86,7 @@ fn what_is_refused() {
         (true, libc::SYS_socket, args(&[17, 3, 0]), family),
     ] {
         for among_others in [false, true] {
-            let program = program(Held { internet, among_others });
+            let program = program(Held { internet, without_attributes: false, among_others });
             let answered = run(&program, ARCHITECTURE, call, arguments);
             let is_local = call == libc::SYS_socket && arguments[0] == 1;
             let wanted = if among_others && is_local { family } else { wanted };
@@ -110,12 +110,24 @@ fn what_is_refused_among_others() {
         (libc::SYS_socketpair, [1, 3, 0, 0, 0, 0], true),
     ] {
         for among_others in [false, true] {
-            let program = program(Held { internet: false, among_others });
+            let program = program(Held { internet: false, without_attributes: false, among_others });
             let answered = run(&program, ARCHITECTURE, call, arguments);
             let refused = is_refused && among_others;
             let wanted = if refused { refuse(libc::EPERM) } else { ALLOW };
             assert_eq!(answered, wanted, "call {call} {arguments:?} {among_others}");
         }
+    }
+}
+
+#[test]
+fn attributes_are_refused_where_they_would_reach_a_real_directory() {
+    for without_attributes in [false, true] {
+        let program = program(Held { internet: false, without_attributes, among_others: false });
+        let wanted = if without_attributes { refuse(libc::EOPNOTSUPP) } else { ALLOW };
+        for call in SET_ATTRIBUTES {
+            assert_eq!(run(&program, ARCHITECTURE, *call, [0; 6]), wanted, "call {call}");
+        }
+        assert_eq!(run(&program, ARCHITECTURE, libc::SYS_getxattr, [0; 6]), ALLOW);
     }
 }
 
@@ -137,7 +149,7 @@ fn limits_and_scheduling_of_the_warden_are_refused() {
         (u64::MAX, false, true),
     ] {
         for (among_others, is_refused) in [(false, in_view), (true, among_all)] {
-            let program = program(Held { internet: false, among_others });
+            let program = program(Held { internet: false, without_attributes: false, among_others });
             for call in calls {
                 let answered = run(&program, ARCHITECTURE, call, [process, 0, 0, 0, 0, 0]);
                 let wanted = if is_refused { refuse(libc::EPERM) } else { ALLOW };
@@ -159,7 +171,7 @@ fn memory_that_only_a_group_counts_is_refused_without_one() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn old_calls_and_x32_are_refused_alike() {
-    let program = program(Held { internet: true, among_others: false });
+    let program = program(Held { internet: true, without_attributes: false, among_others: false });
     let create = u64::from(libc::O_CREAT.cast_unsigned());
     for (call, arguments, errno) in [
         (libc::SYS_open, [0, create, 0o4755, 0, 0, 0], libc::EPERM),

@@ -65,6 +65,7 @@ impl Place {
                 .to_vec(),
             internet: true,
             connect: true,
+            without_attributes: false,
         });
         place
     }

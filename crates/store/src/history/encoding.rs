@@ -117,6 +117,8 @@ const TIMED_SYMLINK: u8 = 6;
 const BUILD_DIRECTORY: u8 = 7;
 /// In place of the state before: there is none.
 const DIRECT: u8 = 8;
+/// The same; the path is that of the workspace.
+const UNTRACKED: u8 = 9;
 
 fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
     put_path(bytes, change.path());
@@ -127,6 +129,7 @@ fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
             put_number(bytes, *length);
         }
         WithoutHistory::Direct(_) => bytes.push(DIRECT),
+        WithoutHistory::Untracked(_) => bytes.push(UNTRACKED),
     }
 }
 
@@ -254,6 +257,7 @@ impl<'a> Reader<'a> {
                 return Some(Listed::WithoutHistory(WithoutHistory::BuildDirectory(built)));
             }
             DIRECT => return Some(Listed::WithoutHistory(WithoutHistory::Direct(path))),
+            UNTRACKED => return Some(Listed::WithoutHistory(WithoutHistory::Untracked(path))),
             tag => self.state_of(tag)?,
         };
         let after = self.state()?;
@@ -439,6 +443,7 @@ mod tests {
     fn without_history() -> impl Strategy<Value = WithoutHistory> {
         prop_oneof![
             path().prop_map(WithoutHistory::Direct),
+            path().prop_map(WithoutHistory::Untracked),
             (path(), any::<u64>(), any::<u64>()).prop_map(|(path, files, bytes)| {
                 WithoutHistory::BuildDirectory(BuiltChange { path, files, bytes })
             }),

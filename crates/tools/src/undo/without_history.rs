@@ -1,27 +1,41 @@
-//! Words about changes that have no history: those of build directories, and those that jobs made on the real directory. An undo leaves
-//! them as they are and says so.
+//! Words about changes that have no history: those of build directories, those that jobs made on the real directory, and those of
+//! commands whose changes are not tracked. An undo leaves them as they are and says so.
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::{BuiltChange, Context, Output, ToolError, UndoPlan, WithoutHistory};
+use windlass_core::{
+    BuiltChange, Context, Origin, Output, ToolError, UndoPlan, WithoutHistory,
+};
 
-use super::{MAX_NAMED, described};
+use super::{Asker, MAX_NAMED, described};
 use crate::shown::{self, Root};
 
-/// The answer where nothing that is meant can be taken back. The last change is passed over with it, so that the next undo is about the
-/// one before.
-pub(super) fn refusal(cx: &Context, plan: &UndoPlan, is_dry: bool) -> Result<Output, ToolError> {
+/// The answer where nothing that is meant can be taken back. A person's next undo is about the change before the last one; a model
+/// has to name that.
+pub(super) fn refusal(
+    cx: &Context,
+    plan: &UndoPlan,
+    is_dry: bool,
+    asker: Asker,
+) -> Result<Output, ToolError> {
     let base = cx.files().resolve(Path::new("."))?.path;
     let names = named(&base, plan);
     let which = if plan.is_last { "the last change, " } else { "" };
+    let places = match listed(&names) {
+        _ if is_untracked(&plan.without_history) => String::new(),
+        listed => format!(": {listed}"),
+    };
     let mut lines = vec![format!(
-        "nothing {} undone: {which}{}, {}: {}",
+        "nothing {} undone: {which}{}, {}{places}",
         if is_dry { "would be" } else { "was" },
         described(plan),
         reason(&plan.without_history),
-        listed(&names)
     )];
-    if plan.is_last {
+    if let (Some(Origin { call, tool, .. }), Asker::Model) = (&plan.previous, asker) {
+        lines.push(format!(
+            "to take back the change before it, name its call: {call} ({tool})"
+        ));
+    } else if plan.is_last && asker == Asker::Person {
         let next = if is_dry { "the undo after that takes" } else { "undo again to take" };
         lines.push(format!(
             "{next} back the change before it, or undo a call by its id (`windlass undo --list` shows them)"
@@ -53,18 +67,26 @@ pub(super) fn named(base: &Path, plan: &UndoPlan) -> Vec<String> {
             format!("{}/ ({count}, {})", name(path), shown::size(*bytes))
         }
         WithoutHistory::Direct(path) => format!("{} (changed by a job)", name(path)),
+        WithoutHistory::Untracked(_) => "whatever a command changed without tracking".to_owned(),
     });
     all.collect()
 }
 
 /// The reason for which nothing of it can be taken back.
 fn reason(all: &[WithoutHistory]) -> &'static str {
+    if is_untracked(all) {
+        return "ran without tracking, so what it changed is not known and cannot be taken back";
+    }
     let is_direct = |change: &WithoutHistory| matches!(change, WithoutHistory::Direct(_));
     if all.iter().any(is_direct) {
         "changed only what has no history, so it cannot be taken back"
     } else {
         "changed only build directories, which have no history, so it cannot be taken back"
     }
+}
+
+fn is_untracked(all: &[WithoutHistory]) -> bool {
+    all.iter().any(|change| matches!(change, WithoutHistory::Untracked(_)))
 }
 
 fn listed(names: &[String]) -> String {

@@ -50,6 +50,20 @@ fn extended(path: &Path) -> Extended {
     all
 }
 
+/// Looks at an object that its mode may keep from its owner.
+fn opened<T>(path: &Path, mode: u32, look: impl FnOnce() -> T) -> T {
+    let is_shut = mode & 0o500 != 0o500;
+    let give = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    if is_shut {
+        give(mode | 0o500);
+    }
+    let seen = look();
+    if is_shut {
+        give(mode);
+    }
+    seen
+}
+
 impl Tree {
     pub(crate) fn of(root: &Path) -> Self {
         let facts = fs::metadata(root).expect("a directory");
@@ -74,15 +88,19 @@ impl Tree {
                 let modified = (facts.mtime(), facts.mtime_nsec());
                 Object::Symlink { target: fs::read_link(&path).expect("a link"), modified }
             } else if facts.is_dir() {
-                self.add(root, &path, first_names);
                 let modified = (facts.mtime(), facts.mtime_nsec());
-                Object::Directory { mode, modified, extended: extended(&path) }
+                let extended = opened(&path, mode, || {
+                    self.add(root, &path, first_names);
+                    extended(&path)
+                });
+                Object::Directory { mode, modified, extended }
             } else {
                 let names = (facts.nlink() > 1).then(|| {
                     first_names.entry(facts.ino()).or_insert_with(|| name.clone()).clone()
                 });
-                let bytes = fs::read(&path).expect("a file");
-                let (modified, extended) = ((facts.mtime(), facts.mtime_nsec()), extended(&path));
+                let look = || (fs::read(&path).expect("a file"), extended(&path));
+                let (bytes, extended) = opened(&path, mode, look);
+                let modified = (facts.mtime(), facts.mtime_nsec());
                 Object::File { bytes, mode, modified, extended, names }
             };
             self.objects.insert(name, object);

@@ -67,6 +67,32 @@ async fn the_removal_of_a_planted_place_is_finished_after_a_kill() {
     }
 }
 
+/// A directory that a job made around a protected place goes with it, and comes back with it.
+#[tokio::test]
+async fn a_removed_place_leaves_no_empty_directory() {
+    for (script, left) in [
+        ("mkdir .vscode; echo evil > .vscode/tasks.json", &[][..]),
+        ("mkdir -p a/b/.vscode; echo evil > a/b/.vscode/tasks.json", &[]),
+        ("mkdir -p a/.vscode; echo evil > a/.vscode/tasks.json; echo x > a/kept", &["a", "a/kept"]),
+        ("mkdir -p there/.vscode; echo evil > there/.vscode/tasks.json", &["there"]),
+        ("mkdir .vscode empty; echo evil > .vscode/tasks.json", &["empty"]),
+    ] {
+        let place = Place::new();
+        if left == ["there"] {
+            place.put("there/", "");
+        }
+        job(&place, script).await;
+        for name in [".vscode", "a", "a/kept", "a/.vscode", "there", "there/.vscode", "empty"] {
+            let is_there = place.path(name).exists();
+            assert_eq!(is_there, left.contains(&name), "{script}: {name}");
+        }
+        let call = place.session.all_jobs()[0].call().clone();
+        assert_eq!(place.undo(Undo::Call(call)).await.outcome, Outcome::Ok, "{script}");
+        let planted = script.split("> ").nth(1).unwrap().split(';').next().unwrap();
+        assert_eq!(place.text(planted), "evil\n", "{script}");
+    }
+}
+
 /// A job that builds and plants ends beside a call of its session, which loses nothing.
 #[tokio::test]
 async fn a_job_ends_beside_a_call_of_its_session() {

@@ -144,21 +144,57 @@ async fn un_1_a_file_without_permissions() {
     there_and_back(&place, &before).await;
 }
 
-/// A file that its owner cannot read cannot be kept for an undo: what a command did to it is dropped, with advice.
+/// What an ordinary user cannot read is made, changed and removed like everything else, and comes back with its mode. What the user
+/// cannot even list is masked from commands.
 #[tokio::test]
 async fn un_1_a_file_that_its_owner_cannot_read() {
     if rustix::process::geteuid().is_root() {
         return;
     }
-    for (command, shut) in [("rm -f b; echo x > a", "b"), ("chmod 600 b; echo more >> b", "b")] {
-        let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
-        fs::set_permissions(place.path(shut), fs::Permissions::from_mode(0o000)).expect("a mode");
-        let said = text(&place.call("bash", json!({"command": command})).await);
-        assert!(said.contains("what it changed was dropped"), "{command}: {said}");
-        assert!(said.contains(&format!("chmod u+r {shut}")), "{command}: {said}");
-        assert_eq!(place.text("a"), "a\n", "{command}");
-        fs::set_permissions(place.path(shut), fs::Permissions::from_mode(0o600)).expect("a mode");
-        assert_eq!(place.text(shut), "b\n", "{command}");
+    for (shut, command) in [
+        (&[][..], "chmod 0 a"),
+        (&[], "echo x > n; chmod 0 n"),
+        (&[], "mkdir e; echo x > e/f; chmod 0 e/f e"),
+        (&[], "mkdir -p e/e; echo x > e/e/f; ln e/e/f e/g; chmod 0 e/e/f e/e e"),
+        (&[], "chmod 0 d"),
+        (&[], "chmod 0 d/f d; echo x > n"),
+        (&["a"], "rm -f a"),
+        (&["a"], "rm -f a; echo x > b"),
+        (&["a"], "chmod 600 a; echo more >> a"),
+        (&["a"], "chmod 600 a; echo more >> a; chmod 0 a"),
+        (&["a"], "rm -f a; echo other > a; chmod 0 a"),
+        (&["a"], "chmod 644 a"),
+        (&["a"], "touch -d @7 a"),
+        (&["a"], "mv a c"),
+        (&["a"], "mv a c; chmod 600 c; echo more >> c"),
+        (&["a"], "mv b a"),
+        (&["a"], "ln -sfn b a"),
+        (&["a"], "ln a l"),
+        (&["one"], "rm -f one"),
+        (&["one"], "chmod 600 one; echo more >> two"),
+        (&["one"], "mv two three"),
+        (&["d/f"], "rm -rf d"),
+        (&["d/f"], "mv d e"),
+        (&["d/f"], "chmod 600 d/f; cp d/f n; chmod 0 n d/f"),
+    ] {
+        let place =
+            Place::with(&[("a", "a\n"), ("b", "b\n"), ("d/f", "f\n"), ("one", "one\n")]);
+        fs::hard_link(place.path("one"), place.path("two")).expect("a link");
+        for name in shut {
+            fs::set_permissions(place.path(name), fs::Permissions::from_mode(0)).expect("a mode");
+        }
+        let before = place.tree();
+        let done = place.call("bash", json!({"command": command})).await;
+        assert_eq!(done.outcome, Outcome::Ok, "{shut:?} {command}: {}", text(&done));
+        let after = place.tree();
+        assert!(before != after, "{shut:?} {command}");
+        let mut what = Undo::Last;
+        for expected in [&before, &after, &before] {
+            let undone = place.undo(what).await;
+            assert_eq!(undone.outcome, Outcome::Ok, "{shut:?} {command}: {}", text(&undone));
+            expected.assert_is(&place.tree(), &format!("{shut:?} {command}"));
+            what = Undo::Call(undone.call);
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use serde_json::json;
+use windlass::process::{Confinement, Level, ProcessSettings};
 use windlass::{CallResult, Outcome, Undo};
 use windlass_core::{Query, WithoutHistory};
 
@@ -53,14 +54,41 @@ async fn a_change_of_build_directories_is_not_passed_over_in_silence() {
 }
 
 #[tokio::test]
-async fn the_tool_says_the_same_to_a_model() {
+async fn a_model_is_told_the_same_and_does_not_use_up_the_warning_of_a_person() {
     let place = Place::with(WITH_MODULES);
-    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
-    place.ok("bash", json!({"command": "echo 1 > node_modules/new"})).await;
-    let said = place.refused("undo", json!({})).await;
-    assert!(said.contains("changed only build directories"), "{said}");
-    place.ok("undo", json!({})).await;
+    let written = place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    let built = place.ok("bash", json!({"command": "echo 1 > node_modules/new"})).await;
+    for _ in 0..2 {
+        let said = place.refused("undo", json!({})).await;
+        let name = format!("name its call: {} (write)", written.call);
+        assert!(said.contains("changed only build directories") && said.contains(&name), "{said}");
+    }
+    refused(&place.undo(Undo::Last).await, &[built.call.as_str(), "undo again"]);
+    place.ok("undo", json!({"call": written.call})).await;
     assert!(!place.path("a.txt").exists());
+}
+
+/// Without a sandbox it is not known what a command changed, so an undo does not take back the change before it instead.
+#[tokio::test]
+async fn a_command_without_tracking_is_named() {
+    let place = Place::built(&[], |builder| {
+        let confinement = Confinement { level: Level::Off, ..Confinement::default() };
+        builder.processes(ProcessSettings { confinement, ..ProcessSettings::default() })
+    });
+    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    let ran = place.ok("bash", json!({"command": "echo two > a.txt; sh -c 'echo b > b.txt'"})).await;
+    place.ok("bash", json!({"command": "cat a.txt"})).await;
+    let words = ["the last change, ", ran.call.as_str(), "ran without tracking"];
+    let said = place.refused("undo", json!({})).await;
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    let preview = place.windlass.undo_preview(&place.windlass.new_session(), Undo::Last).await;
+    refused(&preview, &words);
+    refused(&place.undo(Undo::Call(ran.call.clone())).await, &words[1..]);
+    assert_eq!(place.text("a.txt"), "two\n");
+    refused(&place.undo(Undo::Last).await, &[&words[..], &["undo again"]].concat());
+    // Now it is about the change before, whose file is another by now.
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Error);
+    assert_eq!((place.text("a.txt"), place.text("b.txt")), ("two\n".into(), "b\n".into()));
 }
 
 #[tokio::test]
