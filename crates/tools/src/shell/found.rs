@@ -1,6 +1,7 @@
 //! What is found out about one simple command by its words.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use windlass_core::{OnlyReads, PathPattern, Risk, Search};
 
@@ -19,6 +20,8 @@ pub(super) struct Found {
     /// Programs whose work it does.
     pub(super) acts_as: Vec<&'static str>,
     pub(super) touches: Vec<(Touch, PathPattern)>,
+    /// The symbolic links that it makes, each with its target.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Where it finds out only while it runs what it reads.
     pub(super) searches: Vec<Search>,
     /// What it runs itself.

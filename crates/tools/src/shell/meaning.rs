@@ -25,6 +25,8 @@ use super::wrappers::{self, Unwrapped};
 
 /// How many directories it may be in.
 const MOST_PLACES: usize = 8;
+/// How many places the links of a text may lead to.
+const MOST_LED_TO: usize = 64;
 /// How often one command may run another.
 const DEEPEST: usize = 16;
 /// How often the bodies of loops are looked at.
@@ -59,6 +61,8 @@ pub(crate) fn understand(text: &str, place: Place<'_>) -> Understood {
         shell_reads: Vec::new(),
         searches: Vec::new(),
         touches: Vec::new(),
+        links: Vec::new(),
+        is_other_machine: false,
         unclear: None,
         depth: 0,
         in_loop: false,
@@ -89,6 +93,10 @@ struct Meaning<'w> {
     shell_reads: Vec<PathPattern>,
     searches: Vec<Search>,
     touches: Vec<(Touch, PathPattern)>,
+    /// The symbolic links that the text makes, each with its target: not there yet when effects are resolved.
+    links: Vec<(PathBuf, PathBuf)>,
+    /// Whether what is looked at is run where the paths are not those of this machine.
+    is_other_machine: bool,
     unclear: Option<String>,
     depth: usize,
     in_loop: bool,
@@ -299,8 +307,8 @@ impl Meaning<'_> {
         if target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/") {
             return self.unclear("it talks to the network");
         }
-        for place in places {
-            let path = PathPattern::file(join(place, Path::new(target)));
+        for path in self.led_to(places, Path::new(target)) {
+            let path = PathPattern::file(path);
             if redirect.kind == RedirectKind::Write {
                 self.redirected.push(path.clone());
                 self.touches.push((Touch::Write, path));
@@ -309,6 +317,30 @@ impl Meaning<'_> {
                 self.touches.push((Touch::Read, path));
             }
         }
+    }
+
+    /// A path in each of the directories, and where the links lead that the text has made.
+    fn led_to(&self, places: &Places, path: &Path) -> Vec<PathBuf> {
+        if self.is_other_machine {
+            return Vec::new();
+        }
+        let mut all: Vec<PathBuf> = places.iter().map(|place| join(place, path)).collect();
+        let mut next = 0;
+        while let Some(path) = all.get(next).filter(|_| all.len() < MOST_LED_TO).cloned() {
+            next += 1;
+            for (link, target) in &self.links {
+                // `link/../x` is beside the target, and `d/../link` is the link.
+                let plain = normalize(&path);
+                let rest = path.strip_prefix(link).or_else(|_| plain.strip_prefix(link));
+                let Ok(rest) = rest else { continue };
+                let mut led = link.parent().unwrap_or(link).join(target);
+                led.extend(rest.components());
+                if !all.contains(&led) {
+                    all.push(led);
+                }
+            }
+        }
+        all
     }
 
     fn search(&mut self, searches: &[Search], place: &Path) {
@@ -385,8 +417,9 @@ impl Meaning<'_> {
         }
         self.commands.push(SimpleCommand::new(["cd", text]).reading(OnlyReads::Always));
         let success: Places = places.iter().map(|place| normalize(&place.join(text))).collect();
-        for place in &success {
-            let place = PathPattern::file(quoted(place.clone()));
+        let target = PathBuf::from(text);
+        for place in self.led_to(&places, &target) {
+            let place = PathPattern::file(normalize(&place));
             self.shell_reads.push(place.clone());
             self.touches.push((Touch::Read, place));
         }
@@ -451,7 +484,11 @@ impl Meaning<'_> {
                 if is_part || origin == Origin::Elsewhere {
                     self.add(&named, found, places);
                 }
+                // What `ssh` runs finds other files there.
+                let was_other = self.is_other_machine;
+                self.is_other_machine |= known_as == "ssh";
                 self.scripts(&scripts, is_bash, places);
+                self.is_other_machine = was_other;
             }
         }
     }
@@ -585,8 +622,7 @@ impl Meaning<'_> {
             if pattern.path.to_str().is_some_and(is_device) {
                 continue;
             }
-            for place in places {
-                let path = join(place, &pattern.path);
+            for path in self.led_to(places, &pattern.path) {
                 let pattern = PathPattern { path, reach: pattern.reach };
                 let known =
                     if touch == Touch::Read { &mut command.reads } else { &mut command.changes };
@@ -597,6 +633,10 @@ impl Meaning<'_> {
                     self.touches.push((touch, pattern));
                 }
             }
+        }
+        for (link, target) in found.links {
+            let links = places.iter().map(|place| normalize(&place.join(&link)));
+            self.links.extend(links.map(|link| (link, target.clone())));
         }
         self.commands.push(command);
     }

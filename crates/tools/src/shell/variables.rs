@@ -7,7 +7,7 @@ use super::syntax::{Body, Command, Hole, List, Word};
 /// The longest text that is made of values.
 const LONGEST: usize = 16 * 1024;
 
-/// Variables that change which programs run or what they load. A star stands for any letters.
+/// Variables that change which programs run, what they load or which options they take. A star stands for any letters.
 const CHANGE_WHAT_RUNS: &[&str] = &[
     "PATH",
     "HOME",
@@ -101,10 +101,44 @@ const CHANGE_WHAT_RUNS: &[&str] = &[
     "*_COMMAND",
     "*_PRELOAD",
     "HISTFILE",
+    "HISTFILESIZE",
+    "HISTSIZE",
     "TMOUT",
     "MANPATH",
     "MANOPT",
+    "EXECIGNORE",
+    "*_OPT",
+    "*_OPTIONS",
+    "XZ_DEFAULTS",
+    "GZIP",
+    "BZIP*",
+    "ZIPOPT",
+    "UNZIP*",
+    "TAPE",
+    "MAGIC",
+    "PERLIO_*",
+    "GNUPGHOME",
+    "DEBUGINFOD_*",
+    // Bash calculates the values of these, which may run commands, or replaces them by its own.
+    "RANDOM",
+    "SRANDOM",
+    "SECONDS",
+    "OPTIND",
+    "OPTERR",
+    "HISTCMD",
+    "LINENO",
+    "EPOCH*",
+    "GROUPS",
+    "DIRSTACK",
+    "FUNCNAME",
+    "PIPESTATUS",
+    "EUID",
+    "UID",
+    "PPID",
 ];
+
+/// The variable that bash sets to the last word of each command.
+const LAST_WORD: &str = "_";
 
 /// Returns whether a variable of this name changes what is run.
 pub(super) fn changes_what_runs(name: &str) -> bool {
@@ -171,7 +205,7 @@ impl Variables {
     /// Notes that a variable has this value from here on. One that the script sets elsewhere too, or perhaps does not set, is
     /// not known.
     pub(super) fn set(&mut self, name: &str, value: Word, is_certain: bool) {
-        let is_only = self.set.get(name).is_none_or(|times| *times < 2);
+        let is_only = self.set.get(name).is_none_or(|times| *times < 2) && name != LAST_WORD;
         if is_certain && is_only && !value.is_open {
             self.known.insert(name.to_owned(), value);
         } else {
@@ -185,7 +219,8 @@ impl Variables {
         let mut of_body = Self::default();
         of_body.count(body);
         inside.known.remove(name);
-        if !value.is_open && !of_body.set.contains_key(name) {
+        let is_kept = !of_body.set.contains_key(name) && name != LAST_WORD;
+        if !value.is_open && is_kept {
             inside.known.insert(name.to_owned(), value);
         }
         inside

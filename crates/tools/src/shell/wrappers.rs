@@ -42,8 +42,14 @@ pub(super) fn unwrap(name: &str, words: &[Word], found: &mut Found) -> Unwrapped
     let sorted = options::sort_leading(&[row.options], words, 1, found);
     let Some(begin) = begin(&sorted, words) else { return unknown(words, found) };
     let from = begin + wrap.skip;
-    let between = words.get(begin..from.min(words.len()));
-    if between.unwrap_or_default().iter().any(Word::could_be_option) {
+    let between = words.get(begin..from.min(words.len())).unwrap_or_default();
+    // Some may leave out the word before the command: `setarch -R rm x` runs `rm`.
+    let is_expected = |word: &Word| match wrap.part {
+        Part::Transparent if name == "setarch" => begin == 1,
+        Part::Transparent => word.text.starts_with(|c: char| c.is_ascii_digit() || c == '.'),
+        Part::Own | Part::OtherRights => true,
+    };
+    if between.iter().any(|word| word.could_be_option() || !is_expected(word)) {
         found.unseen("is given words that are not known");
         return Unwrapped::Unknown;
     }

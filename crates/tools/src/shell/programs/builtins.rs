@@ -50,7 +50,11 @@ fn printf(words: &[Word], found: &mut Found) {
     let format = if first.text == "--" { words.get(2).unwrap_or(first) } else { first };
     let sets = |directive: &str| directive.chars().find(char::is_ascii_alphabetic) == Some('n');
     let is_option = first.text.starts_with('-') && first.text != "--";
-    if is_option || format.could_be_option() || format.text.split('%').skip(1).any(sets) {
+    if is_option
+        || format.could_be_option()
+        || format.pattern.is_some()
+        || format.text.split('%').skip(1).any(sets)
+    {
         found.risk(1, "may set a variable");
         found.unclear("`printf` may set a variable");
     }

@@ -1,5 +1,7 @@
 //! Programs that change files: that is what they are for, so it is no risk but an effect, by the paths that they name.
 
+use std::path::Path;
+
 use super::options::{self, Sorted};
 use crate::shell::found::Found;
 use crate::shell::syntax::Word;
@@ -13,6 +15,8 @@ enum Does {
     SetAttributes,
     /// The last word is where it goes, unless an option says it.
     Copy,
+    /// The same, but a symbolic link reads nothing.
+    Link,
 }
 
 /// Every such program with all its options.
@@ -64,7 +68,7 @@ const PROGRAMS: &[(&str, Does, &str)] = &[
     ),
     (
         "ln",
-        Does::Copy,
+        Does::Link,
         "backup? b d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix= \
         t,target-directory= T,no-target-directory v,verbose",
     ),
@@ -100,7 +104,8 @@ pub(super) fn changes(name: &str, words: &[Word], found: &mut Found) -> bool {
                 sorted.has(&["r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "reference"]);
             operands.iter().skip(usize::from(!has_mode)).for_each(|word| found.write_tree(word));
         }
-        Does::Copy => copy(name, &sorted, operands, found),
+        Does::Link if sorted.has(&["symbolic"]) => link(&sorted, operands, found),
+        Does::Copy | Does::Link => copy(name, &sorted, operands, found),
     }
     true
 }
@@ -129,6 +134,36 @@ fn copy(name: &str, sorted: &Sorted, mut operands: Vec<&Word>, found: &mut Found
         found.read_tree(from);
         if name == "mv" {
             found.delete(from);
+        }
+    }
+}
+
+/// `ln -s`: it makes the links and reads nothing. A later command of the line may read through them.
+fn link(sorted: &Sorted, mut targets: Vec<&Word>, found: &mut Found) {
+    let mut places = Vec::new();
+    for (at, place) in sorted.values("t") {
+        found.risk(at, "names where it goes");
+        places.push(place);
+    }
+    if places.is_empty() && targets.len() > 1 {
+        places.extend(targets.pop());
+    }
+    for place in &places {
+        found.write_tree(place);
+    }
+    for target in targets {
+        let name = target.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if places.is_empty() {
+            found.write(&Word { text: name.to_owned(), ..target.clone() });
+            found.links.push((name.into(), target.text.clone().into()));
+        }
+        for place in &places {
+            // It goes into a directory of this name, if there is one.
+            if !matches!(name, "" | "." | "..") {
+                let inside = Path::new(&place.text).join(name);
+                found.links.push((inside, target.text.clone().into()));
+            }
+            found.links.push((place.text.clone().into(), target.text.clone().into()));
         }
     }
 }

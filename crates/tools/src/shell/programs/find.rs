@@ -110,15 +110,15 @@ pub(super) fn find(words: &[Word], found: &mut Found) {
         }
         at += match text {
             _ if ALONE.contains(&text) => 1,
+            _ if WITH_FILE.contains(&text) => {
+                words.get(at + 1).inspect(|file| found.read(file));
+                2
+            }
             _ if WITH_WORD.contains(&text) || text.starts_with("-newer") => {
                 if words.get(at + 1).is_some_and(Word::could_be_option) {
                     found.risk(at + 1, "could become an option");
                     found.unseen("is given words that could become options");
                 }
-                2
-            }
-            _ if WITH_FILE.contains(&text) => {
-                words.get(at + 1).inspect(|file| found.read(file));
                 2
             }
             "-exec" | "-execdir" | "-ok" | "-okdir" => runs(words, at, found),

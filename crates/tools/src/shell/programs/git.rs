@@ -10,7 +10,7 @@ mod looks;
 use windlass_core::{OnlyReads, PathPattern, Search};
 
 use self::changes::{CHANGES, STARTS, TALKS};
-use self::looks::{LOOKS, Look, Operands};
+use self::looks::{LOOKS, Look, Names, Operands};
 use super::bare;
 use super::options::{self, Sorted};
 use crate::shell::found::{Found, Run, Touch};
@@ -114,29 +114,13 @@ fn looks(look: &Look, words: &[Word], at: usize, place: &str, found: &mut Found)
     let before = found.risks.len();
     let sorted = options::sort(look.options, words, at + 1, found);
     let is_known = found.risks.len() == before;
-    let first = sorted
-        .operands
-        .first()
-        .and_then(|first| words.get(*first))
-        .map_or("", |word| word.text.as_str());
-    let fits = match look.operands {
-        Operands::Any => true,
-        Operands::AtMost(most) => sorted.operands.len() <= most,
-        Operands::NoneOr(options) => {
-            (sorted.operands.is_empty() || sorted.has(options)) && !sorted.has(CHANGES_BRANCHES)
-        }
-        Operands::First(known) => {
-            // Without a word `stash` puts away, and `worktree` says how it is used.
-            let is_usual = first.is_empty() && known.first() != Some(&"list");
-            is_usual || known.contains(&first)
-        }
-    };
+    let fits = fits(look, words, at, &sorted);
     let mut options = words.iter().skip(at + 1).take_while(|word| word.text != "--");
     if let Some(index) = options.position(Word::could_be_option) {
         found.risk(at + 1 + index, "could become an option");
         found.unseen("is given words that could become options");
     }
-    note_files(words, &sorted, place, found);
+    note_files(look, words, &sorted, place, found);
     if matches!(look.name, "grep" | "ls-files") {
         let place = if place.is_empty() { "." } else { place };
         found.searches.push(Search::tree(place));
@@ -144,29 +128,90 @@ fn looks(look: &Look, words: &[Word], at: usize, place: &str, found: &mut Found)
     is_known && fits
 }
 
-/// Whatever a word of it could be as a file, it may show: also `HEAD:path`.
-fn note_files(words: &[Word], sorted: &Sorted, place: &str, found: &mut Found) {
-    for word in sorted.operands.iter().filter_map(|at| words.get(*at)) {
-        if is_remote(&word.text) {
-            continue;
+/// Whether the words of a command that may change something say that it only looks.
+fn fits(look: &Look, words: &[Word], at: usize, sorted: &Sorted) -> bool {
+    let operand = |index: usize| sorted.operands.get(index).and_then(|at| words.get(*at));
+    match look.operands {
+        Operands::Any => true,
+        Operands::None => sorted.operands.is_empty(),
+        // A name has a section: `git config edit` is a command.
+        Operands::Setting => {
+            let is_setting = operand(0).is_none_or(|word| word.text.contains('.'));
+            sorted.operands.len() <= 1 && is_setting
         }
-        let text = word.text.rsplit_once(':').map_or(word.text.as_str(), |(_, path)| path);
-        for name in [word.text.as_str(), text] {
-            let path = if name.starts_with('/') || place.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{place}/{name}")
-            };
-            if !name.is_empty() && !name.starts_with('!') && !name.starts_with('^') {
-                found.touch(Touch::Read, PathPattern::tree(path));
-            }
+        Operands::AtMost(most) => sorted.operands.len() <= most,
+        Operands::NoneOr(options) => {
+            (sorted.operands.is_empty() || sorted.has(options)) && !sorted.has(CHANGES_BRANCHES)
+        }
+        // Behind an option or two dashes it may be no command: `git stash -- list` puts away the file `list`.
+        Operands::First(known) => {
+            words.get(at + 1).is_some_and(|word| known.contains(&&*word.text))
+        }
+        Operands::FirstOrNone(known) => {
+            operand(0).is_none_or(|word| known.contains(&&*word.text)) && sorted.dashes.is_none()
         }
     }
 }
 
-/// An address of another machine, which is no file.
-fn is_remote(text: &str) -> bool {
-    ["https://", "http://", "ssh://", "git://"].iter().any(|scheme| text.starts_with(scheme))
+/// Notes the files that a command may show: those that its words name, and those of `HEAD:path`.
+fn note_files(look: &Look, words: &[Word], sorted: &Sorted, place: &str, found: &mut Found) {
+    let (skip, are_paths) = match look.words {
+        Names::Nothing => return,
+        Names::Files => (0, false),
+        Names::Paths => (0, true),
+        Names::PatternThenFiles => (usize::from(!sorted.has(&["e", "f"])), false),
+    };
+    for at in sorted.operands.iter().skip(skip) {
+        let Some(word) = words.get(*at) else { continue };
+        // Before two dashes nothing but revisions can stand.
+        let is_revision = sorted.dashes.is_some_and(|dashes| *at < dashes);
+        let is_path = are_paths || (sorted.dashes.is_some() && !is_revision);
+        let named = if is_path {
+            Some(pathspec(&word.text))
+        } else {
+            file_in_revision(&word.text).or((!is_revision).then_some(&*word.text))
+        };
+        let Some(name) = named.filter(|name| !name.is_empty() && !name.starts_with('^')) else {
+            continue;
+        };
+        let path = if name.starts_with('/') || place.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{place}/{name}")
+        };
+        found.touch(Touch::Read, PathPattern::tree(path));
+    }
+}
+
+/// The path in `HEAD:path`, `:path`, `:0:path`; empty in `:/text`, which looks for a message, unless it is a path from the top.
+fn file_in_revision(text: &str) -> Option<&str> {
+    if text.starts_with(":(") || text.starts_with(":/") || text.starts_with(":!") {
+        return Some(pathspec(text));
+    }
+    // `HEAD^{/a:b}` has a colon of its own.
+    let mut depth = 0_usize;
+    let colon = text.char_indices().find_map(|(at, c)| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        (c == ':' && depth == 0).then_some(at)
+    })?;
+    let path = text.get(colon + 1..)?;
+    let stage = path.strip_prefix(['0', '1', '2', '3']).and_then(|rest| rest.strip_prefix(':'));
+    Some(stage.filter(|_| colon == 0).unwrap_or(path))
+}
+
+/// The path in `:/path`, `:(top)path` and the like; empty where it is left out by `:!path`.
+fn pathspec(text: &str) -> &str {
+    let Some(magic) = text.strip_prefix(':') else { return text };
+    if let Some((words, path)) = magic.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
+        return if words.contains("exclude") { "" } else { path };
+    }
+    let path = magic.trim_start_matches(['/', '!', '^', ':']);
+    let signs = magic.get(..magic.len() - path.len()).unwrap_or_default();
+    if signs.contains(['!', '^']) { "" } else { path }
 }
 
 /// What the words of a command that changes something make git do besides.

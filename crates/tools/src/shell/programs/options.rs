@@ -81,6 +81,8 @@ impl Choice {
 pub(in crate::shell) struct Sorted {
     /// Where the words stand that are no options.
     pub(in crate::shell) operands: Vec<usize>,
+    /// Where the dashes stand behind which nothing is an option.
+    pub(in crate::shell) dashes: Option<usize>,
     /// Whether a word is an option that is not known, or could become one, so that it is not certain what the others are.
     pub(in crate::shell) has_unknown: bool,
     /// All names of each option that was given.
@@ -160,6 +162,7 @@ fn sort_by(
     while let Some(word) = words.get(at) {
         let text = word.text.as_str();
         if text == "--" {
+            sorted.dashes = Some(at);
             sorted.operands.extend(at + 1..words.len());
             break;
         }

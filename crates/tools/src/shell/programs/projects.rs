@@ -88,20 +88,29 @@ pub(super) fn interpreter(name: &str, row: &'static Program, words: &[Word], fou
     found.unseen(RUNS_CODE);
 }
 
+/// The words other than `--version` that ask programs for their version. `-V` is none by itself: `ctest -V` runs tests.
+const VERSION_WORDS: &[(&str, &str)] = &[
+    ("-v", "node nodejs npm npx pnpm yarn bun perl php ruby lua luajit"),
+    (
+        "-V",
+        "python python2 python3 pypy pypy3 pip pip3 pipx uv poetry conda pytest cargo rustc rustdoc rustup ruff deno just mise \
+        xz rsync tmux psql mysql mariadb yq composer rubocop cabal ghc less nano",
+    ),
+    ("version", "go docker kubectl helm terraform tofu zig"),
+    ("-version", "java javac kotlinc scala scalac"),
+];
+
+/// Programs that do not know `--version`, and run what they read.
+const WITHOUT_VERSION: &str = "tclsh erl expect telnet sftp batch at capsh dtach osascript jshell";
+
 /// Whether a program is only asked for its version.
 pub(super) fn asks_for_version(name: &str, words: &[Word]) -> bool {
     let [_, only] = words else { return false };
-    let text = only.text.as_str();
-    let is_short = match name {
-        "node" | "nodejs" | "npm" | "npx" | "pnpm" | "yarn" | "bun" | "perl" | "php" | "ruby" => {
-            text == "-v"
-        }
-        "go" | "docker" | "kubectl" | "helm" | "terraform" | "zig" => text == "version",
-        "sh" | "bash" | "dash" | "zsh" | "ksh" | "mksh" | "ash" | "fish" | "csh" | "tcsh" => false,
-        "java" | "javac" | "kotlinc" | "scalac" => text == "-version",
-        _ => text == "-V",
-    };
-    is_short || text == "--version"
+    let is_one = |names: &str| names.split(' ').any(|known| known == name);
+    match only.text.as_str() {
+        "--version" => !is_one(WITHOUT_VERSION),
+        word => VERSION_WORDS.iter().any(|(known, names)| *known == word && is_one(names)),
+    }
 }
 
 const MAKE: &str = "\

@@ -218,7 +218,7 @@ const PROGRAMS: &[Program] = &[
         0,null a,all apparent-size B,block-size= b,bytes c,total D,dereference-args d,max-depth= h,human-readable \
         inodes k L,dereference l,count-links m P,no-dereference S,separate-dirs si s,summarize t,threshold= time? \
         time-style= X,exclude-from=< exclude= x,one-file-system files0-from=^"),
-    reads("df", Operands::Files, "\
+    reads("df", Operands::Words, "\
         a,all B,block-size= h,human-readable H,si i,inodes k l,local P,portability output? total t,type= T,print-type \
         x,exclude-type="),
     reads("stat", Operands::Files, "L,dereference f,file-system c,format= printf= t,terse cached="),
@@ -288,9 +288,12 @@ const PROGRAMS: &[Program] = &[
     reads("c++filt", Operands::Words, "\
         @FILE _,strip-underscore n,no-strip-underscore p,no-params i,no-verbose t,types r,no-recurse-limit R,recurse-limit s,format= h,help \
         v,version"),
-    reads("cloc tokei scc", Operands::Trees, "\
-        NUMBER f,files by-file s,sort= e,exclude= t,type= o,output=! json csv md quiet vcs= exclude-dir= include-lang= \
-        exclude-lang= c,compact C,columns= h,help V,version"),
+    reads("tokei scc", Operands::Trees, "\
+        NUMBER f,files by-file s,sort= e,exclude= t,type= o,output=! json csv md quiet exclude-dir= include-lang= exclude-lang= c,compact \
+        C,columns= h,help V,version"),
+    reads("cloc", Operands::Trees, "\
+        WORDS by-file by-file-by-lang by-percent= json csv md quiet hide-rate sum-one vcs=! exclude-dir= exclude-ext= include-ext= \
+        include-lang= exclude-lang= h,help version"),
     reads("lsb_release lsmod pidof tput", Operands::Words, "a,all d,description i,id r,release c,codename s,short T= h b q u"),
     reads("jobs times", Operands::Words, "l n p r s"),
     reads("tsort", Operands::Files, "help version"),
@@ -321,7 +324,7 @@ const PROGRAMS: &[Program] = &[
         t,cpu? u,nproc? v,as? x,locks? y,rttime? noheadings o,output= p,pid= raw verbose"),
     wraps("choom", "n,adjust= p,pid="),
     wraps("caffeinate", "d i m s u t= w="),
-    wraps("unbuffer eatmydata catchsegv chronic cross-env ts-node-dev dumb-init", "p"),
+    wraps("unbuffer eatmydata catchsegv chronic cross-env dumb-init", "p"),
     wraps("numactl", "a,all i,interleave= p,preferred= m,membind= N,cpunodebind= C,physcpubind= l,localalloc b,balancing"),
     wraps_as("setarch", 1, Then::Words, Part::Transparent, "\
         B,32bit F,fdpic-funcptrs I,short-inode L,addr-compat-layout R,addr-no-randomize S,whole-seconds \
@@ -448,7 +451,7 @@ const PROGRAMS: &[Program] = &[
     // They run code that they are given.
     runs("\
         python python2 python3 pypy pypy3 ruby perl php lua luajit node nodejs deno bun Rscript julia tclsh guile irb \
-        ipython ts-node tsx osascript groovy scala jshell erl elixir iex ghci runghc swipl racket sbcl clojure"),
+        ipython ts-node ts-node-dev tsx osascript groovy scala jshell erl elixir iex ghci runghc swipl racket sbcl clojure"),
     runs("sh bash dash zsh ksh mksh ash fish csh tcsh rbash"),
     runs("vim vi nvim view ex emacs nano ed expect gdb lldb rr perf bpftrace dtrace"),
     runs("sqlite3 psql mysql mariadb mongosh redis-cli").suspecting("*"),

@@ -36,7 +36,12 @@ pub(super) fn tar(words: &[Word], found: &mut Found) {
 
 fn note_files(words: &[Word], sorted: &Sorted, lists: bool, found: &mut Found) {
     let writes = sorted.has(&["c", "r", "u", "A", "delete"]);
-    for (_, archive) in sorted.values("f").filter(|(_, archive)| archive.text != "-") {
+    for (at, archive) in sorted.values("f").filter(|(_, archive)| archive.text != "-") {
+        if is_remote(&archive.text) && !sorted.has(&["force-local"]) {
+            found.risk(at, "is on another machine");
+            found.unseen("starts a program that talks to another machine");
+            continue;
+        }
         if writes { found.write(archive) } else { found.read(archive) }
     }
     for (_, place) in sorted.values("C").filter(|_| !lists) {
@@ -49,6 +54,11 @@ fn note_files(words: &[Word], sorted: &Sorted, lists: bool, found: &mut Found) {
             .filter_map(|at| words.get(*at))
             .for_each(|word| found.read_tree(word));
     }
+}
+
+/// `host:archive`.
+fn is_remote(archive: &str) -> bool {
+    archive.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'))
 }
 
 /// Letters without a dash take their values in order: `xfC a.tar d` is `-x -f a.tar -C d`. The number of words stays the same, so

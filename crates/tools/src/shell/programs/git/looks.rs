@@ -7,6 +7,20 @@ pub(super) struct Look {
     pub(super) name: &'static str,
     pub(super) options: &'static [&'static str],
     pub(super) operands: Operands,
+    pub(super) words: Names,
+}
+
+/// What the words of a command name, besides its options.
+#[derive(Clone, Copy)]
+pub(super) enum Names {
+    /// Revisions, branches, settings: nothing of a file is shown.
+    Nothing,
+    /// Revisions and files. Git takes a word for a file if it is no revision.
+    Files,
+    /// Files.
+    Paths,
+    /// A pattern unless an option gives it, then the same.
+    PatternThenFiles,
 }
 
 /// When a command of this name only looks.
@@ -16,10 +30,16 @@ pub(super) enum Operands {
     Any,
     /// With at most so many.
     AtMost(usize),
+    /// With none.
+    None,
+    /// With none, or with the name of a setting.
+    Setting,
     /// With none, or with one of these options.
     NoneOr(&'static [&'static str]),
-    /// If the first is one of these; none counts as the first of them.
+    /// If the word behind it is one of these.
     First(&'static [&'static str]),
+    /// With none, or if the first is one of these.
+    FirstOrNone(&'static [&'static str]),
 }
 
 const COLOR: &str = "color? no-color cached staged merge-base";
@@ -29,40 +49,71 @@ pub(super) const LOOKS: &[Look] = &[
         name: "status",
         options: &[STATUS, "v,verbose z ignore-submodules? column? no-column"],
         operands: Operands::Any,
+        words: Names::Paths,
     },
-    Look { name: "diff", options: &[DIFF, COLOR, "z"], operands: Operands::Any },
+    Look {
+        name: "diff",
+        options: &[DIFF, COLOR, "z"],
+        operands: Operands::Any,
+        words: Names::Files,
+    },
     Look {
         name: "diff-tree",
         options: &[DIFF, COLOR, "r t root stdin no-commit-id z c pretty?"],
         operands: Operands::Any,
+        words: Names::Files,
     },
-    Look { name: "diff-index", options: &[DIFF, COLOR, "z"], operands: Operands::Any },
-    Look { name: "diff-files", options: &[DIFF, COLOR, "z"], operands: Operands::Any },
+    Look {
+        name: "diff-index",
+        options: &[DIFF, COLOR, "z"],
+        operands: Operands::Any,
+        words: Names::Files,
+    },
+    Look {
+        name: "diff-files",
+        options: &[DIFF, COLOR, "z"],
+        operands: Operands::Any,
+        words: Names::Paths,
+    },
     Look {
         name: "log",
         options: &[HISTORY, DIFF, COLOR, "z c no-patch remerge-diff! show-signature! stdin!"],
         operands: Operands::Any,
+        words: Names::Files,
     },
     Look {
         name: "show",
         options: &[HISTORY, DIFF, COLOR, "z c no-patch show-signature!"],
         operands: Operands::Any,
+        words: Names::Files,
     },
-    Look { name: "whatchanged", options: &[HISTORY, DIFF, COLOR], operands: Operands::Any },
+    Look {
+        name: "whatchanged",
+        options: &[HISTORY, DIFF, COLOR],
+        operands: Operands::Any,
+        words: Names::Files,
+    },
     Look {
         name: "shortlog",
         options: &[
             "s,summary n,numbered e,email w? c,committer group= no-merges since= after= until= before= all",
         ],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
     Look {
         name: "reflog",
         options: &[HISTORY, DIFF, COLOR],
-        operands: Operands::First(&["show", "HEAD"]),
+        operands: Operands::FirstOrNone(&["show", "HEAD"]),
+        words: Names::Nothing,
     },
-    Look { name: "blame", options: &[BLAME, "color-lines color-by-age"], operands: Operands::Any },
-    Look { name: "annotate", options: &[BLAME], operands: Operands::Any },
+    Look {
+        name: "blame",
+        options: &[BLAME, "color-lines color-by-age"],
+        operands: Operands::Any,
+        words: Names::Files,
+    },
+    Look { name: "annotate", options: &[BLAME], operands: Operands::Any, words: Names::Files },
     Look {
         name: "grep",
         options: &["\
@@ -72,6 +123,7 @@ pub(super) const LOOKS: &[Look] = &[
             C,context= A,after-context= B,before-context= W,function-context m,max-count= threads= f=< e= and or not all-match q,quiet \
             O! open-files-in-pager!"],
         operands: Operands::Any,
+        words: Names::PatternThenFiles,
     },
     Look {
         name: "ls-files",
@@ -79,6 +131,7 @@ pub(super) const LOOKS: &[Look] = &[
             z t v f c,cached d,deleted o,others i,ignored s,stage u,unmerged k,killed m,modified directory no-empty-directory eol x,exclude= \
             exclude-standard error-unmatch full-name recurse-submodules abbrev? debug deduplicate format="],
         operands: Operands::Any,
+        words: Names::Paths,
     },
     Look {
         name: "ls-tree",
@@ -86,11 +139,13 @@ pub(super) const LOOKS: &[Look] = &[
             "d r t l,long z name-only name-status object-only full-name full-tree format= abbrev?",
         ],
         operands: Operands::Any,
+        words: Names::Files,
     },
     Look {
         name: "cat-file",
         options: &["t s e p batch-check? batch-all-objects unordered"],
         operands: Operands::Any,
+        words: Names::Files,
     },
     Look {
         name: "rev-parse",
@@ -99,6 +154,7 @@ pub(super) const LOOKS: &[Look] = &[
             is-bare-repository is-shallow-repository show-prefix show-cdup show-superproject-working-tree symbolic symbolic-full-name all branches? tags? \
             remotes? not revs-only no-revs flags no-flags default= path-format= git-path="],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
     Look {
         name: "rev-list",
@@ -107,11 +163,13 @@ pub(super) const LOOKS: &[Look] = &[
             "count objects max-age= min-age= header timestamp quiet use-bitmap-index disk-usage? not",
         ],
         operands: Operands::Any,
+        words: Names::Files,
     },
     Look {
         name: "merge-base",
         options: &["a,all octopus independent is-ancestor fork-point"],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
     Look {
         name: "describe",
@@ -119,16 +177,19 @@ pub(super) const LOOKS: &[Look] = &[
             "all tags contains abbrev= candidates= exact-match debug long match= exclude= always first-parent dirty? broken?",
         ],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
     Look {
         name: "name-rev",
         options: &["tags refs= exclude= all name-only no-undefined always"],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
     Look {
         name: "show-ref",
         options: &["head heads tags branches d,dereference s,hash? verify abbrev? q,quiet exists"],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
     Look {
         name: "for-each-ref",
@@ -136,6 +197,7 @@ pub(super) const LOOKS: &[Look] = &[
             "count= s,shell sort= format= color? points-at= merged~ no-merged~ contains~ no-contains~ ignore-case exclude=",
         ],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
     Look {
         name: "show-branch",
@@ -143,20 +205,38 @@ pub(super) const LOOKS: &[Look] = &[
             "a,all r,remotes current topo-order date-order list sha1-name no-name topics more? merge-base",
         ],
         operands: Operands::Any,
+        words: Names::Nothing,
     },
-    Look { name: "cherry", options: &["v abbrev?"], operands: Operands::Any },
+    Look {
+        name: "cherry",
+        options: &["v abbrev?"],
+        operands: Operands::Any,
+        words: Names::Nothing,
+    },
     Look {
         name: "count-objects",
         options: &["v,verbose H,human-readable"],
-        operands: Operands::AtMost(0),
+        operands: Operands::None,
+        words: Names::Nothing,
     },
     Look {
         name: "check-ignore",
         options: &["q,quiet v,verbose z n,non-matching no-index"],
         operands: Operands::Any,
+        words: Names::Paths,
     },
-    Look { name: "check-attr", options: &["a,all cached z source="], operands: Operands::Any },
-    Look { name: "version", options: &["build-options"], operands: Operands::AtMost(0) },
+    Look {
+        name: "check-attr",
+        options: &["a,all cached z source="],
+        operands: Operands::Any,
+        words: Names::Nothing,
+    },
+    Look {
+        name: "version",
+        options: &["build-options"],
+        operands: Operands::None,
+        words: Names::Nothing,
+    },
     Look {
         name: "branch",
         options: &[BRANCH, "color? column? no-column"],
@@ -169,6 +249,7 @@ pub(super) const LOOKS: &[Look] = &[
             "no-merged",
             "points-at",
         ]),
+        words: Names::Nothing,
     },
     Look {
         name: "tag",
@@ -184,32 +265,38 @@ pub(super) const LOOKS: &[Look] = &[
             "no-merged",
             "points-at",
         ]),
+        words: Names::Nothing,
     },
     Look {
         name: "remote",
         options: &["v,verbose all push"],
-        operands: Operands::First(&["", "get-url"]),
+        operands: Operands::FirstOrNone(&["get-url"]),
+        words: Names::Nothing,
     },
     Look {
         name: "stash",
         options: &[HISTORY, DIFF, COLOR, "include-untracked only-untracked"],
         operands: Operands::First(&["list", "show"]),
+        words: Names::Nothing,
     },
     Look {
         name: "worktree",
         options: &["porcelain v,verbose z"],
         operands: Operands::First(&["list"]),
+        words: Names::Nothing,
     },
     Look {
         name: "config",
         options: &[
             "l,list get get-all get-regexp global system local worktree show-origin show-scope name-only z,null bool int type= includes default=",
         ],
-        operands: Operands::AtMost(1),
+        operands: Operands::Setting,
+        words: Names::Nothing,
     },
     Look {
         name: "symbolic-ref",
         options: &["q,quiet short no-recurse"],
         operands: Operands::AtMost(1),
+        words: Names::Nothing,
     },
 ];
