@@ -150,7 +150,10 @@ fn arguments(request: &ApprovalRequest) -> String {
 fn described(effect: &Effect) -> String {
     match effect {
         Effect::Exec(command) => {
-            format!("exec\n{}", indented(&visible_lines(&command.text)))
+            let shell =
+                command.shell.as_ref().map(|shell| format!(" in {}", quote::visible(shell)));
+            let shell = shell.unwrap_or_default();
+            format!("exec{shell}\n{}", indented(&visible_lines(&command.text)))
         }
         other => visible_lines(&other.to_string()),
     }

@@ -216,3 +216,30 @@ fn doctor_tells_of_the_filter_of_system_calls() {
     assert!(check["found"].as_str().is_some_and(|found| found.starts_with("filtered")), "{check}");
     assert!(check["how"].as_str().is_some_and(|how| how.contains("ask the kernel")), "{check}");
 }
+
+#[test]
+fn a_person_chooses_the_shell_and_a_workspace_does_not() {
+    let home = Home::with(&[(".windlass/config.toml", "shell = \"/opt/none/fish\"\n")]);
+    assert_eq!(home.run(&["trust"]).code, 0);
+    let ran = home.run(&["--mode", "auto", "call", "bash", r#"{"command":"echo $0"}"#]);
+    assert!(ran.stdout.starts_with("bash\n"), "{ran:?}");
+    assert!(ran.stderr.contains("`shell` in"), "the workspace's choice is left out: {ran:?}");
+
+    let file = home.having(&[("own.toml", "shell = [\"/bin/sh\", \"-u\", \"-c\"]\n")]);
+    let config = ["--config", "own.toml", "--mode", "auto", "--session", "one"];
+    let with = |arguments: &[&str]| file.run(&[&config[..], arguments].concat());
+    let ran = with(&["call", "bash", r#"{"command":"echo $0"}"#]);
+    assert!(ran.stdout.contains("sh\n"), "{ran:?}");
+    let ran = with(&["log"]);
+    assert!(ran.stdout.contains("(in /bin/sh -u -c)"), "{ran:?}");
+    let ran = with(&["policy", "explain", "bash", r#"{"command":"ls"}"#]);
+    assert!(ran.stdout.contains("/bin/sh -u -c are not read"), "{ran:?}");
+    let ran = file.run(&["replay", "one", "--json"]);
+    assert_eq!(ran.lines()[0]["shell"], json!({"was": "/bin/sh -u -c", "now": "bash"}), "{ran:?}");
+
+    let file = file.having(&[("gone.toml", "shell = \"/opt/none/fish\"\n")]);
+    let ran = file.run(&["--config", "gone.toml", "tools"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("the shell `/opt/none/fish` cannot be used"), "{ran:?}");
+    assert!(ran.stderr.contains("install it, or name another"), "{ran:?}");
+}

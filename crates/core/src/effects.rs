@@ -183,6 +183,14 @@ impl Effects {
         self.0.is_empty()
     }
 
+    /// The shell of its command, where that is another than bash.
+    pub fn shell(&self) -> Option<&str> {
+        self.iter().find_map(|effect| match effect {
+            Effect::Exec(command) => command.shell.as_deref(),
+            _ => None,
+        })
+    }
+
     /// The kinds that occur.
     pub fn kinds(&self) -> Kinds {
         self.0.iter().fold(Kinds::NONE, |kinds, effect| kinds | effect.kind())
@@ -366,7 +374,13 @@ impl fmt::Display for Effect {
                     Reach::Tree => f.write_str("/**"),
                 }
             }
-            Self::Exec(command) => write!(f, "{name} {}", visible(&command.text)),
+            Self::Exec(command) => {
+                write!(f, "{name} {}", visible(&command.text))?;
+                match &command.shell {
+                    Some(shell) => write!(f, " (in {})", visible(shell)),
+                    None => Ok(()),
+                }
+            }
             Self::Net { origin, method } => {
                 write!(f, "{name} {} {}", visible(method), visible(origin))
             }

@@ -9,6 +9,7 @@ mod files;
 mod network;
 mod process_changes;
 mod processes;
+mod shell;
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -33,6 +34,7 @@ pub use processes::{
     Access, Backend, Confinement, Errors, Level, Meter, NetworkAccess, Process, ProcessEnd,
     ProcessRequest, Processes, Program, Signal, Stdin, TerminalSize,
 };
+pub use shell::{Grammar, Shell};
 
 /// A future behind a pointer, for traits that are used as objects.
 ///

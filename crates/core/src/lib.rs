@@ -78,11 +78,11 @@ pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVer
 pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
     Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Found, FoundBody, HeldChanges, HeldFor, Host, HostName, HttpBody, HttpLimits,
-    HttpRequest, HttpResponse, HttpUrl, KeptContent, Level, Meter, Network, NetworkAccess,
-    NetworkTerms, Note, OpenFile, Opened, Opener, PathUse, Process, ProcessChange, ProcessChanges,
-    ProcessEnd, ProcessRequest, Processes, Program, Resolved, Signal, Source, Stage, Stat, Stdin,
-    TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
+    Fingerprint, Found, FoundBody, Grammar, HeldChanges, HeldFor, Host, HostName, HttpBody,
+    HttpLimits, HttpRequest, HttpResponse, HttpUrl, KeptContent, Level, Meter, Network,
+    NetworkAccess, NetworkTerms, Note, OpenFile, Opened, Opener, PathUse, Process, ProcessChange,
+    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved, Shell, Signal,
+    Source, Stage, Stat, Stdin, TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
 };
 pub use id::{
     ApprovalId, CallId, IdSource, JobId, QuestionId, SequentialIds, SessionId, TurnId, id_number,

@@ -9,8 +9,8 @@ use crate::changes::history::Untracked;
 use crate::sync::Lock;
 use crate::{
     Application, Effect, Effects, Entry, FileKind, Files, History, Host, Overrides, PathPattern,
-    Planned, Policy, Proposals, Query, Resolved, Session, SessionId, Shelf, Snapshot, SnapshotPlan,
-    Step, To, ToolError, UndoPlan, Visitor, Walk, WalkOptions, context,
+    Planned, Policy, Processes, Proposals, Query, Resolved, Session, SessionId, Shelf, Shell,
+    Snapshot, SnapshotPlan, Step, To, ToolError, UndoPlan, Visitor, Walk, WalkOptions, context,
 };
 
 /// What a tool may look at to plan a call. Files are those of the machine, also where the session only proposes its changes: nothing
@@ -56,6 +56,11 @@ impl Scene<'_> {
     /// The person's home directory, which programs know as `HOME`, if it is known.
     pub fn home(&self) -> Option<&Path> {
         self.policy.hard_denies().homes().first().map(PathBuf::as_path)
+    }
+
+    /// The shell that runs commands.
+    pub fn shell(&self) -> Shell {
+        self.host.processes().map_or_else(Shell::default, Processes::shell)
     }
 
     /// Where a path of the call really leads.

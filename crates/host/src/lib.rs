@@ -47,7 +47,7 @@ pub use durability::Durability;
 pub use files::LocalFiles;
 pub use http::{HttpSettings, LocalNetwork};
 pub use isolate::{Isolated, IsolatedChange, IsolatedChangeKind, Isolation};
-pub use processes::{LocalProcesses, ProcessSettings, control_group};
+pub use processes::{LocalProcesses, ProcessSettings, ShellError, control_group};
 pub use proxy::{Proxy, ProxyError, ProxySettings, RefusedHost, Traffic};
 pub use random::RandomIds;
 pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta};

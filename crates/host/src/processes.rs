@@ -36,13 +36,14 @@ use std::sync::{Arc, Once, OnceLock};
 use windlass_core::{
     Access, ApprovalId, BuiltChange, CallId, CommitState, Confinement, ContentHash, Errors,
     FileRights, HeldChanges, Level, NetworkAccess, Process, ProcessChanges, ProcessRequest,
-    Processes, Stdin, ToolError, Tracking,
+    Processes, Shell, Stdin, ToolError, Tracking,
 };
 use windlass_sandbox::{Fence, Launch, Limits, Network, Protected, View};
 
 use self::group::Group;
 pub use self::group::control_group;
 use self::outline::ViewOutline;
+pub use self::program::ShellError;
 use self::quota::Quota;
 use self::refusal::Refusal;
 use self::remembered::Remembered;
@@ -66,6 +67,8 @@ use crate::temporary::{self, TemporaryDirectories, private};
 pub struct ProcessSettings {
     /// How they are confined.
     pub confinement: Confinement,
+    /// The shell for commands of models. Hooks are run by bash.
+    pub shell: Shell,
     /// Where stages and temporary files are; a directory of the machine's own for temporary files if not given.
     pub state: Option<PathBuf>,
     /// Variables that every program gets: names to inherit, `NAME=value` to set.
@@ -96,6 +99,7 @@ impl Default for ProcessSettings {
         let limits = Limits::default();
         Self {
             confinement: Confinement::default(),
+            shell: Shell::default(),
             state: None,
             environment: Vec::new(),
             pass_through: PASS_THROUGH.iter().map(ToString::to_string).collect(),
@@ -421,6 +425,10 @@ impl LocalProcesses {
 impl Processes for LocalProcesses {
     fn confinement(&self) -> &Confinement {
         &self.settings.confinement
+    }
+
+    fn shell(&self) -> Shell {
+        self.settings.shell.clone()
     }
 
     fn start(&self, request: &ProcessRequest) -> Result<Box<dyn Process>, ToolError> {

@@ -14,7 +14,7 @@ use toml::Value;
 use windlass::Mode;
 use windlass::hooks::{HookFile, HookShape};
 use windlass::policy::{Decision, Layer, Resource, Ruling};
-use windlass::process::{Backend, Confinement, Level, NetworkAccess};
+use windlass::process::{Backend, Confinement, Level, NetworkAccess, Shell};
 use windlass::tool::{Author, CommandFile};
 
 pub use self::keys::{InWorkspace, KEYS, Key, Takes, UnknownKey, key};
@@ -250,6 +250,11 @@ impl Config {
         })
     }
 
+    /// The shell for commands.
+    pub fn shell(&self) -> Result<Shell, ConfigError> {
+        self.parsed("shell", shell_of)
+    }
+
     /// The value in force of a key, or the default of its type.
     fn parsed<T: Default>(
         &self,
@@ -365,6 +370,7 @@ impl Config {
             | Takes::Level
             | Takes::Backend
             | Takes::Hosts
+            | Takes::Shell
             | Takes::Number
             | Takes::Switch => said.last().map_or_else(String::new, |(value, _)| value.clone()),
         };
@@ -430,6 +436,7 @@ fn check(key: &Key, value: &Value) -> Result<(), String> {
         Takes::Level => level_of(value).map(drop),
         Takes::Backend => backend_of(value).map(drop),
         Takes::Hosts => network_of(value).map(drop),
+        Takes::Shell => shell_of(value).map(drop),
         Takes::Places => places_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
         Takes::Number => Err("it must be a whole number, 0 or more".to_owned()),
@@ -461,6 +468,21 @@ fn network_of(value: &Value) -> Result<NetworkAccess, String> {
         windlass::process::check_hosts(hosts).map_err(|error| with_causes(&error))?;
     }
     Ok(network)
+}
+
+fn shell_of(value: &Value) -> Result<Shell, String> {
+    const FORM: &str = "a shell is a text such as \"/usr/bin/zsh\", or a list of texts: the program and its arguments";
+    if let Some(program) = value.as_str().filter(|program| !program.is_empty()) {
+        return Ok(Shell::new(program));
+    }
+    let words = value.as_array().ok_or(FORM)?;
+    let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
+    match words.ok_or(FORM)?.split_first() {
+        Some((program, arguments)) if !program.is_empty() => {
+            Ok(Shell::new(*program).with_arguments(arguments.iter().copied()))
+        }
+        _ => Err(FORM.to_owned()),
+    }
 }
 
 fn places_of(value: &Value) -> Result<BTreeMap<String, Place>, String> {
@@ -516,6 +538,7 @@ mod tests {
             ("timeout = 5000", false),
             ("not_secret = [\"/w/.env\"]", false),
             ("sandbox_backend = \"landlock\"", false),
+            ("shell = \"/usr/bin/zsh\"", false),
         ] {
             let config = with_workspace(text);
             assert_eq!(config.warnings.is_empty(), kept, "{text}: {:?}", config.warnings);
@@ -543,6 +566,10 @@ mod tests {
             ("timeout = \"x\"", "whole number"),
             ("deny = \"x\"", "list of rules"),
             ("= 3", "is not TOML"),
+            ("shell = 1", "a shell is a text"),
+            ("shell = []", "the program and its arguments"),
+            ("shell = [\"\"]", "the program and its arguments"),
+            ("shell = [1]", "a list of texts"),
             ("secrets = [\"A\"]", "it must be a table"),
             ("secrets = { A = 1 }", "`A` must be a text"),
             ("secrets = { A = \"x\" }", "env:NAME or file:PATH"),

@@ -273,6 +273,7 @@ fn processes(
     pass_through.extend(config.names("pass_through"));
     Ok(ProcessSettings {
         confinement: config.confinement()?,
+        shell: config.shell()?,
         state: Some(state.to_owned()),
         environment: config.names("env"),
         pass_through,

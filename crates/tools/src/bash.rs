@@ -16,7 +16,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
     About, Access, Context, Effect, Effects, FileKind, Kinds, Output, PathPattern, Planned,
-    PlannedTool, ProcessRequest, Program, Scene, Stdin, TerminalSize, ToolError, quote,
+    PlannedTool, ProcessRequest, Scene, Shell, Stdin, TerminalSize, ToolError, quote,
 };
 
 use self::secrets::Placed;
@@ -31,6 +31,14 @@ const DEFAULT_LIMIT: Duration = Duration::from_mins(2);
 const FIRST_LOOK: Duration = Duration::from_millis(200);
 
 pub(crate) struct Bash;
+
+/// The description of this tool where another shell than bash runs commands.
+pub(crate) fn description(shell: &Shell) -> String {
+    format!(
+        "Run a command with the shell {shell} (not bash: write its syntax), each in a new shell. Answers with its output, exit code \
+         and the files that changed."
+    )
+}
 
 /// Run a command with `bash -c`, each in a new shell. Answers with its output, exit code and the files that changed.
 #[derive(Deserialize, JsonSchema)]
@@ -81,7 +89,8 @@ impl PlannedTool for Bash {
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
         check(&args.command)?;
         args.net.iter().try_for_each(|host| check_host(host))?;
-        let placed = Placed::of(&args.command)?;
+        let shell = scene.shell();
+        let placed = Placed::of(&args.command, &shell)?;
         let directory = match &args.cwd {
             // Where it leads nowhere, the call says so: it may not be told to whom the place is closed.
             Some(cwd) => scene.resolve(cwd).map_or_else(|_| cwd.clone(), |found| found.path),
@@ -89,8 +98,8 @@ impl PlannedTool for Bash {
         };
         let place =
             Place { workspace: scene.workspace(), directory: &directory, home: scene.home() };
-        let understood = shell::understand(&placed.command, place);
-        let plan = Plan::new(args, placed, directory, &understood);
+        let understood = shell::understand(&placed.command, &shell, place);
+        let plan = Plan::new(args, placed, shell, directory, &understood);
         Ok(Planned { effects: plan.effects(understood), plan })
     }
 
@@ -137,6 +146,7 @@ fn check_host(host: &str) -> Result<(), ToolError> {
 /// A command that is read and understood: what runs, where, and what it may change.
 pub(crate) struct Plan {
     placed: Placed,
+    shell: Shell,
     directory: PathBuf,
     /// The directory as the model wrote it, if it did.
     cwd: Option<PathBuf>,
@@ -152,12 +162,19 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    fn new(args: Args, placed: Placed, directory: PathBuf, understood: &Understood) -> Self {
+    fn new(
+        args: Args,
+        placed: Placed,
+        shell: Shell,
+        directory: PathBuf,
+        understood: &Understood,
+    ) -> Self {
         let limit = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let only_reads = understood.line.only_reads();
         let looks_with_git = only_reads && understood.runs("git");
         Self {
             placed,
+            shell,
             directory,
             cwd: args.cwd,
             environment: if looks_with_git { environment::looking() } else { Vec::new() },
@@ -201,7 +218,7 @@ impl Plan {
             stdin: self.stdin,
             terminal: self.terminal,
             access: self.access,
-            ..ProcessRequest::new(Program::Shell(self.placed.command), directory)
+            ..ProcessRequest::new(self.shell.command(self.placed.command), directory)
         })
     }
 }

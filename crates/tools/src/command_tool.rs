@@ -26,9 +26,9 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use windlass_core::{
-    Access, AnyTool, Author, BoxFuture, CommandLine, Confinement, Context, Effect, Effects, Kinds,
-    Level, NetworkAccess, Output, Planned, PlannedCall, ProcessRequest, Program, Scene, Spec,
-    Stdin, ToolError,
+    Access, AnyTool, Author, BoxFuture, Confinement, Context, Effect, Effects, Kinds, Level,
+    NetworkAccess, Output, Planned, PlannedCall, ProcessRequest, Scene, Shell, Spec, Stdin,
+    ToolError,
 };
 
 pub use self::definition::{CommandDefinition, DefinitionError};
@@ -51,8 +51,6 @@ use crate::shell::{self, Place};
 #[derive(Debug)]
 pub struct CommandTool {
     definition: CommandDefinition,
-    /// The command as rules are asked about it.
-    line: CommandLine,
     access: Access,
     /// Whether it needs no more than to look at the workspace.
     only_looks: bool,
@@ -69,10 +67,7 @@ impl CommandTool {
         // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
         let is_held = definition.changes_nothing() && is_confined;
         let access = if is_held { Access::Read } else { Access::Staged };
-        // The file says by its `effects` what the command does to the workspace, so it does not matter where it runs.
-        let nowhere = Place { workspace: Path::new(""), directory: Path::new(""), home: None };
-        let line = shell::understand(definition.command(), nowhere).line_that_may_change();
-        Self { definition, line, access, only_looks }
+        Self { definition, access, only_looks }
     }
 }
 
@@ -105,18 +100,23 @@ impl AnyTool for CommandTool {
         let definition = &self.definition;
         let given = variables::of(&definition.variables, &arguments, definition.command())?;
         let environment = definition.env.iter().cloned().chain(given).collect();
-        let call = CommandCall { tool: self, arguments: Value::Object(arguments), environment };
-        Ok(Planned { effects: self.effects(scene), plan: Box::new(call) })
+        let (arguments, shell) = (Value::Object(arguments), scene.shell());
+        let effects = self.effects(scene, &shell);
+        let call = CommandCall { tool: self, shell, arguments, environment };
+        Ok(Planned { effects, plan: Box::new(call) })
     }
 }
 
 impl CommandTool {
     /// The effects of every call. One that only looks may look at the whole workspace, also where the call works in a part of it.
-    fn effects(&self, scene: &Scene<'_>) -> Effects {
+    fn effects(&self, scene: &Scene<'_>, shell: &Shell) -> Effects {
         if self.only_looks {
             return Effects::read_tree(scene.workspace());
         }
-        Effect::Exec(self.line.clone()).into()
+        // The file says by its `effects` what the command does to the workspace, so it does not matter where it runs.
+        let nowhere = Place { workspace: Path::new(""), directory: Path::new(""), home: None };
+        let understood = shell::understand(self.definition.command(), shell, nowhere);
+        Effect::Exec(understood.line_that_may_change()).into()
     }
 }
 
@@ -131,6 +131,7 @@ fn add_defaults(schema: &Value, arguments: &mut Map<String, Value>) {
 
 struct CommandCall<'t> {
     tool: &'t CommandTool,
+    shell: Shell,
     arguments: Value,
     environment: Vec<(String, String)>,
 }
@@ -154,7 +155,7 @@ impl PlannedCall for CommandCall<'_> {
 
 impl CommandCall<'_> {
     fn request(self, cx: &Context) -> Result<ProcessRequest, ToolError> {
-        let program = Program::Shell(self.tool.definition.command().to_owned());
+        let program = self.shell.command(self.tool.definition.command());
         let stdin = format!("{}\n", self.arguments).into_bytes();
         Ok(ProcessRequest {
             environment: self.environment,

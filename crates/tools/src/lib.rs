@@ -34,7 +34,7 @@ mod write;
 
 pub use command_tool::{CommandDefinition, CommandTool, DefinitionError};
 pub use people::{Apply, Restore};
-use windlass_core::AnyTool;
+use windlass_core::{AnyTool, Shell};
 
 /// Every built-in tool, in the order in which models see them.
 pub const BUILTIN: &[&dyn AnyTool] = &[
@@ -53,6 +53,21 @@ pub const BUILTIN: &[&dyn AnyTool] = &[
     &git::Git,
     &test::Test,
 ];
+
+/// The descriptions of built-in tools that a shell other than bash changes, by the tool's name.
+///
+/// ```
+/// use windlass_core::Shell;
+/// assert!(windlass_tools::descriptions_for(&Shell::default()).is_empty());
+/// let [(tool, text)] = &windlass_tools::descriptions_for(&Shell::new("/usr/bin/fish"))[..] else { panic!() };
+/// assert!(*tool == "bash" && text.contains("/usr/bin/fish"));
+/// ```
+pub fn descriptions_for(shell: &Shell) -> Vec<(&'static str, String)> {
+    if shell.is_usual() {
+        return Vec::new();
+    }
+    vec![(bash::Bash.name(), bash::description(shell))]
+}
 
 /// The tool by which people take back changes of any session. Models get one that takes back those of their own.
 pub const UNDO_ANY: &dyn AnyTool = &undo::UndoAny;

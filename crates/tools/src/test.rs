@@ -24,7 +24,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{
     About, CommandLine, Context, Effect, Effects, FileKind, Kinds, Output, Planned, PlannedTool,
-    ProcessRequest, Program, Scene, ToolError, quote,
+    ProcessRequest, Program, Scene, Shell, ToolError, quote,
 };
 
 use self::answer::Run;
@@ -127,7 +127,7 @@ impl Plan {
             return Self::given(args, directory, scene);
         }
         let project = project::find(scene, &path, is_file)?;
-        Ok((Self::found(project, args)?, Vec::new()))
+        Ok((Self::found(project, args, &scene.shell())?, Vec::new()))
     }
 
     /// With a command of the model.
@@ -147,11 +147,12 @@ impl Plan {
             return Err(ToolError::invalid_args("a `command` has its own way to choose tests")
                 .hint("put the filter into the command"));
         }
-        let place = Place { workspace: scene.workspace(), directory, home: scene.home() };
-        let understood = shell::understand(&command, place);
+        let (shell, home) = (scene.shell(), scene.home());
+        let place = Place { workspace: scene.workspace(), directory, home };
+        let understood = shell::understand(&command, &shell, place);
         let plan = Self {
             directory: directory.to_owned(),
-            program: Program::Shell(command),
+            program: shell.command(command),
             command_line: understood.line_that_may_change(),
             environment: Vec::new(),
             filter: None,
@@ -162,7 +163,7 @@ impl Plan {
     }
 
     /// With the command that fits the project.
-    fn found(project: Project, args: Args) -> Result<Self, ToolError> {
+    fn found(project: Project, args: Args, shell: &Shell) -> Result<Self, ToolError> {
         let command = match &args.filter {
             Some(filter) => project.command.filtered(filter)?,
             None => project.command,
@@ -170,8 +171,8 @@ impl Plan {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         Ok(Self {
             directory: project.directory,
-            program: command.program(),
-            command_line: command.command_line(),
+            program: command.program(shell),
+            command_line: command.command_line(shell),
             environment: command.environment.iter().map(pair).collect(),
             limit: args.limit(),
             filter: args.filter,

@@ -17,7 +17,7 @@ use crate::people::{ApprovalFile, Attendant, QuestionFile};
 use crate::policy::{
     Decision, FileRights, HardDenies, Mode, PathGlob, Policy, Rule, Ruling, Secrets,
 };
-use crate::process::ProcessSettings;
+use crate::process::{ProcessSettings, Shell};
 use crate::reversible::Reversible;
 use crate::session::RandomIds;
 use crate::state::{StateStore, TextIndex};
@@ -49,6 +49,7 @@ pub struct Builder {
     outside_anchor: Option<PathBuf>,
     durability: Durability,
     processes: ProcessSettings,
+    shell: Option<Shell>,
     network: HttpSettings,
     history: HistorySettings,
     policy: Policy,
@@ -79,6 +80,7 @@ impl Builder {
             outside_anchor: None,
             durability: Durability::Disk,
             processes: ProcessSettings::default(),
+            shell: None,
             network: HttpSettings::default(),
             history: HistorySettings::default(),
             policy: Policy::default(),
@@ -134,6 +136,27 @@ impl Builder {
     /// ```
     pub fn processes(mut self, settings: ProcessSettings) -> Self {
         self.processes = settings;
+        self
+    }
+
+    /// The shell for the commands of `bash`, `test` and command files. Default: bash.
+    ///
+    /// Commands are read before they run if the shell is bash, `sh`, `dash`, `ash` or `busybox`. A command for any other counts as not
+    /// understood: no `exec` rule allows it, it runs on a stage that is asked about, and where a `deny exec` rule could bind, it asks before
+    /// it runs. Hooks are always run by bash. [`Builder::build`] fails if the shell is not there.
+    ///
+    /// ```
+    /// use windlass::Windlass;
+    /// use windlass::process::Shell;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).shell(Shell::new("/bin/sh")).build()?;
+    /// let error = Windlass::builder(folder.path()).shell(Shell::new("/opt/none/fish")).build().unwrap_err();
+    /// assert!(error.to_string().contains("install it, or name another"));
+    /// # drop(windlass);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn shell(mut self, shell: Shell) -> Self {
+        self.shell = Some(shell);
         self
     }
 
@@ -344,7 +367,9 @@ impl Builder {
     pub fn build(self) -> Result<Windlass, Error> {
         let mut processes = self.processes.settled(&self.workspace);
         processes.state = processes.state.or_else(|| self.state.as_deref().map(absolute));
-        let confinement = processes.confinement.clone();
+        processes.shell = self.shell.unwrap_or(processes.shell);
+        let mut processes = processes.with_shell_found(&self.workspace)?;
+        let (confinement, shell) = (processes.confinement.clone(), processes.shell.clone());
         let policy = self.policy.with_confinement(confinement.clone());
         let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
         let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
@@ -367,6 +392,9 @@ impl Builder {
         let open = |state| Store::open_with(state, settings);
         let store = self.state.as_deref().map(open).transpose()?.map(Arc::new);
         let mut tools = Toolbox::of(BUILTIN)?;
+        for (tool, description) in windlass_tools::descriptions_for(&shell) {
+            tools.describe(tool, description)?;
+        }
         for tool in self.tools {
             tools.add(tool)?;
         }

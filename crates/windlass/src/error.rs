@@ -3,6 +3,7 @@
 use crate::changes::HistoryError;
 use crate::files::FileError;
 use crate::journal::StoreError;
+use crate::process::ShellError;
 use crate::tool::{ToolError, ToolboxError};
 
 /// The reason why an engine could not be put together, or something beside a call failed.
@@ -19,6 +20,9 @@ pub enum Error {
     /// The workspace cannot be used.
     #[error("the workspace cannot be used: {0}")]
     Workspace(#[from] FileError),
+    /// The shell of commands cannot be used.
+    #[error(transparent)]
+    Shell(#[from] ShellError),
     /// The journal cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),

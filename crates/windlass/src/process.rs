@@ -12,14 +12,14 @@
 //! ```
 
 pub use windlass_core::{
-    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, HeldChanges,
-    HeldFor, Job, JobEnd, Level, Meter, NetworkAccess, PathUse, Process, ProcessChange,
-    ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Signal, Stage, Stdin,
-    TerminalSize, Tracking,
+    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, Grammar,
+    HeldChanges, HeldFor, Job, JobEnd, Level, Meter, NetworkAccess, PathUse, Process,
+    ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Shell, Signal,
+    Stage, Stdin, TerminalSize, Tracking,
 };
 pub use windlass_host::{
-    LocalProcesses, ProcessSettings, ProxyError, control_group, hide_memory, landlock_version,
-    share_heap,
+    LocalProcesses, ProcessSettings, ProxyError, ShellError, control_group, hide_memory,
+    landlock_version, share_heap,
 };
 
 /// Checks that these are hosts that a program can be allowed to reach; see [`NetworkAccess::Hosts`].

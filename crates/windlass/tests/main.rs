@@ -20,5 +20,6 @@ mod hooks;
 mod incidents;
 mod rights;
 mod seeds;
+mod shells;
 mod support;
 mod undo;

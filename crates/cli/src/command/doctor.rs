@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 use serde_json::json;
-use windlass::process::{Backend, Confinement, Level, NetworkAccess, ProcessSettings};
+use windlass::process::{Backend, Confinement, Grammar, Level, NetworkAccess, ProcessSettings};
 use windlass::session::{IdSource as _, RandomIds};
 use windlass::{Mode, Outcome, ToolCall, Windlass};
 
@@ -58,6 +58,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
     let checks = [
         tried("workspace", "opened it and resolved a path in it", workspace(global)),
         Check { name: "configuration", how: "read every layer", found: configured.into() },
+        tried("shell", "looked for it and let it run `exit`", shell(global)),
         tried("command tools", "read every file", command_tools(global)),
         tried("journal", "opened it and followed its chain", journal(global)),
         tried(
@@ -162,6 +163,29 @@ fn configuration(global: &Global) -> Result<String> {
         warnings => format!("; {}", warnings.join("; ")),
     };
     Ok(format!("mode {mode}, {rules} rules{warnings}"))
+}
+
+/// The shell of commands, and whether its commands are understood.
+fn shell(global: &Global) -> Result<String> {
+    let workspace = setup::workspace(global)?;
+    let config = setup::hub(global)?.config(&workspace)?;
+    let (shell, confinement) = (config.shell()?, confined(global)?);
+    let settings = ProcessSettings { shell, confinement, ..ProcessSettings::default() };
+    let settings = settings.with_shell_found(&workspace)?;
+    let shell = settings.shell.clone();
+    let known = match shell.grammar() {
+        Grammar::Bash | Grammar::Posix => "its commands are understood",
+        _ => {
+            "its commands are not understood, so that what rules say of single commands does not allow them"
+        }
+    };
+    let text = attack::told(&scratch()?, settings, "exit")?;
+    ensure!(
+        text.starts_with("[no output]") || shell.grammar() == Grammar::Unknown,
+        "{shell}: {text}"
+    );
+    ensure!(!text.starts_with("cannot execute"), "{shell}: {text}");
+    Ok(format!("{shell}: {known}"))
 }
 
 /// The command tools of the person and, if it is trusted, of the workspace.

@@ -171,7 +171,7 @@ fn line(row: &JournalRow, paint: Paint) -> String {
             "{} {} {}",
             paint.dim("▶"),
             paint.bold(&quote::visible(tool)),
-            row.body_as::<CallStarted<'_>>().map_or_else(String::new, |body| short(&body.input))
+            row.body_as::<CallStarted<'_>>().map_or_else(String::new, |body| begun(&body, paint))
         ),
         Kind::Finished => finished(row, tool, paint),
         Kind::JobEnded => job_ended(row, tool, paint),
@@ -187,6 +187,15 @@ fn line(row: &JournalRow, paint: Paint) -> String {
         },
     };
     format!("{head}  {what}")
+}
+
+/// The arguments of a call that began, and the shell of its command if that is another than bash.
+fn begun(body: &CallStarted<'_>, paint: Paint) -> String {
+    let input = short(&body.input);
+    match body.effects.shell() {
+        Some(shell) => format!("{input} {}", paint.dim(&format!("(in {})", quote::visible(shell)))),
+        None => input,
+    }
 }
 
 /// The effects that a running call asked for beyond its plan, and the decision.

@@ -26,12 +26,14 @@ pub(super) struct Recorded {
     pub(super) metadata: Metadata,
     /// What the model was told.
     pub(super) text: String,
+    /// The shell of its command, if it began and that was another than bash.
+    pub(super) shell: Option<String>,
     /// How it ended; `None` if it never did.
     pub(super) outcome: Option<Outcome>,
     /// The decision about it, if there was one and it is on record.
     decided: Option<Decided>,
     /// Set once its beginning was found on record.
-    began: bool,
+    pub(super) began: bool,
 }
 
 /// What was decided about a call.
@@ -122,6 +124,7 @@ impl Recorded {
             input: Value::Null,
             metadata: Metadata::new(),
             text: String::new(),
+            shell: None,
             outcome: None,
             decided: None,
             began: false,
@@ -133,6 +136,7 @@ impl Recorded {
             Kind::Started => {
                 self.began = true;
                 if let Some(body) = row.body_as::<CallStarted<'_>>() {
+                    self.shell = body.effects.shell().map(str::to_owned);
                     self.input = body.input.into_owned();
                     self.decided = Some(body.decided);
                 }

@@ -148,10 +148,12 @@ impl Again<'_> {
         }
         let input = self.names.there(&call.input);
         let again = || ToolCall::new(call.tool.clone(), input.clone());
-        if let Ok(verdict) = windlass.engine().explain(session, again()).await
-            && let Some(effect) = beyond(verdict.effects(), self.names.copy())
-        {
-            return Ok(Replayed::Skipped(format!("it reaches beyond the copy: {effect}")));
+        let mut shell = call.shell.clone();
+        if let Ok(verdict) = windlass.engine().explain(session, again()).await {
+            if let Some(effect) = beyond(verdict.effects(), self.names.copy()) {
+                return Ok(Replayed::Skipped(format!("it reaches beyond the copy: {effect}")));
+            }
+            shell = verdict.effects().shell().map(str::to_owned);
         }
         let result =
             until_interrupted(windlass.engine(), session, windlass.call(session, again())).await?;
@@ -159,7 +161,7 @@ impl Again<'_> {
         let was = self.changes(&Query::Call(call.id.clone()))?;
         let now = windlass.history().checkpoints(&Query::Call(result.call.clone()))?;
         let now = compare::changes(&now, self.names.copy());
-        let difference = Difference::between(call, &result, &self.names, was, now);
+        let difference = Difference::between(call, &result, shell, &self.names, (was, now));
         Ok(difference.map_or(Replayed::Same, |difference| {
             Replayed::Differs(Box::new(difference.with_contents(self.history, self.names.copy())))
         }))

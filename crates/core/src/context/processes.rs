@@ -271,10 +271,13 @@ impl ProcessDoor<'_> {
     /// Whether this very command was granted: to run where it can change nothing, if that is what was decided on.
     fn is_granted(self, request: &ProcessRequest) -> bool {
         let text = request.program.to_string();
+        let shell = request.program.shell().map(ToString::to_string);
         let is_held = request.access == Access::Read || self.confinement().level == Level::Off;
         self.cx.0.grant.effects().iter().any(|effect| {
             matches!(effect, Effect::Exec(command)
-                if command.text == text && (is_held || !command.only_reads()))
+                if command.text == text
+                    && command.shell == shell
+                    && (is_held || !command.only_reads()))
         })
     }
 }

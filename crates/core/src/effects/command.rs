@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::PathPattern;
+use crate::Shell;
 
 /// A command as it will be executed, and what is known of it.
 ///
@@ -38,6 +39,9 @@ pub struct CommandLine {
     /// Where it finds out only while it runs what it reads: what no tool may see has to be kept from it there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<Search>,
+    /// The shell that runs it, where that is another than bash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shell: Option<String>,
     /// It goes on as a job when the call has ended, and works on the real workspace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_job: bool,
@@ -164,6 +168,7 @@ impl CommandLine {
             redirected: Vec::new(),
             shell_reads: Vec::new(),
             searches: Vec::new(),
+            shell: None,
             is_job: false,
         }
     }
@@ -172,6 +177,19 @@ impl CommandLine {
     #[must_use]
     pub fn as_job(self, is_job: bool) -> Self {
         Self { is_job, ..self }
+    }
+
+    /// The same command, run by this shell.
+    ///
+    /// ```
+    /// use windlass_core::{CommandLine, Effect, Shell};
+    /// let line = CommandLine::opaque("ls | first 3", "it is not read").in_shell(&Shell::new("/usr/bin/nu"));
+    /// assert_eq!(Effect::Exec(line).to_string(), "exec ls | first 3 (in /usr/bin/nu)");
+    /// ```
+    #[must_use]
+    pub fn in_shell(self, shell: &Shell) -> Self {
+        let named = (!shell.is_usual()).then(|| shell.to_string());
+        Self { shell: named, ..self }
     }
 
     /// A text that nobody has understood, and why: every rule that could bind it asks.

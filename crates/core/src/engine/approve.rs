@@ -46,10 +46,12 @@ pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
     }
 }
 
-/// The confinement of a session's programs, in words. An answer that was given for one confinement does not count for another.
+/// The confinement of a session's programs and their shell, in words. An answer that was given for one does not count for another.
 pub(crate) fn surroundings(host: &dyn Host, session: &Session) -> String {
     let Some(processes) = host.processes() else { return String::new() };
-    session.rights().confine(processes.confinement()).to_string()
+    let confinement = session.rights().confine(processes.confinement());
+    let shell = processes.shell();
+    if shell.is_usual() { confinement.to_string() } else { format!("{confinement}, shell {shell}") }
 }
 
 /// The confinement of a call's programs, in words. Of a job it says what a yes lets it do.

@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Absence, BoxFuture, HeldChanges, PathUse, ProcessChange, ProcessChanges, Resolved};
+use super::{
+    Absence, BoxFuture, HeldChanges, PathUse, ProcessChange, ProcessChanges, Resolved, Shell,
+};
 use crate::nearest::unknown;
 use crate::{ApprovalId, BuiltChange, CallId, CommitState, FileRights, SessionId, ToolError};
 
@@ -36,6 +38,11 @@ use crate::{ApprovalId, BuiltChange, CallId, CommitState, FileRights, SessionId,
 pub trait Processes: Send + Sync {
     /// How programs are confined.
     fn confinement(&self) -> &Confinement;
+
+    /// The shell for commands of models. The default is bash.
+    fn shell(&self) -> Shell {
+        Shell::default()
+    }
 
     /// Starts a program. Blocking, for some milliseconds; must be called inside a runtime.
     fn start(&self, request: &ProcessRequest) -> Result<Box<dyn Process>, ToolError>;
@@ -435,8 +442,10 @@ impl ProcessRequest {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// A text for the shell.
+    /// A text for bash.
     Shell(String),
+    /// A text for another shell; see [`Shell::command`].
+    InShell(Shell, String),
     /// A program, by name or path, and its arguments.
     Words(Vec<OsString>),
 }
@@ -446,12 +455,20 @@ impl Program {
     pub fn words<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Self {
         Self::Words(words.into_iter().map(Into::into).collect())
     }
+
+    /// The shell that runs it, if that is another than bash.
+    pub fn shell(&self) -> Option<&Shell> {
+        match self {
+            Self::InShell(shell, _) => Some(shell),
+            Self::Shell(_) | Self::Words(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Shell(text) => f.write_str(text),
+            Self::Shell(text) | Self::InShell(_, text) => f.write_str(text),
             Self::Words(words) => {
                 let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
                 f.write_str(&words.join(" "))

@@ -404,7 +404,9 @@ impl Composer<'_> {
         let is_changed = self.setting.access == Access::Staged;
         let writable = if is_changed { self.setting.rights.writable() } else { Vec::new() };
         let readable = self.setting.rights.readable();
-        let shown = self.processes.settings.readable.iter().cloned();
+        let settings = &self.processes.settings;
+        let shell = (!settings.shell.is_usual()).then(|| settings.shell.file().to_owned());
+        let shown = settings.readable.iter().cloned().chain(shell);
         let readable = shown.chain(readable.iter().flat_map(expand));
         for path in readable.filter(|path| !is_session_tmp(path)) {
             if !self.shows(&path) && !writable.iter().any(|paths| paths.root == path) {
@@ -548,6 +550,6 @@ fn is_empty(directory: &Path) -> bool {
 }
 
 /// Returns whether a path is one by which the program has the session's own directory: a link may lead there.
-fn is_session_tmp(path: &Path) -> bool {
+pub(super) fn is_session_tmp(path: &Path) -> bool {
     SESSION_TMP.iter().any(|tmp| path.starts_with(tmp))
 }

@@ -26,6 +26,8 @@ pub enum Takes {
     Level,
     /// A back-end of the sandbox, such as `namespaces`.
     Backend,
+    /// A program, or a list of it and its arguments.
+    Shell,
     /// Hosts that programs can talk to, or `none`, or `full`.
     Hosts,
     /// A whole number, 0 or more.
@@ -172,6 +174,13 @@ pub const KEYS: &[Key] = &[
         takes: Takes::Hosts,
         default: "\"none\"",
         about: "Whom programs can talk to: none, full, or hosts separated by commas.",
+        in_workspace: InWorkspace::Never,
+    },
+    Key {
+        name: "shell",
+        takes: Takes::Shell,
+        default: "\"bash\"",
+        about: "The shell for commands: its path or name, or a list of it and the arguments before the command, as in [\"/usr/bin/node\", \"-e\"]. Commands are understood if it is bash, sh, dash, ash or busybox without arguments; for any other a command counts as not understood. Hooks are run by bash.",
         in_workspace: InWorkspace::Never,
     },
     Key {

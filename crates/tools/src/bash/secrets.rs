@@ -4,7 +4,7 @@
 //! the expansion must be written depends on the quotation marks around it, so those are followed, as far as that can be done for
 //! certain; where not, the command is refused.
 
-use windlass_core::{Context, Effect, Effects, ToolError};
+use windlass_core::{Context, Effect, Effects, Grammar, Shell, ToolError};
 
 /// How it begins.
 const BEGINNING: &str = "{{secret ";
@@ -34,9 +34,15 @@ enum Around {
 
 impl Placed {
     /// Puts variables in the place of secrets.
-    pub(super) fn of(command: &str) -> Result<Self, ToolError> {
+    pub(super) fn of(command: &str, shell: &Shell) -> Result<Self, ToolError> {
         if !command.contains(BEGINNING) {
             return Ok(Self { command: command.to_owned(), names: Vec::new() });
+        }
+        if !matches!(shell.grammar(), Grammar::Bash | Grammar::Posix) {
+            return Err(ToolError::invalid_args(format!(
+                "`{{{{secret NAME}}}}` cannot be put into a command for the shell {shell}: how it writes variables is not known"
+            ))
+            .hint("a person can choose bash or sh with the configuration key `shell`"));
         }
         let (mut placed, mut around) = (Self::default(), vec![Around::Bare]);
         let (mut rest, mut before, mut has_document) = (command, '\n', false);
@@ -192,7 +198,11 @@ mod tests {
             ("cat <<< {{secret K}}", "cat <<< \"${WINDLASS_SECRET_K}\""),
             ("(echo é \"é\" {{ secret }})", "(echo é \"é\" {{ secret }})"),
         ] {
-            assert_eq!(Placed::of(command).unwrap().command, expected, "{command}");
+            assert_eq!(
+                Placed::of(command, &Shell::default()).unwrap().command,
+                expected,
+                "{command}"
+            );
         }
     }
 
@@ -209,14 +219,15 @@ mod tests {
             ("echo {{secret $(id)}}", "no name"),
             ("echo {{secret a-b}} {{secret a_b}}", "cannot be told apart"),
         ] {
-            let error = Placed::of(command).unwrap_err().to_string();
+            let error = Placed::of(command, &Shell::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{command}: {error}");
         }
     }
 
     #[test]
     fn every_secret_is_declared_once() {
-        let placed = Placed::of("a {{secret A}} {{secret B}} {{secret A}}").unwrap();
+        let placed =
+            Placed::of("a {{secret A}} {{secret B}} {{secret A}}", &Shell::default()).unwrap();
         assert_eq!(placed.effects().to_string(), "secret A, secret B");
     }
 }

@@ -50,7 +50,7 @@ pub(crate) struct Place<'p> {
 }
 
 /// Finds out what a text does.
-pub(crate) fn understand(text: &str, place: Place<'_>) -> Understood {
+pub(super) fn understand(text: &str, place: Place<'_>) -> Understood {
     let mut meaning = Meaning {
         workspace: place.workspace,
         home: place.home,

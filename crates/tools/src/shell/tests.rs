@@ -13,7 +13,11 @@ use super::*;
 
 fn understood(text: &str) -> Understood {
     let workspace = Path::new("/w");
-    understand(text, Place { workspace, directory: workspace, home: Some(Path::new("/home/ada")) })
+    understand(
+        text,
+        &Shell::default(),
+        Place { workspace, directory: workspace, home: Some(Path::new("/home/ada")) },
+    )
 }
 
 /// What is run, as `program word|program word`; `?` behind what is not all.
@@ -681,8 +685,11 @@ fn everyday_commands() {
     let (mut all, mut asked) = (0, 0);
     for row in rows {
         let (expected, text) = row.split_once('\t').expect(row);
-        let understood =
-            understand(text, Place { workspace, directory: workspace, home: Some(home) });
+        let understood = understand(
+            text,
+            &Shell::default(),
+            Place { workspace, directory: workspace, home: Some(home) },
+        );
         let only_reads = understood.line.only_reads();
         // The engine follows links and `..` before it decides.
         let plain = |effect: Effect| match effect {

@@ -1,6 +1,6 @@
 //! A command that runs tests: its words, and where a filter goes among them.
 
-use windlass_core::{CommandLine, Program, SimpleCommand, ToolError};
+use windlass_core::{CommandLine, Grammar, Program, Shell, SimpleCommand, ToolError};
 
 /// A command that runs tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,17 +93,25 @@ impl TestCommand {
     }
 
     /// What to run.
-    pub(super) fn program(&self) -> Program {
+    pub(super) fn program(&self, shell: &Shell) -> Program {
         match self.steps.as_slice() {
             [words] => Program::words(words),
-            _ => Program::Shell(self.to_string()),
+            _ => shell.command(self.to_string()),
         }
     }
 
     /// The same as an effect.
-    pub(super) fn command_line(&self) -> CommandLine {
+    pub(super) fn command_line(&self, shell: &Shell) -> CommandLine {
+        let program = self.program(shell);
         let steps = self.steps.iter().map(SimpleCommand::new);
-        CommandLine::understood(self.program().to_string(), steps)
+        let mut line = CommandLine::understood(program.to_string(), steps);
+        if let Some(shell) = program.shell() {
+            line = line.in_shell(shell);
+            if shell.grammar() == Grammar::Unknown {
+                line.unclear = Some(format!("commands for the shell {shell} are not read"));
+            }
+        }
+        line
     }
 }
 

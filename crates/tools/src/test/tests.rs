@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use windlass_core::testing::with_scene;
-use windlass_core::{FileKind, Host as _, Outcome, ToolError, plain};
+use windlass_core::{FileKind, Host as _, Outcome, Shell, ToolError, plain};
 use windlass_host::LocalHost;
 
 use super::formats;
@@ -35,11 +35,12 @@ fn find(files: &[(&str, &str)], path: &str) -> Result<Project, ToolError> {
 fn check(files: &[(&str, &str)], path: &str, expected: (&str, &str), filtered: Option<&str>) {
     let project = find(files, path).unwrap();
     let directory = project.directory.to_str().unwrap();
-    let (command, line) = (project.command.to_string(), project.command.command_line());
+    let (command, line) =
+        (project.command.to_string(), project.command.command_line(&Shell::default()));
     assert_eq!((directory, command.as_str()), expected, "{files:?}");
     assert_eq!(
         line.text,
-        project.command.program().to_string(),
+        project.command.program(&Shell::default()).to_string(),
         "what is decided on is what is run"
     );
     let with = project.command.filtered("name").map(|command| command.to_string());

@@ -22,6 +22,8 @@ pub(super) enum Replayed {
 
 /// Then and now.
 pub(super) struct Difference {
+    /// The shells of its command.
+    pub(super) shell: Option<(String, String)>,
     pub(super) outcome: Option<(Outcome, Outcome)>,
     pub(super) text: Option<(String, String)>,
     pub(super) files: Vec<FileDifference>,
@@ -50,20 +52,21 @@ impl Difference {
     pub(super) fn between(
         then: &Recorded,
         now: &CallResult,
+        shell: Option<String>,
         names: &Names,
-        was: Changes,
-        is: Changes,
+        (was, is): (Changes, Changes),
     ) -> Option<Self> {
         let outcome = then.outcome.filter(|outcome| *outcome != now.outcome);
         let outcome = outcome.map(|outcome| (outcome, now.outcome));
+        let shell = shells(then, shell);
         let told = names.back(&now.output.to_text());
         // Who said no, and how, is not repeated.
         let is_same_no = outcome.is_none() && now.outcome == Outcome::Denied;
         let is_same_text = is_same_no || without_durations(&then.text) == without_durations(&told);
         let text = (!is_same_text).then(|| (then.text.clone(), told));
         let files = files(was, is);
-        let is_same = outcome.is_none() && text.is_none() && files.is_empty();
-        (!is_same).then_some(Self { outcome, text, files })
+        let is_same = shell.is_none() && outcome.is_none() && text.is_none() && files.is_empty();
+        (!is_same).then_some(Self { shell, outcome, text, files })
     }
 
     /// With what the files held then, as far as it is kept, and hold now.
@@ -76,6 +79,13 @@ impl Difference {
         }
         self
     }
+}
+
+/// The shells of a command that began, if they differ. Records mention no bash.
+fn shells(then: &Recorded, now: Option<String>) -> Option<(String, String)> {
+    let named = |shell: Option<String>| shell.unwrap_or_else(|| "bash".to_owned());
+    let is_other = then.began && then.shell != now;
+    is_other.then(|| (named(then.shell.clone()), named(now)))
 }
 
 fn files(mut was: Changes, is: Changes) -> Vec<FileDifference> {

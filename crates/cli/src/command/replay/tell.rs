@@ -68,6 +68,10 @@ pub(super) fn call(global: &Global, call: &Recorded, replayed: &Replayed) -> Res
 fn shown(difference: &Difference, paint: Paint) -> String {
     let look = if paint.is_on() { Look::colour().words(true) } else { Look::plain() };
     let mut text = String::new();
+    if let Some((was, now)) = &difference.shell {
+        let (was, now) = (quote::visible(was), quote::visible(now));
+        add(&mut text, format_args!("shell: was {was}, is {now}\n"));
+    }
     if let Some((was, now)) = difference.outcome {
         let (was, now) = (was.as_str(), now.as_str());
         add(&mut text, format_args!("outcome: was {was}, is {now}\n"));
@@ -124,6 +128,9 @@ fn as_json(call: &Recorded, replayed: &Replayed) -> Value {
         }
         Replayed::Differs(difference) => {
             told["replayed"] = "differs".into();
+            if let Some((was, now)) = &difference.shell {
+                told["shell"] = json!({"was": was, "now": now});
+            }
             if let Some((was, now)) = &difference.outcome {
                 told["outcome"] = json!({"was": was, "now": now});
             }

@@ -1,0 +1,160 @@
+//! Commands in a shell other than bash: what is understood of them, who is asked, and where the shell is named.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use windlass::policy::{Decision, When};
+use windlass::process::{Confinement, Level, ProcessSettings, Shell};
+use windlass::{Builder, Error, Mode, Outcome, ToolCall, Windlass};
+
+use crate::support::{Place, text};
+
+/// A shell of no known name, which says how it was called and leaves the rest to `sh`.
+fn odd(folder: &Path) -> PathBuf {
+    let program = folder.join("odd");
+    fs::write(&program, "#!/bin/sh\necho \"odd $1\"\nexec /bin/sh \"$@\"\n").expect("a file");
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
+    program
+}
+
+fn with_odd(files: &[(&str, &str)], configure: impl FnOnce(Builder) -> Builder) -> Place {
+    Place::in_sight_of(files, |builder, folder| configure(builder.shell(Shell::new(odd(folder)))))
+}
+
+#[tokio::test]
+async fn every_tool_that_runs_a_command_takes_the_shell() {
+    let file = "---\nname: greet\ncommand: echo hello\n---\nSay hello.\n";
+    let place = Place::in_sight_of(&[], |builder, folder| {
+        let tools = folder.join("tools");
+        fs::create_dir(&tools).expect("a folder");
+        fs::write(tools.join("greet.md"), file).expect("a file");
+        builder.shell(Shell::new(odd(folder))).command_tools(tools)
+    });
+    for (tool, input, said) in [
+        ("bash", json!({"command": "echo a > a; echo b"}), "odd -c\nb\n"),
+        ("greet", json!({}), "odd -c\nhello\n"),
+        ("test", json!({"command": "echo 1 passed"}), "odd -c\n1 passed"),
+        ("bash", json!({"command": "echo c", "background": true}), "odd -c\nc\n"),
+    ] {
+        let result = place.ok(tool, input).await;
+        assert!(text(&result).contains(said), "{tool}: {}", text(&result));
+    }
+    assert_eq!(place.text("a"), "a\n", "what it changed is kept, and can be undone");
+}
+
+#[tokio::test]
+async fn commands_of_an_unknown_shell_are_not_understood() {
+    let decided = |mode: Mode, level: Level, deny: Option<&'static str>, unknown: bool| {
+        let configure = move |builder: Builder| {
+            let confinement = Confinement { level, ..Confinement::default() };
+            let builder = builder.mode(mode).allow("exec ls".parse().expect("a rule"));
+            let builder =
+                builder.processes(ProcessSettings { confinement, ..ProcessSettings::default() });
+            deny.into_iter()
+                .fold(builder, |builder, rule| builder.deny(rule.parse().expect("a rule")))
+        };
+        let place = match unknown {
+            true => Place::in_sight_of(&[], |builder, folder| {
+                configure(builder).shell(Shell::new(odd(folder)))
+            }),
+            false => Place::built(&[], configure),
+        };
+        async move {
+            let call = ToolCall::new("bash", json!({"command": "ls"}));
+            let verdict = place.windlass.engine().explain(&place.session, call).await;
+            let verdict = verdict.expect("a verdict");
+            (verdict.decision(), verdict.when())
+        }
+    };
+    use Level::{Off, Workspace};
+    let (allow, ask) = (Decision::Allow, Decision::Ask);
+    assert_eq!(decided(Mode::Ask, Workspace, None, false).await.0, allow, "bash: it only reads");
+    assert_eq!(decided(Mode::Ask, Workspace, None, true).await, (ask, When::After));
+    assert_eq!(decided(Mode::Ask, Workspace, Some("exec rm"), true).await, (ask, When::Before));
+    assert_eq!(decided(Mode::Ask, Off, None, true).await, (ask, When::Before));
+    assert_eq!(decided(Mode::Auto, Off, None, true).await.0, ask);
+    assert_eq!(decided(Mode::Yolo, Off, Some("exec rm"), true).await.0, ask);
+    assert_eq!(decided(Mode::Yolo, Off, Some("exec rm"), false).await.0, allow);
+}
+
+#[tokio::test]
+async fn sh_is_understood_but_for_what_only_bash_has() {
+    let place = Place::built(&[("a", "a\n")], |builder| {
+        builder.mode(Mode::Ask).shell(Shell::new("/bin/sh"))
+    });
+    for (command, outcome, said) in [
+        ("cat a", Outcome::Ok, "a\n"),
+        ("echo b > b", Outcome::Denied, ""),
+        ("[[ a > b ]]; true", Outcome::Denied, ""),
+    ] {
+        let result = place.call("bash", json!({"command": command})).await;
+        assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
+        assert!(text(&result).contains(said), "{command}: {}", text(&result));
+    }
+    let explained = ToolCall::new("bash", json!({"command": "[[ a > b ]]"}));
+    let verdict = place.windlass.engine().explain(&place.session, explained).await;
+    let because = verdict.expect("a verdict").because().expect("a reason");
+    assert!(because.contains("`[[` means something else to /bin/sh"), "{because}");
+}
+
+#[tokio::test]
+async fn the_shell_is_named_to_models_people_and_the_record() {
+    let place = with_odd(&[], |builder| builder.mode(Mode::Auto));
+    let tools = place.windlass.tools(&place.session).await;
+    let bash = tools.iter().find(|spec| spec.name == "bash").expect("it is offered");
+    assert!(bash.description.contains("odd") && !bash.description.contains("bash -c"));
+    let result = place.ok("bash", json!({"command": "echo a"})).await;
+    let store = place.windlass.store().expect("a journal");
+    let call = store.call(&result.call).expect("a journal").expect("the call");
+    let records = store.records(Some(&call.session), 0, 100).expect("records");
+    let started =
+        records.iter().find_map(|row| row.body_as::<windlass::journal::CallStarted<'_>>());
+    let shell = started.expect("it began").effects.shell().map(str::to_owned);
+    assert!(shell.is_some_and(|shell| shell.ends_with("/odd")));
+    let secret = place.call("bash", json!({"command": "echo {{secret KEY}}"})).await;
+    assert!(text(&secret).contains("how it writes variables is not known"), "{}", text(&secret));
+}
+
+#[tokio::test]
+async fn a_tool_runs_no_text_in_another_shell_than_it_declared() {
+    use windlass::effect::{CommandLine, Effect};
+    use windlass::process::ProcessRequest;
+    use windlass::testing::MockTool;
+    use windlass::{Kinds, Output};
+    let line = CommandLine::opaque("echo a", "it is not read");
+    let tool = MockTool::named("sly")
+        .with_effects(Kinds::EXEC, move |_| Effect::Exec(line.clone()).into())
+        .answering(|cx, _| async move {
+            let directory = cx.files().resolve(Path::new("."))?;
+            let program = Shell::new("/bin/sh").command("echo a");
+            cx.processes()?.run(ProcessRequest::new(program, directory), None, None).await?;
+            Ok(Output::text("it ran"))
+        });
+    let place = Place::built(&[], |builder| builder.tool(tool));
+    let result = place.call("sly", json!({})).await;
+    assert_eq!(result.code, Some("undeclared_effect"), "{}", text(&result));
+}
+
+#[test]
+fn a_shell_that_cannot_be_used_is_an_error_that_says_what_to_do() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
+    let work = folder.path().join("work");
+    fs::create_dir(&work).expect("a folder");
+    odd(&work);
+    fs::write(folder.path().join("text"), "no program").expect("a file");
+    for (program, why) in [
+        (PathBuf::from("/opt/none/fish"), "install it, or name another"),
+        (PathBuf::from("no-such-shell"), "no program `no-such-shell` is in PATH"),
+        (PathBuf::from("bin/zsh"), "give an absolute path, or the name of a program in PATH"),
+        (PathBuf::new(), "give an absolute path"),
+        (folder.path().join("text"), "is not a program that may be executed"),
+        (folder.path().to_owned(), "is not a program that may be executed"),
+        (work.join("odd"), "is in the workspace, where a call could replace it"),
+    ] {
+        let error = Windlass::builder(&work).shell(Shell::new(&program)).build().expect_err("no");
+        assert!(matches!(error, Error::Shell(_)));
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
