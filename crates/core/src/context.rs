@@ -361,11 +361,12 @@ impl Context {
     }
 
     /// Takes what the call has said so far, and what becomes of the changes of the program that it waited for.
-    pub(crate) fn take_partial(&self) -> (String, WhenStopped) {
+    pub(crate) async fn take_partial(&self) -> (String, WhenStopped) {
         let partial = std::mem::take(&mut self.0.said.lock().partial);
-        match self.0.lineage.waits_for.lock().take() {
+        let waits_for = self.0.lineage.waits_for.lock().take();
+        match waits_for {
             Some(job) => {
-                job.process.kill();
+                job.end_with_call().await;
                 let from = job.printed().saturating_sub(PARTIAL_BYTES as u64);
                 let printed = self.printed(&job, from..job.printed());
                 (printed.map(|piece| piece.text).collect(), job.when_stopped)

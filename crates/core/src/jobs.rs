@@ -5,7 +5,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::{Notify, watch};
@@ -234,13 +233,14 @@ impl WhenStopped {
 #[derive(Debug, Default)]
 pub(crate) struct Interruption {
     asked: CancellationToken,
-    is_too_late: AtomicBool,
+    /// Cancelled once the program has ended and its output is kept.
+    is_over: CancellationToken,
 }
 
 impl Interruption {
     /// Asks for it. Returns false where the program has ended already.
     pub(crate) fn ask(&self) -> bool {
-        if self.is_too_late.load(Ordering::Acquire) {
+        if self.is_over.is_cancelled() {
             return false;
         }
         self.asked.cancel();
@@ -249,7 +249,7 @@ impl Interruption {
 
     /// The program has ended.
     fn end(&self) {
-        self.is_too_late.store(true, Ordering::Release);
+        self.is_over.cancel();
     }
 }
 
@@ -445,6 +445,12 @@ impl Job {
                 return;
             }
         }
+    }
+
+    /// Ends the program for a call that is stopped, and waits a moment until what it had printed is kept.
+    pub(crate) async fn end_with_call(&self) {
+        self.process.kill();
+        drop(tokio::time::timeout(LAST_WORDS, self.interruption.is_over.cancelled()).await);
     }
 
     /// Takes what the program prints until it has ended. It is ended when its time is over, or when it is interrupted.

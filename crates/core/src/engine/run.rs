@@ -57,7 +57,10 @@ pub(super) async fn run(
     } else if let (Ok(output), Some(key)) = (&ending, key) {
         engine.cache.put(key, output, cx.take_observed(), began);
     }
-    ending.map_err(|error| with_partial(error, &cx))
+    match ending {
+        Ok(output) => Ok(output),
+        Err(error) => Err(with_partial(error, &cx).await),
+    }
 }
 
 /// Begins when the tool has to wait for something, and never ends.
@@ -133,8 +136,8 @@ fn held(mut output: Output) -> Output {
 }
 
 /// Puts what had come so far before the reason why nothing more came.
-fn with_partial(error: ToolError, cx: &Context) -> ToolError {
-    let (mut text, changes) = cx.take_partial();
+async fn with_partial(error: ToolError, cx: &Context) -> ToolError {
+    let (mut text, changes) = cx.take_partial().await;
     let is_silent = text.is_empty() && changes.told().is_empty();
     if is_silent || !matches!(error, ToolError::Cancelled(_) | ToolError::TimedOut(_)) {
         return error;

@@ -3,13 +3,15 @@
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 use windlass_core::testing::{EmptyHost, MockTool};
 use windlass_core::{
     BoxFuture, CallId, Clock, CommandLine, Confinement, Effect, Effects, Files, Host, Job, Kinds,
-    MemoryOutputs, Outcome, Output, Outputs, PrintedPiece, Process, ProcessChanges, ProcessEnd,
-    ProcessRequest, Processes, Program, Secrets, Signal, ToolError, Tracking,
+    MemoryOutputs, Outcome, Output, Outputs, Overrides, PrintedPiece, Process, ProcessChanges,
+    ProcessEnd, ProcessRequest, Processes, Program, Secrets, Signal, ToolCall, ToolError, Tracking,
 };
 
 use crate::support::Setup;
@@ -20,6 +22,8 @@ struct Machine {
     files: EmptyHost,
     confinement: Confinement,
     prints: Vec<Vec<u8>>,
+    /// Whether what is printed comes only when the program is killed, as from a pipe that was not read in time.
+    is_slow: bool,
 }
 
 impl Host for Machine {
@@ -42,7 +46,11 @@ impl Processes for Machine {
     }
 
     fn start(&self, _: &ProcessRequest) -> Result<Box<dyn Process>, ToolError> {
-        Ok(Box::new(Printing { prints: self.prints.clone(), next: AtomicUsize::new(0) }))
+        let killed = CancellationToken::new();
+        if !self.is_slow {
+            killed.cancel();
+        }
+        Ok(Box::new(Printing { prints: self.prints.clone(), next: AtomicUsize::new(0), killed }))
     }
 
     fn scratch(&self) -> io::Result<std::fs::File> {
@@ -53,13 +61,17 @@ impl Processes for Machine {
 struct Printing {
     prints: Vec<Vec<u8>>,
     next: AtomicUsize,
+    killed: CancellationToken,
 }
 
 impl Process for Printing {
     fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
-        let next = self.prints.get(self.next.fetch_add(1, Ordering::Relaxed));
-        into.extend_from_slice(next.map_or(&[], Vec::as_slice));
-        Box::pin(std::future::ready(Ok(into.len())))
+        Box::pin(async {
+            self.killed.cancelled().await;
+            let next = self.prints.get(self.next.fetch_add(1, Ordering::Relaxed));
+            into.extend_from_slice(next.map_or(&[], Vec::as_slice));
+            Ok(into.len())
+        })
     }
 
     fn write<'a>(&'a self, _: &'a [u8]) -> BoxFuture<'a, io::Result<()>> {
@@ -74,7 +86,9 @@ impl Process for Printing {
         Ok(())
     }
 
-    fn kill(&self) {}
+    fn kill(&self) {
+        self.killed.cancel();
+    }
 
     fn waits_for_input(&self) -> bool {
         false
@@ -128,6 +142,25 @@ async fn secrets_are_taken_out_wherever_the_output_is_cut() {
         let text: String = pieces.into_iter().map(|piece| piece.text).collect();
         assert_eq!((&*text, &*kept), (expected, expected));
     }
+}
+
+#[tokio::test]
+async fn a_stopped_call_has_what_was_printed_and_not_read_yet() {
+    let machine = Machine { prints: vec![b"printed\n".to_vec()], is_slow: true, ..<_>::default() };
+    let tool = MockTool::named("play")
+        .with_effects(Kinds::EXEC, |_| Effects::from(Effect::Exec(CommandLine::words(["play"]))))
+        .answering(move |cx, _| async move {
+            let directory = cx.files().resolve(".".as_ref())?;
+            let request = ProcessRequest::new(Program::words(["play"]), directory);
+            cx.processes()?.run(request, None, None).await?;
+            Ok(Output::text("played"))
+        });
+    let setup = Setup::on(Arc::new(machine), [tool], |builder| builder);
+    let overrides = Overrides { timeout: Some(Duration::from_millis(1)), ..Overrides::default() };
+    let call = ToolCall { overrides, ..ToolCall::new("play", json!({})) };
+    let result = setup.engine.call(&setup.session, call).await;
+    assert_eq!(result.outcome, Outcome::TimedOut);
+    assert!(result.output.to_text().starts_with("printed\n["), "{}", result.output.to_text());
 }
 
 #[tokio::test]
