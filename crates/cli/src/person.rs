@@ -90,9 +90,11 @@ fn question(request: &ApprovalRequest, paint: Paint) -> (String, Vec<Choice>) {
     (told(request, &difference.shown(), paint), choices(request, &difference))
 }
 
-/// Asks a question of ours.
-pub(crate) fn yes_or_no(question: &str) -> Result<bool> {
-    let answer = Terminal::open()?.line(question)?;
+/// Shows a text at the terminal, wherever the output goes, and asks a question about it.
+pub(crate) fn show_and_ask(text: &str, question: &str) -> Result<bool> {
+    let mut terminal = Terminal::open()?;
+    terminal.show(text)?;
+    let answer = terminal.line(question)?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
@@ -215,7 +217,7 @@ fn choices(request: &ApprovalRequest, difference: &Difference) -> Vec<Choice> {
         choices.push(choice("a", "always", Answer::allow_for(Scope::Always)));
     }
     choices.push(choice("n", if request.has_run { "no, drop it" } else { "no" }, no()));
-    if request.can_be_remembered {
+    if request.can_be_denied_always() {
         let never = Answer::deny_for(Scope::Always, "the person said no");
         choices.push(choice("never", "no, and never again", never));
     }

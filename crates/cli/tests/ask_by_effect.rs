@@ -200,7 +200,12 @@ fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
 
 /// The changes of a command whose question outlived its call, and the id of the question.
 pub(crate) fn deferred(home: &Home, command: &str) -> String {
-    let call = json!({"name": "bash", "arguments": {"command": command}});
+    deferred_call(home, "bash", &json!({"command": command}))
+}
+
+/// The same for any call.
+fn deferred_call(home: &Home, tool: &str, arguments: &Value) -> String {
+    let call = json!({"name": tool, "arguments": arguments});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
     let answers = mcp::talk(home, &[], &[mcp::initialize(), call]);
     let facts = &mcp::answer(&answers, 1)["result"]["_meta"]["windlass/result"];
@@ -467,6 +472,14 @@ fn a_rule_for_a_session_outlives_the_process() {
     };
     give();
     assert!(again("one") && !again("two"));
+    let explain = |session: &str| {
+        let input = json!({"path": "src/new", "content": ""}).to_string();
+        let ran = home.run(&["policy", "explain", "write", &input, "--session", session]);
+        let explained = ran.lines().remove(0);
+        (explained["decision"].to_string(), explained["rule"].to_string())
+    };
+    assert_eq!(explain("one"), ("\"allow\"".to_owned(), "\"allow write src/**\"".to_owned()));
+    assert_eq!(explain("two").0, "\"ask\"");
     assert!(!bash(&home, "echo x >> a", &["--session", "one"]).stdout.contains("changed:"));
     let shown = home.run(&["policy", "show", "--session", "one"]).stdout;
     assert!(shown.contains("allow write src/**  [session]"), "{shown}");
@@ -565,4 +578,92 @@ fn a_denial_of_many_changes_names_one_rule() {
     assert_eq!(ran.code, 3);
     let text = format!("{}{}", ran.stdout, ran.stderr);
     assert_eq!(text.matches("--allow").count(), 1, "{text}");
+}
+
+/// A no that is remembered is about the call: what it did is another thing each time.
+#[test]
+fn never_after_a_command_denies_it_before_it_runs() {
+    let command = "echo x >> a; echo $RANDOM > r";
+    let explain = |home: &Home| {
+        let input = json!({"command": command}).to_string();
+        home.run(&["policy", "explain", "bash", &input]).lines().remove(0)
+    };
+    let by_terminal = |home: &Home| {
+        let input = json!({"command": command}).to_string();
+        let mut terminal = Terminal::start(home, 60, "", &["call", "bash", &input]);
+        terminal.expect("[never] no, and never again");
+        terminal.expect(QUESTION);
+        assert_eq!(terminal.answer_and_end("never").0.code, 3);
+    };
+    let by_deny = |home: &Home| {
+        let id = deferred(home, command);
+        let ran = home.run(&["policy", "deny", &id, "--scope", "always"]);
+        assert_eq!((ran.code, stages(home)), (0, 0), "{ran:?}");
+    };
+    let ways: [&dyn Fn(&Home); 2] = [&by_terminal, &by_deny];
+    for way in ways {
+        let home = home();
+        assert_eq!(
+            (&explain(&home)["decision"], &explain(&home)["when"]),
+            (&json!("ask"), &json!("after"))
+        );
+        way(&home);
+        let explained = explain(&home);
+        let [kept] = &home.run(&["policy", "approvals", "--json"]).lines()[..] else {
+            panic!("one")
+        };
+        let id = kept["id"].as_str().expect("an id");
+        assert_eq!(explained["decision"], "deny", "{explained}");
+        assert_eq!(explained["answer"], json!({"id": id, "scope": "always"}), "{explained}");
+        let rule = explained["rule"].as_str().unwrap_or_default();
+        assert!(rule.starts_with(&format!("a person said no before, in {id}")), "{rule}");
+        let ran = bash(&home, command, &["--yes"]);
+        assert_eq!((ran.code, read(&home, "r")), (3, None), "{ran:?}");
+        assert!(ran.stdout.contains("said no before"), "{ran:?}");
+        assert_eq!(bash(&home, "echo x >> a", &["--yes"]).code, 0, "another command");
+        assert_eq!(home.run(&["policy", "revoke", id]).code, 0);
+        assert_eq!(bash(&home, command, &["--yes"]).code, 0);
+    }
+}
+
+#[test]
+fn explain_names_the_answer_that_is_remembered() {
+    let home = home();
+    let input = json!({"path": "a", "old_string": "two", "new_string": "2"});
+    let explain = |session: &str| {
+        let ran =
+            home.run(&["policy", "explain", "edit", &input.to_string(), "--session", session]);
+        ran.lines().remove(0)
+    };
+    let id = deferred_call(&home, "edit", &input);
+    let asked = explain("one");
+    assert_eq!((&asked["decision"], &asked["answer"]), (&json!("ask"), &Value::Null), "{asked}");
+    assert_eq!(home.run(&["policy", "approve", &id, "--scope", "project"]).code, 0);
+    assert_eq!(home.run(&["undo", "--yes"]).code, 0);
+    let allowed = explain("one");
+    assert_eq!(allowed["decision"], "allow", "{allowed}");
+    assert_eq!(allowed["rule"], format!("a person said yes before, in {id} (project)"));
+    assert_eq!(allowed["answer"], json!({"id": id, "scope": "project"}), "{allowed}");
+    let denied = home.run(&["policy", "explain", "edit", &input.to_string(), "--deny", "write a"]);
+    assert_eq!(denied.lines()[0]["decision"], "deny", "a rule that denies wins");
+    assert_eq!(home.run(&["call", "edit", &input.to_string()]).code, 0, "as it was explained");
+}
+
+#[test]
+fn the_changes_of_a_call_that_waits_are_shown() {
+    let home = home();
+    let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
+    let id = deferred_call(&home, "edit", &edit);
+    let shown = home.run(&["policy", "diff", &id]);
+    assert!(shown.code == 0 && shown.stdout.contains("-two\n+2\n"), "{shown:?}");
+    let shown = home.run(&["--json", "policy", "diff", &id]).lines().remove(0);
+    assert_eq!(shown["files"][0]["change"], "change", "{shown}");
+    assert!(shown["diff"].as_str().is_some_and(|diff| diff.contains("-two\n+2\n")), "{shown}");
+    assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"), "nothing is changed");
+    fs::write(home.workspace().join("a"), "one\n").expect("a file");
+    let shown = home.run(&["policy", "diff", &id]);
+    assert!(shown.code == 2 && shown.stderr.contains("old_string"), "it would fail: {shown:?}");
+    let id = deferred_call(&home, "bash", &json!({"command": "make", "net": ["example.org"]}));
+    let shown = home.run(&["policy", "diff", &id]);
+    assert!(shown.code == 2 && shown.stderr.contains("not known before it runs"), "{shown:?}");
 }

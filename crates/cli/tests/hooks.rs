@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::support::{Home, Ran};
+use crate::terminal::Terminal;
 
 /// A change, and what is said of it.
 type Step<'a> = (&'a str, &'a dyn Fn(&Home));
@@ -139,6 +140,40 @@ fn a_change_asks_again_and_says_what_changed() {
     assert_eq!(home.run(&["trust", "--revoke"]).code, 1);
     assert_eq!(read(&home).code, 0);
     assert_eq!(home.run(&["trust", "--list"]).stdout, "");
+}
+
+/// A person at a terminal sees it there, also where the output goes elsewhere.
+#[test]
+fn trust_shows_what_it_is_about_and_then_what_changed_since() {
+    let home = workspace("exit 0");
+    let trust = |answer: &str| {
+        let mut terminal = Terminal::start(&home, 60, "", &["trust", "--color", "never"]);
+        terminal.expect("with exactly this? [y/N]");
+        terminal.answer_and_end(answer)
+    };
+    let (ran, shown) = trust("y");
+    assert!(ran.code == 0 && ran.stdout.starts_with("trusted: "), "{ran:?}");
+    for part in
+        [".claude/settings.json:\n{", "runs at pre_tool: ", ".claude/check.sh:\n#!/bin/sh\n"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(trust("n").1.contains("nothing changed since it was trusted"));
+    script(&home.workspace().join(".claude/check.sh"), "printf '\u{1b}[2K'; exit 1");
+    put(&home.workspace().join(".mcp.json"), "{}\n");
+    let (ran, shown) = trust("n");
+    assert_eq!((ran.code, ran.stdout.as_str()), (1, "not trusted\n"), "{shown}");
+    for part in [
+        "since it was trusted: .claude/check.sh (changed), .mcp.json (added)",
+        "-exit 0\n",
+        "+printf '\\x1b[2K'; exit 1\n",
+        "+{}\n",
+        "as it was trusted: .claude/settings.json\n",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    assert!(!shown.contains("runs at pre_tool"), "that did not change: {shown}");
+    assert_eq!(read(&home).code, 3, "it is not trusted");
 }
 
 /// A gate that is not what was trusted could let pass what it refused, so nothing passes, also not what it never heard of.

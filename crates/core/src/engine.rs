@@ -53,11 +53,12 @@ use crate::recorder::{Appended, EventSource, Recorder};
 use crate::registry::Registry;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
+use crate::toolbox::Slot;
 use crate::{
-    Approval, ApprovalId, CallId, CallResult, Context, Decided, Effects, EventKind, History, Hook,
-    Host, IdSource, Job, Kinds, ModelCall, Output, Outputs, Overrides, Planned, PlannedCall,
-    Policy, PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId, StateStore, TextIndex,
-    ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
+    Approval, ApprovalId, CallId, CallResult, Context, Decided, Effects, EventKind, FileChange,
+    History, Hook, Host, IdSource, Job, Kinds, ModelCall, Output, Outputs, Overrides, Planned,
+    PlannedCall, Policy, PrintedPiece, Resolved, RiskLevel, Secrets, Session, SessionId,
+    StateStore, TextIndex, ToolCall, ToolError, Toolbox, TurnId, Verdict, id,
 };
 
 /// Runs tool calls. Cheap to clone; all clones are one engine.
@@ -324,13 +325,47 @@ impl Engine {
         session: &Arc<Session>,
         call: ToolCall,
     ) -> Result<Verdict, ToolError> {
+        self.explain_with_answer(session, call).await.map(|(verdict, _)| verdict)
+    }
+
+    /// The same, with the earlier answer of a person that would settle the call. Nothing of it is used up.
+    pub async fn explain_with_answer(
+        &self,
+        session: &Arc<Session>,
+        call: ToolCall,
+    ) -> Result<(Verdict, Option<Approval>), ToolError> {
+        let (mut call, slot) = self.receive_to_explain(session, call).await?;
+        let ready = prepare(&self.0, &slot, &mut call)?;
+        let verdict = approve::decide(&self.0, &call, &ready);
+        let verdict = search::weigh(&self.0, &call, verdict).await;
+        let answer = approve::earlier_answer(&self.0, &call, &verdict).await;
+        Ok((verdict, answer))
+    }
+
+    /// The changes that a call would make, found out by trying it where nothing is changed, as for a question about it: empty if that cannot
+    /// be known beforehand. A call that would fail is an error.
+    pub async fn try_changes(
+        &self,
+        session: &Arc<Session>,
+        call: ToolCall,
+    ) -> Result<Arc<[FileChange]>, ToolError> {
+        let (mut call, slot) = self.receive_to_explain(session, call).await?;
+        let ready = prepare(&self.0, &slot, &mut call)?;
+        let verdict = approve::decide(&self.0, &call, &ready);
+        trial::changes(&self.0, &call, &ready, &verdict).await
+    }
+
+    /// A call that is looked at and not made.
+    async fn receive_to_explain(
+        &self,
+        session: &Arc<Session>,
+        call: ToolCall,
+    ) -> Result<(Call, Arc<Slot>), ToolError> {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
         let mut call = self.receive(session, turn, call, Around { place: 0, cx: None });
         parse::weigh(&mut call)?;
         let slot = lookup::find(&self.0, &call).await?;
-        let ready = prepare(&self.0, &slot, &mut call)?;
-        let verdict = approve::decide(&self.0, &call, &ready);
-        Ok(search::weigh(&self.0, &call, verdict).await)
+        Ok((call, slot))
     }
 
     /// How much harm a call with these effects could do.
@@ -546,11 +581,7 @@ async fn unless_stopped<T>(
 }
 
 /// Parse, validate, plan, hard denies: again from the beginning if a hook changed the arguments.
-fn prepare<'t>(
-    engine: &Shared,
-    slot: &'t crate::toolbox::Slot,
-    call: &mut Call,
-) -> Result<Ready<'t>, ToolError> {
+fn prepare<'t>(engine: &Shared, slot: &'t Slot, call: &mut Call) -> Result<Ready<'t>, ToolError> {
     parse::check(slot, call)?;
     let Planned { effects: declared, plan } = effects::plan(engine, slot, call)?;
     let (effects, resolved) = effects::resolve(slot, call, declared)?;

@@ -345,6 +345,11 @@ impl Trusted {
         self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()
     }
 
+    /// The content that a file had when it was trusted; `None` if it was not there, or its copy is not kept.
+    pub fn copy(&self, state: &Path, path: &Path) -> Option<Vec<u8>> {
+        Contents::in_state(state).get(self.hash(path)?)
+    }
+
     /// The files that are not as they were, in the order of paths.
     pub fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>, TrustError> {
         let mut now = found.hashes();

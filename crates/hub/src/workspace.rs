@@ -122,8 +122,8 @@ impl Workspace {
             .with_overrides(self.overrides.clone())
             .on_behalf_of(&asker)
             .with_budget(self.budget);
-        if let (Some(store), true) = (store, is_named) {
-            recall(store, &session)?;
+        if is_named {
+            store.map_or(Ok(()), |store| recall(store, &session))?;
             let rules = self.given_rules(session.id());
             session = session.with_given_rules(&rules);
         }
@@ -238,7 +238,11 @@ fn with_places(mut builder: Builder, settings: &Settings, config: &Config) -> Bu
     builder = match settings.recording {
         Recording::Whole => builder.state(state),
         Recording::Brief => builder.state(state).drain_at_close(DrainAtClose::WhenLarge),
-        Recording::Off => builder,
+        // What people answered counts for what is only explained, too.
+        Recording::Off => {
+            let book = Arc::new(ApprovalFile::in_state(&settings.state));
+            builder.configure(|engine| engine.approval_book(book))
+        }
     };
     if config.number("sync") == 0 {
         builder = builder.durability(Durability::Kernel);

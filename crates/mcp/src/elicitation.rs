@@ -219,6 +219,7 @@ fn unavailable<A>(why: &str) -> Reply<A> {
 const DECISION: &str = "decision";
 const REASON: &str = "reason";
 const DENY: &str = "deny";
+const ALWAYS_DENY: &str = "always deny";
 
 /// The answers that a form offers.
 const DECISIONS: [(&str, Scope); 4] = [
@@ -233,6 +234,9 @@ fn approval_form(request: &ApprovalRequest, changes: &str) -> Form {
     let mut decisions: Vec<String> = offered.iter().map(|(name, _)| (*name).to_owned()).collect();
     decisions.extend(request.offers.iter().map(|rule| with_rule(rule)));
     decisions.push(DENY.to_owned());
+    if request.can_be_denied_always() {
+        decisions.push(ALWAYS_DENY.to_owned());
+    }
     let properties = json!({
         DECISION: {"type": "string", "title": "Decision", "enum": decisions},
         REASON: {"type": "string", "title": "Reason", "description": "The model reads it."},
@@ -309,6 +313,7 @@ fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Rep
     let answer = match DECISIONS.iter().find(|(name, _)| *name == decision) {
         Some((_, scope)) => Answer::allow_for(*scope),
         None if decision == DENY => Answer::deny(""),
+        None if decision == ALWAYS_DENY => Answer::deny_for(Scope::Always, ""),
         None => match request.offers.iter().find(|rule| with_rule(rule) == decision) {
             Some(rule) => Answer::allow().with_rule(rule.as_str()),
             None => return unavailable("the client's answer has no decision"),

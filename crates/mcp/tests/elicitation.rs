@@ -32,6 +32,11 @@ async fn the_person_is_asked_and_the_answer_counts() {
             "denied",
             "too early",
         ),
+        (
+            json!({"action": "accept", "content": {"decision": "always deny", "reason": "frozen"}}),
+            "denied",
+            "frozen",
+        ),
         (json!({"action": "decline"}), "denied", "the person said no"),
         (json!({"action": "cancel"}), "denied", "closed the question"),
         (json!({"action": "accept", "content": {}}), "denied", "no decision"),
@@ -45,10 +50,16 @@ async fn the_person_is_asked_and_the_answer_counts() {
         assert!(message.contains("write /w/index.html") && message.contains("news"), "{message}");
         let schema = &asked["params"]["requestedSchema"];
         assert_eq!(schema["properties"]["decision"]["enum"][0], "allow once");
+        let decisions = schema["properties"]["decision"]["enum"].as_array().expect("a list");
+        assert!(decisions.contains(&json!("always deny")), "{decisions:?}");
         let said = json!({"jsonrpc": "2.0", "id": asked["id"], "result": answer});
         let result = client.ask(&said).await;
         assert_eq!((&result["id"], outcome(&result)), (&json!(1), &json!(expected)), "{answer}");
         assert!(result.to_string().contains(text), "{answer}: {result}");
+        if answer["content"]["decision"] == "always deny" {
+            let again = client.ask(&call(2, "publish", json!({"title": "news"}))).await;
+            assert_eq!((&again["id"], outcome(&again)), (&json!(2), &json!("denied")), "{again}");
+        }
     }
 }
 

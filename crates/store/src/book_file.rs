@@ -404,6 +404,7 @@ mod tests {
             offers: Vec::new(),
             rules: Vec::new(),
             has_run: false,
+            call_subject: None,
             can_be_remembered: true,
             made: ModelCall::default(),
             is_journaled: false,

@@ -44,7 +44,7 @@ pub(crate) enum PolicyWhat {
     Show,
     /// List the questions that are open and the answers that are remembered.
     Approvals,
-    /// Show every line that the command of an open question changed.
+    /// Show every line that the call of an open question changed, or would change.
     Diff {
         /// The question's id.
         id: String,

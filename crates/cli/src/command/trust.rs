@@ -6,8 +6,10 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 use serde_json::{Value, json};
+use windlass::people::{Difference, FileChange};
 use windlass::quote;
-use windlass_hub::trust::{Acting, Change, Found, Known, Role, listed};
+use windlass::tool::diff::Look;
+use windlass_hub::trust::{Acting, Change, Found, Known, Role, Trusted, listed};
 
 use crate::options::Global;
 use crate::person::{self, Person};
@@ -38,20 +40,24 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     let workspace = std::fs::canonicalize(place(global, command)?)?;
     let mut found = Found::in_workspace(&workspace)?;
     found.add_scripts(&workspace, &setup::hub(global)?.hooks_of_person()?)?;
-    let changes = match Known::load(&state).get(&workspace) {
+    let before = Known::load(&state).get(&workspace);
+    let changes = match &before {
         Some(known) => known.changes(&workspace, &found)?,
         None => Vec::new(),
     };
     for warning in &found.warnings {
         terminal::note(global, warning);
     }
-    let shown = shown(&found, &changes);
     let code = ExitCode::from(u8::from(!found.unaccepted.is_empty()));
     let line = format!("trusted: {}\n", workspace.display());
     if asks(global) {
-        terminal::print(&shown)?;
+        let paint = Paint::of(global);
+        let shown = match &before {
+            Some(before) => Since { before, state: &state, changes: &changes, paint }.shown(&found),
+            None => quote::visible(&shown(&found, &changes)).into_owned(),
+        };
         let question = format!("\nTrust {} with exactly this? [y/N] ", workspace.display());
-        if !person::yes_or_no(&quote::visible(&question))? {
+        if !person::show_and_ask(&shown, &quote::visible(&question))? {
             terminal::print("not trusted\n")?;
             return Ok(ExitCode::from(1));
         }
@@ -73,7 +79,7 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
         });
         terminal::print_json(&answer)?;
     } else {
-        terminal::print(&format!("{line}{shown}"))?;
+        terminal::print(&format!("{line}{}", shown(&found, &changes)))?;
     }
     Ok(code)
 }
@@ -114,13 +120,75 @@ fn shown(found: &Found, changes: &[Change]) -> String {
         add_meaning(&mut text, file);
     }
     add_absent(&mut text, &found.absent);
+    add_unaccepted(&mut text, found);
+    text
+}
+
+/// What differs from what was trusted before.
+struct Since<'a> {
+    before: &'a Trusted,
+    state: &'a Path,
+    changes: &'a [Change],
+    paint: Paint,
+}
+
+impl Since<'_> {
+    /// The files that are as they were by name, the others line by line, every character visible.
+    fn shown(&self, found: &Found) -> String {
+        let mut text = String::new();
+        if self.changes.is_empty() {
+            text.push_str("\nnothing changed since it was trusted\n");
+        } else {
+            let changes = quote::visible(&listed(self.changes)).into_owned();
+            add(&mut text, format_args!("\nsince it was trusted: {changes}\n\n"));
+        }
+        for change in self.changes {
+            text.push_str(&self.difference(&quote::unpath(&change.path), found));
+        }
+        let is_other =
+            |file: &&Acting| self.changes.iter().all(|one| one.path != quote::path(&file.path));
+        let others: Vec<_> =
+            found.files.iter().filter(is_other).map(|file| quote::path(&file.path)).collect();
+        if !others.is_empty() {
+            add(&mut text, format_args!("\nas it was trusted: {}\n", others.join(", ")));
+        }
+        let mut rest = String::new();
+        add_absent(&mut rest, &found.absent);
+        add_unaccepted(&mut rest, found);
+        text + &quote::visible(&rest)
+    }
+
+    /// The lines of one file that changed, and what the file means now.
+    fn difference(&self, path: &Path, found: &Found) -> String {
+        let now = found.files.iter().find(|file| file.path == path);
+        let before = self.before.copy(self.state, path);
+        let verb = match (&before, now) {
+            (_, None) => "delete",
+            (None, _) => "create",
+            (Some(_), Some(_)) => "change",
+        };
+        let after = now.map(|file| file.bytes.clone());
+        let change = FileChange { path: path.to_owned(), verb, before, after, detail: None };
+        let look = if self.paint.is_on() { Look::colour() } else { Look::plain() };
+        let look = look.words(self.paint.is_on()).whole();
+        let mut text = Difference::between(&[change], &[], Path::new(""), &look, None).whole;
+        let mut meaning = String::new();
+        if let Some(file) = now {
+            add_meaning(&mut meaning, file);
+        }
+        text.push_str(&quote::visible(&meaning));
+        text
+    }
+}
+
+/// The hooks that cannot be pinned.
+fn add_unaccepted(text: &mut String, found: &Found) {
     for hook in &found.unaccepted {
         let kind = if hook.is_gate { "gate" } else { "hook" };
         let effect = if hook.is_gate { "it refuses what it is asked" } else { "it does not run" };
         let name = quote::visible(&hook.hook);
-        add(&mut text, format_args!("\nthe {kind} {name} is not accepted, {effect}: {hook}\n"));
+        add(text, format_args!("\nthe {kind} {name} is not accepted, {effect}: {hook}\n"));
     }
-    text
 }
 
 /// The places where hooks expect nothing to be.

@@ -7,14 +7,13 @@ use tokio_util::sync::CancellationToken;
 use super::Context;
 use crate::engine::{asker, surroundings};
 use crate::people::{Permission, Place, subject};
-use crate::{ApprovalRequest, ToolError, Verdict};
+use crate::{ApprovalRequest, ContentHash, Effects, ToolError, Verdict};
 
 impl Context {
     /// The question whether this call may do what a verdict is about.
     pub(super) fn request(&self, verdict: &Verdict) -> ApprovalRequest {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
-        let directory = inner.overrides.work_dir.as_deref().unwrap_or(workspace);
         ApprovalRequest {
             id: inner.broker.next_approval(),
             call: inner.call.clone(),
@@ -23,13 +22,7 @@ impl Context {
             input: inner.input.clone(),
             effects: inner.secrets.redact_effects(verdict.effects()),
             by: inner.secrets.redact_cause(verdict.decided_by()),
-            subject: subject(
-                &inner.tool,
-                &inner.input,
-                verdict.effects(),
-                Place { workspace, directory: &workspace.join(directory) },
-                &surroundings(&*inner.host, &inner.session),
-            ),
+            subject: self.subject_of(verdict.effects()),
             risk: inner.policy.risk_in(verdict.effects(), inner.session_files.get()),
             asker: asker(&inner.session, &inner.overrides),
             untrusted: inner.session.untrusted(),
@@ -46,8 +39,19 @@ impl Context {
             rights: inner.session.rights().digest(),
             made: inner.made.clone(),
             has_run: false,
+            call_subject: None,
             can_wait: true,
         }
+    }
+
+    /// The subject of this call with these effects.
+    pub(super) fn subject_of(&self, effects: &Effects) -> ContentHash {
+        let inner = &self.0;
+        let workspace = inner.session_files.get().workspace();
+        let directory = inner.overrides.work_dir.as_deref().unwrap_or(workspace);
+        let place = Place { workspace, directory: &workspace.join(directory) };
+        let surroundings = surroundings(&*inner.host, &inner.session);
+        subject(&inner.tool, &inner.input, effects, place, &surroundings)
     }
 
     /// Asks the attendants of the session and waits for the answer. The clock of the call stands still meanwhile.

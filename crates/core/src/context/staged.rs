@@ -18,8 +18,8 @@ use crate::jobs::{ChangeKind, Changed};
 use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
-    ApprovalRequest, BuiltChange, ChangedTo, Decision, Effect, Effects, FailureReason, FileChange,
-    HeldFor, HookCall, Keep, Level, NewCheckpoint, Note, PathPattern, ProcessChange,
+    ApprovalRequest, BuiltChange, ChangedTo, ContentHash, Decision, Effect, Effects, FailureReason,
+    FileChange, HeldFor, HookCall, Keep, Level, NewCheckpoint, Note, PathPattern, ProcessChange,
     ProcessChanges, ToolError, Tracking, Verdict, WithoutHistory,
 };
 
@@ -233,9 +233,10 @@ impl Context {
             changes: shown.into(),
             offers: self.offers(verdict, &built),
             built,
-            // What a program did is not known before it has run, so no earlier answer is about it.
+            // What a program did is not known before it has run, so no earlier yes is about it.
             can_be_remembered: false,
             has_run: true,
+            call_subject: self.call_subject(verdict),
             ..self.request(verdict)
         };
         let request = ApprovalRequest { can_wait: self.hold(&request, changes).await, ..request };
@@ -274,6 +275,13 @@ impl Context {
             changes.built.iter().map(count).collect()
         });
         counting.await
+    }
+
+    /// The subject of this call, if an answer to it would count before it runs again.
+    fn call_subject(&self, verdict: &Verdict) -> Option<ContentHash> {
+        let (inner, grant) = (&self.0, &self.0.grant);
+        let counts = inner.is_whole && grant.keeps() == Keep::Asked && !verdict.is_asked_always();
+        counts.then(|| self.subject_of(grant.effects()))
     }
 
     /// Rules that a person can give with a yes: none for what is asked each time.

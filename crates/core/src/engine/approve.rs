@@ -138,6 +138,27 @@ fn grant_edited(call: &mut Call, verdict: &Verdict) -> Option<Grant> {
     Some(Broker::grant_edited(verdict, &approval))
 }
 
+/// Tells whether an earlier answer settles a call that is decided on like this. One that is remembered for a command about whose changes
+/// is asked counts before it runs.
+fn heeds_answers(verdict: &Verdict) -> bool {
+    match verdict.grant() {
+        Some(_) => verdict.when() == When::After,
+        None => verdict.decision() != Decision::Deny,
+    }
+}
+
+/// The earlier answer that would settle a call. Nothing is used up.
+pub(super) async fn earlier_answer(
+    engine: &Shared,
+    call: &Call,
+    verdict: &Verdict,
+) -> Option<Approval> {
+    if !heeds_answers(verdict) {
+        return None;
+    }
+    engine.broker.earlier(&request(engine, call, verdict)).await
+}
+
 /// Turns the verdict into the right to run, or into a denial that says what would allow it.
 async fn settle(
     engine: &Arc<Shared>,
@@ -145,23 +166,16 @@ async fn settle(
     ready: &Ready<'_>,
     verdict: &Verdict,
 ) -> Result<Permission, ToolError> {
-    if let Some(grant) = verdict.grant() {
-        // An answer that is remembered for this very command counts before it runs.
-        if verdict.when() == When::After
-            && let Some(answered) =
-                engine.broker.answered(verdict, &request(engine, call, verdict)).await
-        {
-            return answered;
-        }
-        return Ok(Permission::Granted(grant, None));
-    }
-    if verdict.decision() == Decision::Deny {
-        return Err(verdict.denial(None));
-    }
-    let mut request = request(engine, call, verdict);
-    if let Some(answered) = engine.broker.answered(verdict, &request).await {
+    let request = heeds_answers(verdict).then(|| request(engine, call, verdict));
+    if let Some(request) = &request
+        && let Some(answered) = engine.broker.answered(verdict, request).await
+    {
         return answered;
     }
+    if let Some(grant) = verdict.grant() {
+        return Ok(Permission::Granted(grant, None));
+    }
+    let Some(mut request) = request else { return Err(verdict.denial(None)) };
     if engine.broker.is_attended(&call.session) {
         request.changes = trial::changes(engine, call, ready, verdict).await?;
     }
@@ -222,6 +236,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         rights: call.session.rights().digest(),
         made: call.made.clone(),
         has_run: false,
+        call_subject: None,
         can_wait: true,
     }
 }

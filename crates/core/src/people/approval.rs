@@ -87,11 +87,19 @@ pub struct ApprovalRequest {
     pub(crate) made: ModelCall,
     /// The call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.
     pub has_run: bool,
+    /// The subject of the call itself, where the question is about what it changed: a no that is remembered is for that.
+    #[serde(skip)]
+    pub(crate) call_subject: Option<ContentHash>,
     /// The answer may come after the call has ended: what it changed is held until then.
     pub(crate) can_wait: bool,
 }
 
 impl ApprovalRequest {
+    /// Returns whether a no may be remembered: the call is then denied before it runs.
+    pub fn can_be_denied_always(&self) -> bool {
+        self.can_be_remembered || self.call_subject.is_some()
+    }
+
     /// The command that it runs or has run, where one of its arguments is that very command.
     pub fn command(&self) -> Option<&str> {
         let command = self.input.get("command")?.as_str()?;

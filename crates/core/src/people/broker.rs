@@ -186,30 +186,25 @@ impl Broker {
         verdict: &Verdict,
         request: &ApprovalRequest,
     ) -> Option<Result<Permission, ToolError>> {
-        let mut before = self.answer_to(request).await.ok()??;
+        let mut before = self.earlier(request).await?;
         self.approvals.journal(&mut before).await;
-        if before.scope != Scope::Once && !request.can_be_remembered {
-            return None;
-        }
         let id = &before.id;
         if let Settled::Denied(why) = &before.settled {
             if before.scope == Scope::Once {
                 // Of two that find it, both are denied.
                 drop(self.approvals.remove(id.as_str()).await);
             }
-            let why = if why.is_empty() { String::new() } else { format!(": {why}") };
-            return Some(Err(
-                verdict.denial(Some(&format!("a person said no before, in {id}{why}")))
-            ));
+            return Some(Err(verdict.denial(Some(&said_no(id, why)))));
         }
         Some(Ok(granted(verdict, &before, Some(before.scope))))
     }
 
-    /// Finds an answer that was given before, without waiting for the lock of the book.
-    async fn answer_to(&self, request: &ApprovalRequest) -> Result<Option<Approval>, String> {
+    /// Finds an answer that was given before and counts, without waiting for the lock of the book. Nothing is used up.
+    pub(crate) async fn earlier(&self, request: &ApprovalRequest) -> Option<Approval> {
         let asked = Asked::by(request, self.clock().now());
-        let found = self.approvals.read(move |book| answers(book, &asked)).await?;
-        Ok(found.into_iter().next())
+        let found = self.approvals.read(move |book| answers(book, &asked)).await.ok()?;
+        let counts = |one: &Approval| one.scope == Scope::Once || request.can_be_remembered;
+        found.into_iter().next().filter(counts)
     }
 
     /// Uses up the earlier answer that a grant comes from, if it comes from one: an answer that counts once goes away, and of one that
@@ -537,10 +532,17 @@ fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         offers: request.offers.clone(),
         rules: Vec::new(),
         has_run: request.has_run,
+        call_subject: request.call_subject,
         can_be_remembered: request.can_be_remembered,
         made: request.made.clone(),
         is_journaled: false,
     }
+}
+
+/// The words of a no that was given before.
+fn said_no(id: &ApprovalId, why: &str) -> String {
+    let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("a person said no before, in {id}{why}")
 }
 
 /// The right to use an answer: one call has it.

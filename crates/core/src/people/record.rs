@@ -107,7 +107,7 @@ impl fmt::Display for Settled {
 /// #     session: SessionId::new("s1"), workspace: "/w".into(), tool: "bash".into(),
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
-/// #     rights: None, denies: vec![], offers: vec![], rules: vec![], has_run: false, can_be_remembered: true,
+/// #     rights: None, denies: vec![], offers: vec![], rules: vec![], has_run: false, call_subject: None, can_be_remembered: true,
 /// #     made: Default::default(), is_journaled: false,
 /// # };
 /// let book = MemoryBook::default();
@@ -177,6 +177,9 @@ pub struct Approval {
     /// The call has run, so that the answer is about what it changed.
     #[serde(default)]
     pub has_run: bool,
+    /// The subject of the call itself, where the question is about what it changed: a no that is remembered is for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call_subject: Option<ContentHash>,
     /// An answer may count for more than this call.
     #[serde(default = "yes")]
     pub can_be_remembered: bool,
@@ -224,12 +227,17 @@ impl Approval {
         self.settled == Settled::Allowed && !self.rules.is_empty() && self.edited.is_none()
     }
 
+    /// Whether it is a no that counts for more than one call.
+    fn is_remembered_no(&self) -> bool {
+        matches!(self.settled, Settled::Denied(_)) && self.scope != Scope::Once
+    }
+
     /// Whether it is an answer to this question, asked by this session in this workspace.
     fn answers(&self, asked: &Asked) -> bool {
         let Asked { subject, session, workspace, now } = asked;
         self.subject == *subject
             && self.edited.is_none()
-            && !self.has_run
+            && (!self.has_run || self.is_remembered_no())
             && self.state(*now) == InquiryState::Answered
             && match self.scope {
                 Scope::Once | Scope::Session => {
@@ -284,8 +292,13 @@ impl Inquiry for Approval {
             Settled::Denied(answer.why_not().to_owned())
         };
         let is_edited = answer.input.is_some();
+        let call_subject = self.call_subject.filter(|_| !answer.is_yes());
+        let is_remembered = self.can_be_remembered || call_subject.is_some();
         // What was approved with other arguments was approved for this call alone.
-        self.scope = if is_edited || !self.can_be_remembered { Scope::Once } else { answer.scope };
+        self.scope = if is_edited || !is_remembered { Scope::Once } else { answer.scope };
+        if self.scope != Scope::Once {
+            self.subject = call_subject.unwrap_or(self.subject);
+        }
         (self.reason, self.edited, self.who) = (answer.reason, answer.input, Some(answer.who));
         self.rules = answer.rules;
         self.is_journaled = false;
@@ -418,6 +431,7 @@ mod tests {
             offers: Vec::new(),
             rules: Vec::new(),
             has_run: false,
+            call_subject: None,
             can_be_remembered: true,
             made: ModelCall::default(),
             is_journaled: false,

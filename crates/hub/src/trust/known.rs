@@ -46,7 +46,7 @@ impl Known {
         });
         change(state, |known| {
             let contents = Contents::in_state(state);
-            for file in found.files.iter().filter(|file| file.role.acts()) {
+            for file in &found.files {
                 contents.keep(&file.bytes)?;
             }
             known.insert(name(workspace), entry);

@@ -1,14 +1,14 @@
-//! `windlass policy diff`: every line that the command of an open question changed.
+//! `windlass policy diff`: every line that the call of an open question changed, or would change.
 
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use windlass::people::Difference;
-use windlass::quote;
-use windlass::session::ApprovalId;
+use windlass::people::{Approval, BuiltChange, Difference, FileChange, Settled};
+use windlass::tool::Overrides;
 use windlass::tool::diff::Look;
-use windlass_hub::{Hub, Recording};
+use windlass::{ToolCall, quote};
+use windlass_hub::{Hub, Recording, SessionOptions, Workspace};
 
 use super::{answer, approvals};
 use crate::command::block_on;
@@ -16,21 +16,47 @@ use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
+/// The changes that the question is about: those that are held, or those that the call would make.
+async fn changes_of(
+    global: &Global,
+    windlass: &Workspace,
+    question: &Approval,
+) -> Result<(Vec<FileChange>, Vec<BuiltChange>)> {
+    let id = quote::visible(question.id.as_str());
+    if let Some(held) = windlass.engine().held_changes(&question.id).await? {
+        return Ok(held);
+    }
+    if question.has_run || question.settled != Settled::Pending {
+        bail!("`{id}` is not open, or what its command changed is not held any more");
+    }
+    let Some(input) = question.input.clone() else {
+        bail!(
+            "the arguments of `{id}` hold a secret and are not kept, so its changes cannot be shown"
+        );
+    };
+    let session = windlass.session(SessionOptions {
+        id: Some(question.session.clone()),
+        asker: question.asker.clone(),
+        is_for_one_call: true,
+        ..setup::session_options(global)
+    })?;
+    let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
+    let call = ToolCall::new(question.tool.clone(), input).with_overrides(overrides);
+    let changes = windlass.engine().try_changes(&session, call).await?;
+    if changes.is_empty() {
+        bail!("what `{id}` would change is not known before it runs");
+    }
+    Ok((changes.to_vec(), Vec::new()))
+}
+
 pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let book = approvals::book(global)?;
     let question = answer::question(global, &book, id)?;
     let settings = setup::settings(global, Recording::Brief)?;
-    let held = block_on(async {
+    let (changes, built) = block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
-        let id = ApprovalId::new(question.id.as_str());
-        anyhow::Ok(windlass.engine().held_changes(&id).await?)
+        changes_of(global, &windlass, &question).await
     })??;
-    let Some((changes, built)) = held else {
-        bail!(
-            "`{}` is not about what a command changed, or that is not held any more",
-            quote::visible(id)
-        )
-    };
     if global.json {
         let place = question.workspace.as_path();
         let whole =

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use windlass::effect::Effect;
+use windlass::people::{Approval, Settled};
 use windlass::policy::{Decision, Keep, Verdict};
 use windlass::{ToolCall, Windlass};
 use windlass_hub::Recording;
@@ -18,8 +19,14 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
     let input = serde_json::from_str(input).context("the arguments are not JSON")?;
     let answer = block_on(async {
         let Setup { windlass, session } = Setup::open(global, Recording::Off)?;
-        match windlass.engine().explain(&session, ToolCall::new(tool, input)).await {
-            Ok(verdict) => Ok(explained(&windlass, &verdict)),
+        match windlass.engine().explain_with_answer(&session, ToolCall::new(tool, input)).await {
+            Ok((verdict, answer)) => {
+                let mut explained = explained(&windlass, &verdict);
+                if let Some(answer) = answer {
+                    tell_answer(&mut explained, &answer);
+                }
+                Ok(explained)
+            }
             // What an `.aiexclude` hides is denied before the policy is asked.
             Err(error) if error.code() == "denied" => {
                 let message = error.message();
@@ -33,6 +40,29 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
     })??;
     terminal::print_json(&answer)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says of a call that asks that an earlier answer settles it.
+fn tell_answer(explained: &mut Value, answer: &Approval) {
+    let Approval { id, scope, .. } = answer;
+    let (decision, rule) = match &answer.settled {
+        Settled::Denied(why) if why.is_empty() => {
+            (Decision::Deny, format!("a person said no before, in {id}"))
+        }
+        Settled::Denied(why) => {
+            (Decision::Deny, format!("a person said no before, in {id}: {why}"))
+        }
+        Settled::Allowed | Settled::Pending => {
+            (Decision::Allow, format!("a person said yes before, in {id} ({scope})"))
+        }
+    };
+    explained["decision"] = json!(decision);
+    explained["rule"] = rule.into();
+    explained["answer"] = json!({"id": id, "scope": scope});
+    explained["remedy"] = format!("`windlass policy revoke {id}` takes the answer back").into();
+    if let Some(fields) = explained.as_object_mut() {
+        fields.remove("when");
+    }
 }
 
 /// What was decided and why, and of a command what was understood.
