@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use windlass_core::FileKind;
 
 use super::delta::is_whiteout;
+use super::file;
 use super::gone::Gone;
 use super::marks;
 use crate::attributes;
@@ -91,8 +92,8 @@ impl BuildMerge {
         };
         let mut merging = Merging { merge: self, waiting: Vec::new(), attributes: Vec::new() };
         merging.enter(path, only).map_err(|errno| failed(path, errno))?;
-        while let Some(path) = merging.waiting.pop() {
-            merging.enter(&path, None).map_err(|errno| failed(&path, errno))?;
+        while let Some((path, wanted)) = merging.waiting.pop() {
+            merging.enter_merged(&path, wanted).map_err(|errno| failed(&path, errno))?;
         }
         merging.give_attributes().map_err(|errno| failed(path, errno))
     }
@@ -174,8 +175,8 @@ impl Holder {
 /// The state of one merge.
 struct Merging<'a> {
     merge: &'a BuildMerge,
-    /// Directories that are there on both sides, relative to the workspace.
-    waiting: Vec<PathBuf>,
+    /// Directories that are there on both sides, relative to the workspace, and what the program made of them.
+    waiting: Vec<(PathBuf, rustix::fs::Stat)>,
     /// Modes and times that directories get in the end.
     attributes: Vec<(OwnedFd, rustix::fs::Stat)>,
 }
@@ -184,17 +185,20 @@ impl Merging<'_> {
     /// Merges the entries of a directory, or one of them.
     fn enter(&mut self, path: &Path, only: Option<&OsStr>) -> Result<(), Errno> {
         let upper = self.merge.upper.directory(path)?;
+        let Some(only) = only else { return self.enter_merged(path, rustix::fs::fstat(&upper)?) };
         let lower = self.merge.workspace.directory(path)?;
-        let Some(only) = only else {
-            let wanted = rustix::fs::fstat(&upper)?;
-            make_writable(&lower)?;
-            for name in names(&upper)? {
-                self.merge_entry(&upper, &lower, &name, path)?;
-            }
-            self.attributes.push((lower, wanted));
-            return Ok(());
-        };
         self.merge_entry(&upper, &lower, only, path)
+    }
+
+    fn enter_merged(&mut self, path: &Path, wanted: rustix::fs::Stat) -> Result<(), Errno> {
+        let upper = self.merge.upper.directory(path)?;
+        let lower = self.merge.workspace.directory(path)?;
+        make_writable(&lower)?;
+        for name in names(&upper)? {
+            self.merge_entry(&upper, &lower, &name, path)?;
+        }
+        self.attributes.push((lower, wanted));
+        Ok(())
     }
 
     fn merge_entry(
@@ -218,11 +222,13 @@ impl Merging<'_> {
             self.merge.is_upper_layer && present.as_ref().is_some_and(is_whiteout);
         let is_whiteout = is_whiteout(&raw);
         let kind = stat_from(&raw).kind;
-        let is_merged = kind == FileKind::Directory
-            && before == Some(FileKind::Directory)
-            && !is_opaque(open_child(upper.as_fd(), name, FOR_LISTING)?.as_fd())?;
-        if is_merged {
-            self.waiting.push(path.join(name));
+        if let (FileKind::Directory, Some(FileKind::Directory), Some(present)) =
+            (kind, before, &present)
+            && !is_opaque(file::open(upper.as_fd(), name, &raw, FOR_LISTING)?.as_fd())?
+        {
+            // The program may have left it closed to its owner; in the end it is.
+            drop(file::open(lower.as_fd(), name, present, FOR_LISTING)?);
+            self.waiting.push((path.join(name), raw));
             return Ok(());
         }
         let is_kept = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory)

@@ -171,7 +171,7 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
         (&["a"], "ln -sfn b a"),
         (&["a"], "ln a l"),
         (&["one"], "rm -f one"),
-        (&["one"], "chmod 600 one; echo more >> two"),
+        (&["one"], "chmod 600 one; echo more >> one"),
         (&["one"], "mv two three"),
         (&["d/f"], "rm -rf d"),
         (&["d/f"], "mv d e"),
