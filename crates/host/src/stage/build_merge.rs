@@ -90,7 +90,12 @@ impl BuildMerge {
         let failed = |path: &Path, errno| {
             io::Error::other(self.workspace.failed("keep the changes of", path, errno))
         };
-        let mut merging = Merging { merge: self, waiting: Vec::new(), attributes: Vec::new() };
+        let mut merging = Merging {
+            merge: self,
+            waiting: Vec::new(),
+            attributes: Vec::new(),
+            closed: Vec::new(),
+        };
         merging.enter(path, only).map_err(|errno| failed(path, errno))?;
         while let Some((path, wanted)) = merging.waiting.pop() {
             merging.enter_merged(&path, wanted).map_err(|errno| failed(&path, errno))?;
@@ -179,6 +184,8 @@ struct Merging<'a> {
     waiting: Vec<(PathBuf, rustix::fs::Stat)>,
     /// Modes and times that directories get in the end.
     attributes: Vec<(OwnedFd, rustix::fs::Stat)>,
+    /// Directories of the upper layer that get their modes back in the end: the merge may be repeated.
+    closed: Vec<(OwnedFd, Mode)>,
 }
 
 impl Merging<'_> {
@@ -224,10 +231,10 @@ impl Merging<'_> {
         let kind = stat_from(&raw).kind;
         if let (FileKind::Directory, Some(FileKind::Directory), Some(present)) =
             (kind, before, &present)
-            && !is_opaque(file::open(upper.as_fd(), name, &raw, FOR_LISTING)?.as_fd())?
+            && !is_opaque(self.open_layer(upper, name, &raw)?.as_fd())?
         {
-            // The program may have left it closed to its owner; in the end it is.
-            drop(file::open(lower.as_fd(), name, present, FOR_LISTING)?);
+            // It gets the mode that it has on the stage when all is in it.
+            drop(open_up(lower, name, present)?);
             self.waiting.push((path.join(name), raw));
             return Ok(());
         }
@@ -247,6 +254,21 @@ impl Merging<'_> {
             rustix::fs::fsetxattr(directory, OPAQUE, b"y", XattrFlags::empty())?;
         }
         if is_kept { self.put(upper, lower, name, path) } else { Ok(()) }
+    }
+
+    /// Opens a directory of the upper layer. One that the program closed to its owner is open until the merge has ended.
+    fn open_layer(
+        &mut self,
+        upper: &OwnedFd,
+        name: &OsStr,
+        raw: &rustix::fs::Stat,
+    ) -> Result<OwnedFd, Errno> {
+        let (directory, was_closed) = open_up(upper, name, raw)?;
+        if was_closed {
+            let mode = Mode::from_raw_mode(raw.st_mode & 0o7777);
+            self.closed.push((open_child(upper.as_fd(), name, FOR_LISTING)?, mode));
+        }
+        Ok(directory)
     }
 
     /// Moves an object into the workspace.
@@ -287,7 +309,22 @@ impl Merging<'_> {
             attributes::give_mode(directory, now.st_mode, wanted.mode)?;
             attributes::give_time(directory, Some(wanted.fingerprint.modified))?;
         }
+        for (directory, mode) in self.closed.iter().rev() {
+            rustix::fs::fchmod(directory, *mode)?;
+        }
         Ok(())
+    }
+}
+
+/// Opens a directory, and tells whether its mode had to be changed for that.
+fn open_up(
+    parent: &OwnedFd,
+    name: &OsStr,
+    raw: &rustix::fs::Stat,
+) -> Result<(OwnedFd, bool), Errno> {
+    match open_child(parent.as_fd(), name, FOR_LISTING) {
+        Err(Errno::ACCESS) => Ok((file::open(parent.as_fd(), name, raw, FOR_LISTING)?, true)),
+        opened => Ok((opened?, false)),
     }
 }
 
