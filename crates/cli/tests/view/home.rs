@@ -313,7 +313,8 @@ fn the_workspace_can_be_the_home() {
 fn only_a_command_whose_changes_are_kept_leaves_something_in_its_home() {
     let home = Home::in_sight().having(&[("a", "one\n"), (".envrc", "x\n")]);
     put(&personal(&home).join(".cargo/registry/tiny.crate"), "original\n");
-    let plant = "mkdir -p ~/.config/git ~/.cargo/bin && echo x | tee ~/.bashrc ~/.gitconfig ~/.npmrc \
+    let plant =
+        "mkdir -p ~/.config/git ~/.cargo/bin && echo x | tee ~/.bashrc ~/.gitconfig ~/.npmrc \
                  ~/.config/git/ignore ~/.cargo/bin/git ~/.cargo/config.toml >/dev/null
                  rm ~/.cargo/registry/tiny.crate; test -e ~/.bashrc && echo planted";
     let look = "for file in .bashrc .npmrc .cargo/bin/git .cargo/config.toml; do
@@ -353,7 +354,8 @@ fn a_command_that_only_reads_leaves_nothing_in_its_home() {
     let look = "test -e ~/.local/state/less || echo absent; git config alias.st";
     check(&shell(&home, &[], look), look, "absent\nstatus\n");
     // The view alone matters here: `git` reads, and what it is told to run writes.
-    let planted = "sh -c 'mkdir -p ~/.cache && echo x >~/.cache/x && echo x >~/.gitconfig && cat ~/.cache/x'";
+    let planted =
+        "sh -c 'mkdir -p ~/.cache && echo x >~/.cache/x && echo x >~/.gitconfig && cat ~/.cache/x'";
     check(&shell(&home, &["--sandbox", "read-only"], planted), planted, "x\n");
     let look = "test -e ~/.cache/x || echo absent; git config alias.st";
     check(&shell(&home, &[], look), look, "absent\nstatus\n");

@@ -225,8 +225,7 @@ impl Merging<'_> {
             found => Some(found?),
         };
         let before = present.as_ref().map(|raw| stat_from(raw).kind);
-        let was_whiteout =
-            self.merge.is_upper_layer && present.as_ref().is_some_and(is_whiteout);
+        let was_whiteout = self.merge.is_upper_layer && present.as_ref().is_some_and(is_whiteout);
         let is_whiteout = is_whiteout(&raw);
         let kind = stat_from(&raw).kind;
         if let (FileKind::Directory, Some(FileKind::Directory), Some(present)) =

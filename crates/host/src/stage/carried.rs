@@ -46,8 +46,7 @@ impl CarriedDirectory {
         let id = stage.file_name().unwrap_or_default().to_string_lossy();
         let name = format!(".windlass-{id}.tmp");
         let merge = BuildMerge::new(&self.upper, &self.target, &stage.join("trash"), &name)?;
-        let merge =
-            if self.kind == CarriedKind::Layer { merge.into_upper_layer() } else { merge };
+        let merge = if self.kind == CarriedKind::Layer { merge.into_upper_layer() } else { merge };
         merge.merge_all()
     }
 }

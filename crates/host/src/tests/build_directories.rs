@@ -209,8 +209,7 @@ fn no_note_of_the_overlay_reaches_the_workspace() {
     for state in ["stages", "/dev/shm"] {
         let ground = base();
         let memory = tempfile::TempDir::new_in("/dev/shm").unwrap();
-        let state =
-            if state == "stages" { ground.path(state) } else { memory.path().to_owned() };
+        let state = if state == "stages" { ground.path(state) } else { memory.path().to_owned() };
         assert_eq!(keep(&ground, &state, &program).settle().len(), 0);
         let (new, deep) = (ground.work("target/new"), ground.work("target/new/deep"));
         assert_eq!(fs::metadata(&new).unwrap().mode() & 0o777, 0o500);

@@ -110,7 +110,8 @@ fn what_is_refused_among_others() {
         (libc::SYS_socketpair, [1, 3, 0, 0, 0, 0], true),
     ] {
         for among_others in [false, true] {
-            let program = program(Held { internet: false, without_attributes: false, among_others });
+            let program =
+                program(Held { internet: false, without_attributes: false, among_others });
             let answered = run(&program, ARCHITECTURE, call, arguments);
             let refused = is_refused && among_others;
             let wanted = if refused { refuse(libc::EPERM) } else { ALLOW };
@@ -149,7 +150,8 @@ fn limits_and_scheduling_of_the_warden_are_refused() {
         (u64::MAX, false, true),
     ] {
         for (among_others, is_refused) in [(false, in_view), (true, among_all)] {
-            let program = program(Held { internet: false, without_attributes: false, among_others });
+            let program =
+                program(Held { internet: false, without_attributes: false, among_others });
             for call in calls {
                 let answered = run(&program, ARCHITECTURE, call, [process, 0, 0, 0, 0, 0]);
                 let wanted = if is_refused { refuse(libc::EPERM) } else { ALLOW };

@@ -3,9 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::{
-    BuiltChange, Context, Origin, Output, ToolError, UndoPlan, WithoutHistory,
-};
+use windlass_core::{BuiltChange, Context, Origin, Output, ToolError, UndoPlan, WithoutHistory};
 
 use super::{Asker, MAX_NAMED, described};
 use crate::shown::{self, Root};
@@ -32,9 +30,7 @@ pub(super) fn refusal(
         reason(&plan.without_history),
     )];
     if let (Some(Origin { call, tool, .. }), Asker::Model) = (&plan.previous, asker) {
-        lines.push(format!(
-            "to take back the change before it, name its call: {call} ({tool})"
-        ));
+        lines.push(format!("to take back the change before it, name its call: {call} ({tool})"));
     } else if plan.is_last && asker == Asker::Person {
         let next = if is_dry { "the undo after that takes" } else { "undo again to take" };
         lines.push(format!(

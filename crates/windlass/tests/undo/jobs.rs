@@ -96,7 +96,8 @@ async fn a_removed_place_leaves_no_empty_directory() {
 /// On a real directory, an attribute of overlayfs would hide a file from every later command.
 #[tokio::test]
 async fn a_job_cannot_hide_a_file_from_later_commands() {
-    let place = Place::with(&[(".gitignore", "target/\n"), ("target/empty", ""), ("target/a", "a")]);
+    let place =
+        Place::with(&[(".gitignore", "target/\n"), ("target/empty", ""), ("target/a", "a")]);
     let plant = |file: &str, note: &str| {
         format!(
             "python3 -c 'import os; os.setxattr(\"target/{file}\", \"user.overlay.{note}\", b\"\")' 2>&1 | tail -n 1 >> target/said\n"

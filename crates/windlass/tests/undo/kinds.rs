@@ -177,11 +177,11 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
         (&["d/f"], "mv d e"),
         (&["d/f"], "chmod 600 d/f; cp d/f n; chmod 0 n d/f"),
     ] {
-        let place =
-            Place::with(&[("a", "a\n"), ("b", "b\n"), ("d/f", "f\n"), ("one", "one\n")]);
+        let place = Place::with(&[("a", "a\n"), ("b", "b\n"), ("d/f", "f\n"), ("one", "one\n")]);
         fs::hard_link(place.path("one"), place.path("two")).expect("a link");
         for name in shut {
-            fs::set_permissions(place.path(name), fs::Permissions::from_mode(0)).expect("a mode");
+            fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o000))
+                .expect("a mode");
         }
         let before = place.tree();
         let done = place.call("bash", json!({"command": command})).await;

@@ -76,7 +76,8 @@ async fn a_command_without_tracking_is_named() {
         builder.processes(ProcessSettings { confinement, ..ProcessSettings::default() })
     });
     place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
-    let ran = place.ok("bash", json!({"command": "echo two > a.txt; sh -c 'echo b > b.txt'"})).await;
+    let ran =
+        place.ok("bash", json!({"command": "echo two > a.txt; sh -c 'echo b > b.txt'"})).await;
     place.ok("bash", json!({"command": "cat a.txt"})).await;
     let words = ["the last change, ", ran.call.as_str(), "ran without tracking"];
     let said = place.refused("undo", json!({})).await;

@@ -57,7 +57,8 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
 
 /// The directories of the workspace above the place of a step, from the inside out.
 fn above<'s>(files: &dyn Files, step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
-    let is_below = |above: &&Path| *above != files.workspace() && above.starts_with(files.workspace());
+    let is_below =
+        |above: &&Path| *above != files.workspace() && above.starts_with(files.workspace());
     step.path.path.ancestors().skip(1).take_while(is_below)
 }
 
