@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use windlass_core::FileKind;
 
 use super::delta::is_whiteout;
+use super::file;
 use super::gone::Gone;
 use super::marks;
 use crate::attributes;
@@ -89,10 +90,15 @@ impl BuildMerge {
         let failed = |path: &Path, errno| {
             io::Error::other(self.workspace.failed("keep the changes of", path, errno))
         };
-        let mut merging = Merging { merge: self, waiting: Vec::new(), attributes: Vec::new() };
+        let mut merging = Merging {
+            merge: self,
+            waiting: Vec::new(),
+            attributes: Vec::new(),
+            closed: Vec::new(),
+        };
         merging.enter(path, only).map_err(|errno| failed(path, errno))?;
-        while let Some(path) = merging.waiting.pop() {
-            merging.enter(&path, None).map_err(|errno| failed(&path, errno))?;
+        while let Some((path, wanted)) = merging.waiting.pop() {
+            merging.enter_merged(&path, wanted).map_err(|errno| failed(&path, errno))?;
         }
         merging.give_attributes().map_err(|errno| failed(path, errno))
     }
@@ -174,27 +180,32 @@ impl Holder {
 /// The state of one merge.
 struct Merging<'a> {
     merge: &'a BuildMerge,
-    /// Directories that are there on both sides, relative to the workspace.
-    waiting: Vec<PathBuf>,
+    /// Directories that are there on both sides, relative to the workspace, and what the program made of them.
+    waiting: Vec<(PathBuf, rustix::fs::Stat)>,
     /// Modes and times that directories get in the end.
     attributes: Vec<(OwnedFd, rustix::fs::Stat)>,
+    /// Directories of the upper layer that get their modes back in the end: the merge may be repeated.
+    closed: Vec<(OwnedFd, Mode)>,
 }
 
 impl Merging<'_> {
     /// Merges the entries of a directory, or one of them.
     fn enter(&mut self, path: &Path, only: Option<&OsStr>) -> Result<(), Errno> {
         let upper = self.merge.upper.directory(path)?;
+        let Some(only) = only else { return self.enter_merged(path, rustix::fs::fstat(&upper)?) };
         let lower = self.merge.workspace.directory(path)?;
-        let Some(only) = only else {
-            let wanted = rustix::fs::fstat(&upper)?;
-            make_writable(&lower)?;
-            for name in names(&upper)? {
-                self.merge_entry(&upper, &lower, &name, path)?;
-            }
-            self.attributes.push((lower, wanted));
-            return Ok(());
-        };
         self.merge_entry(&upper, &lower, only, path)
+    }
+
+    fn enter_merged(&mut self, path: &Path, wanted: rustix::fs::Stat) -> Result<(), Errno> {
+        let upper = self.merge.upper.directory(path)?;
+        let lower = self.merge.workspace.directory(path)?;
+        make_writable(&lower)?;
+        for name in names(&upper)? {
+            self.merge_entry(&upper, &lower, &name, path)?;
+        }
+        self.attributes.push((lower, wanted));
+        Ok(())
     }
 
     fn merge_entry(
@@ -217,11 +228,13 @@ impl Merging<'_> {
         let was_whiteout = self.merge.is_upper_layer && present.as_ref().is_some_and(is_whiteout);
         let is_whiteout = is_whiteout(&raw);
         let kind = stat_from(&raw).kind;
-        let is_merged = kind == FileKind::Directory
-            && before == Some(FileKind::Directory)
-            && !is_opaque(open_child(upper.as_fd(), name, FOR_LISTING)?.as_fd())?;
-        if is_merged {
-            self.waiting.push(path.join(name));
+        if let (FileKind::Directory, Some(FileKind::Directory), Some(present)) =
+            (kind, before, &present)
+            && !is_opaque(self.open_layer(upper, name, &raw)?.as_fd())?
+        {
+            // It gets the mode that it has on the stage when all is in it.
+            drop(open_up(lower, name, present)?);
+            self.waiting.push((path.join(name), raw));
             return Ok(());
         }
         let is_kept = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory)
@@ -240,6 +253,21 @@ impl Merging<'_> {
             rustix::fs::fsetxattr(directory, OPAQUE, b"y", XattrFlags::empty())?;
         }
         if is_kept { self.put(upper, lower, name, path) } else { Ok(()) }
+    }
+
+    /// Opens a directory of the upper layer. One that the program closed to its owner is open until the merge has ended.
+    fn open_layer(
+        &mut self,
+        upper: &OwnedFd,
+        name: &OsStr,
+        raw: &rustix::fs::Stat,
+    ) -> Result<OwnedFd, Errno> {
+        let (directory, was_closed) = open_up(upper, name, raw)?;
+        if was_closed {
+            let mode = Mode::from_raw_mode(raw.st_mode & 0o7777);
+            self.closed.push((open_child(upper.as_fd(), name, FOR_LISTING)?, mode));
+        }
+        Ok(directory)
     }
 
     /// Moves an object into the workspace.
@@ -280,7 +308,22 @@ impl Merging<'_> {
             attributes::give_mode(directory, now.st_mode, wanted.mode)?;
             attributes::give_time(directory, Some(wanted.fingerprint.modified))?;
         }
+        for (directory, mode) in self.closed.iter().rev() {
+            rustix::fs::fchmod(directory, *mode)?;
+        }
         Ok(())
+    }
+}
+
+/// Opens a directory, and tells whether its mode had to be changed for that.
+fn open_up(
+    parent: &OwnedFd,
+    name: &OsStr,
+    raw: &rustix::fs::Stat,
+) -> Result<(OwnedFd, bool), Errno> {
+    match open_child(parent.as_fd(), name, FOR_LISTING) {
+        Err(Errno::ACCESS) => Ok((file::open(parent.as_fd(), name, raw, FOR_LISTING)?, true)),
+        opened => Ok((opened?, false)),
     }
 }
 

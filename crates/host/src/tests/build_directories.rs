@@ -144,6 +144,7 @@ const PROGRAMS: &[&str] = &[
     "chmod 555 target/debug/deps; chmod 600 target/stamp",
     "mkdir -p target/ro/x; echo y > target/ro/x/y; chmod 555 target/ro/x target/ro",
     "touch -d @1 target/debug/deps target/stamp",
+    "echo 2 > target/debug/app; rm target/debug/deps/a.o; chmod 0 target/debug/deps target/debug target/stamp",
     "mkfifo target/pipe",
 ];
 

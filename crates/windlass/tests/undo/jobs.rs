@@ -93,6 +93,22 @@ async fn a_removed_place_leaves_no_empty_directory() {
     }
 }
 
+/// On a real directory, an attribute of overlayfs would hide a file from every later command.
+#[tokio::test]
+async fn a_job_cannot_hide_a_file_from_later_commands() {
+    let place =
+        Place::with(&[(".gitignore", "target/\n"), ("target/empty", ""), ("target/a", "a")]);
+    let plant = |file: &str, note: &str| {
+        format!(
+            "python3 -c 'import os; os.setxattr(\"target/{file}\", \"user.overlay.{note}\", b\"\")' 2>&1 | tail -n 1 >> target/said\n"
+        )
+    };
+    job(&place, &(plant("empty", "whiteout") + &plant("a", "metacopy"))).await;
+    assert_eq!(place.text("target/said").matches("[Errno 95]").count(), 2);
+    let seen = place.ok("bash", json!({"command": "sh -c 'cat target/empty target/a'"})).await;
+    assert_eq!(text(&seen).lines().next(), Some("a"));
+}
+
 /// A job that builds and plants ends beside a call of its session, which loses nothing.
 #[tokio::test]
 async fn a_job_ends_beside_a_call_of_its_session() {

@@ -171,7 +171,7 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
         (&["a"], "ln -sfn b a"),
         (&["a"], "ln a l"),
         (&["one"], "rm -f one"),
-        (&["one"], "chmod 600 one; echo more >> two"),
+        (&["one"], "chmod 600 one; echo more >> one"),
         (&["one"], "mv two three"),
         (&["d/f"], "rm -rf d"),
         (&["d/f"], "mv d e"),
@@ -180,7 +180,8 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
         let place = Place::with(&[("a", "a\n"), ("b", "b\n"), ("d/f", "f\n"), ("one", "one\n")]);
         fs::hard_link(place.path("one"), place.path("two")).expect("a link");
         for name in shut {
-            fs::set_permissions(place.path(name), fs::Permissions::from_mode(0)).expect("a mode");
+            fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o000))
+                .expect("a mode");
         }
         let before = place.tree();
         let done = place.call("bash", json!({"command": command})).await;

@@ -39,7 +39,27 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
             }
         }
     }
+    // Those further above get back their modes if they have to be opened for the moment.
+    let mut looked: HashSet<&Path> = HashSet::new();
+    for directory in steps.iter().flat_map(|step| above(files, step)) {
+        if own.contains(directory) || known.contains(directory) || !looked.insert(directory) {
+            continue;
+        }
+        if let Ok(stat) = files.stat(&beside(files, directory))
+            && stat.kind == FileKind::Directory
+            && stat.mode & OPEN != OPEN
+        {
+            around.push(record(directory, &stat));
+        }
+    }
     around
+}
+
+/// The directories of the workspace above the place of a step, from the inside out.
+fn above<'s>(files: &dyn Files, step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
+    let is_below =
+        |above: &&Path| *above != files.workspace() && above.starts_with(files.workspace());
+    step.path.path.ancestors().skip(1).take_while(is_below)
 }
 
 /// The directories in which a step changes names.
@@ -91,8 +111,15 @@ impl Unsettled {
         if !step.opens_directories || !matches!(error.kind, FileErrorKind::Permission) {
             return false;
         }
+        let from = match step.to {
+            To::Moved { from, .. } => from.path.parent(),
+            _ => None,
+        };
+        // The outer ones first: the way leads through them.
+        let mut directories: Vec<&Path> = above(files, step).collect();
+        directories.reverse();
         let mut is_opened = false;
-        for directory in directories_of(step) {
+        for directory in directories.into_iter().chain(step.path.path.parent()).chain(from) {
             is_opened |= self.open(files, directory, all);
         }
         is_opened
