@@ -209,7 +209,7 @@ fn take_back(
     }
     if plan.is_without_history() {
         // The warning is for the person: a model that hears it does not use it up.
-        if plan.is_last && !is_dry && asker == Asker::Person {
+        if plan.previous.is_some() && !is_dry && asker == Asker::Person {
             undo.perform(plan)?;
         }
         return without_history::refusal(cx, plan, is_dry, asker);
@@ -288,7 +288,8 @@ impl Report {
         let what = described(plan);
         let left_out = self.left_out(plan);
         if self.paths.is_empty() && !left_out.is_empty() {
-            let call = plan.calls().first().map(ToString::to_string).unwrap_or_default();
+            let call =
+                plan.calls_with_history().first().map(ToString::to_string).unwrap_or_default();
             let words = format!("nothing was undone of {what}\n{}", hidden(&left_out));
             let hint = format!("a person can undo it: windlass undo --call {call}");
             return Output::error(format!("{words}\n{hint}")).with("left_out", left_out);
@@ -302,7 +303,8 @@ impl Report {
             text.push_str("\n\n");
             text.push_str(diff);
         }
-        let undone: Vec<String> = plan.calls().iter().map(ToString::to_string).collect();
+        let undone: Vec<String> =
+            plan.calls_with_history().iter().map(ToString::to_string).collect();
         let staying = without_history::named(&self.base, plan);
         if !staying.is_empty() {
             shown::push_line(&mut text, &without_history::stays(&staying));
@@ -369,7 +371,8 @@ fn file_of(state: &FileState) -> Option<FileObject> {
 
 /// Which changes are taken back, in words.
 fn described(plan: &UndoPlan) -> String {
-    let calls = plan.calls();
+    let calls =
+        if plan.is_without_history() { plan.calls() } else { plan.calls_with_history().to_vec() };
     let tools: Vec<String> = calls
         .iter()
         .filter_map(|call| plan.origins.iter().find(|one| one.call == *call))

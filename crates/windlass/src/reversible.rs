@@ -40,7 +40,7 @@ use crate::{Error, Windlass};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
     /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] takes one back. A change without a
-    /// history (a build directory, a job) is named in an error and passed over: the next undo is about the one before.
+    /// history (a build directory, a job) is no step: the last change with a history is undone, and what stays is named.
     Last,
     /// The changes of one call, without those of calls that it made.
     Call(CallId),

@@ -260,6 +260,11 @@ impl WithoutHistory {
             Self::Direct(path) | Self::Untracked(path) => path,
         }
     }
+
+    /// Tells whether it is a step of undoing although nothing of it can be taken back: it may be any change.
+    pub fn is_step(&self) -> bool {
+        matches!(self, Self::Untracked(_))
+    }
 }
 
 /// What is about to be done, to be written down.
@@ -340,6 +345,16 @@ impl Checkpoint {
     pub fn can_be_undone(&self) -> bool {
         self.undone_by.is_none()
     }
+
+    /// Tells whether nothing that it changed has a history, so that there is nothing to take back.
+    pub fn is_without_history(&self) -> bool {
+        self.changes.is_empty() && !self.without_history.is_empty()
+    }
+
+    /// Tells whether it is a step of undoing, which an undo of the last change does not go beyond.
+    pub fn is_step(&self) -> bool {
+        !self.is_without_history() || self.without_history.iter().any(WithoutHistory::is_step)
+    }
 }
 
 /// Which checkpoints are meant.
@@ -381,7 +396,7 @@ impl Query {
         }
     }
 
-    /// Whether only the newest call is meant.
+    /// Whether only the newest call is meant, with those after it that left nothing to take back.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::LastOfSession(_) | Self::LastOfWorkspace(_))
     }
@@ -434,7 +449,8 @@ pub trait History: Send + Sync {
     fn record<'h>(&'h self, new: &NewCheckpoint<'_>)
     -> Result<Box<dyn Pending + 'h>, HistoryError>;
 
-    /// The checkpoints that are meant, the newest first. With [`Query::is_last`], those of one call or none.
+    /// The checkpoints that are meant, the newest first. With [`Query::is_last`], those of the newest call that is a
+    /// [step](Checkpoint::is_step), and of the newer ones that are none.
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError>;
 
     /// The undo that took a call back, if one did and was not taken back itself.

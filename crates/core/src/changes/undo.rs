@@ -51,8 +51,8 @@ pub struct UndoPlan {
     pub is_last: bool,
     /// The call before it that can be taken back, where the last change was asked for and has no history.
     pub previous: Option<Origin>,
-    /// Whether the calls changed anything that has a history.
-    has_history: bool,
+    /// The calls that changed something that has a history, the newest first.
+    with_history: Vec<CallId>,
     /// Leaves what no tool may see as it is.
     pub(crate) spares_hidden: bool,
     /// The fingerprints that proved what is at the place of each way, as far as a later change would give it another one.
@@ -179,8 +179,10 @@ impl UndoPlan {
         let settled = ways.iter().map(|way| paths.at(&way.path)?.settled()).collect();
         drop(paths);
         let without_history = without_history(&checkpoints);
-        let has_history = !checkpoints.iter().all(is_without_history);
-        let previous = if has_history { None } else { previous(history, query)? };
+        let with_history = calls_of(
+            checkpoints.iter().filter(|one| !one.is_without_history()).map(|one| &one.origin),
+        );
+        let previous = if with_history.is_empty() { previous(history, query)? } else { None };
         let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
         Ok(Self {
             origins,
@@ -190,16 +192,21 @@ impl UndoPlan {
             without_history,
             is_last: query.is_last(),
             previous,
-            has_history,
+            with_history,
             spares_hidden: false,
             settled,
         })
     }
 
-    /// Tells whether nothing of what is meant can be taken back, since it has no history. To perform such a plan is to pass the calls
-    /// over: they count as undone, and the next undo is about the change before them.
+    /// Tells whether nothing of what is meant can be taken back, since it has no history.
     pub fn is_without_history(&self) -> bool {
-        !self.has_history
+        self.with_history.is_empty()
+    }
+
+    /// The calls of which something can be taken back, the newest first. With [`UndoPlan::is_last`], newer calls may be among those
+    /// of the plan of which nothing can.
+    pub fn calls_with_history(&self) -> &[CallId] {
+        &self.with_history
     }
 
     /// Returns the session in whose `/tmp` the changes that are meant were made, if any of them was: its files must be used.
@@ -245,14 +252,18 @@ impl UndoPlan {
 
     /// The calls that are taken back, the newest first.
     pub fn calls(&self) -> Vec<CallId> {
-        let mut calls: Vec<CallId> = Vec::new();
-        for origin in &self.origins {
-            if calls.last() != Some(&origin.call) {
-                calls.push(origin.call.clone());
-            }
-        }
-        calls
+        calls_of(&self.origins)
     }
+}
+
+fn calls_of<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Vec<CallId> {
+    let mut calls: Vec<CallId> = Vec::new();
+    for origin in origins {
+        if calls.last() != Some(&origin.call) {
+            calls.push(origin.call.clone());
+        }
+    }
+    calls
 }
 
 /// The checkpoints that are meant and in effect, the newest first.
@@ -267,7 +278,7 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
         return Err(ToolError::failed(unknown)
             .hint("`windlass undo --list` shows the changes that can be undone"));
     }
-    if all.iter().all(is_without_history) && !query.is_last() && !all.is_empty() {
+    if all.iter().all(Checkpoint::is_without_history) && !query.is_last() && !all.is_empty() {
         // An undo passed it over, if any did.
         return Ok(all);
     }
@@ -284,11 +295,6 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
     Ok(all)
 }
 
-/// Tells whether a call changed only what has no history.
-fn is_without_history(checkpoint: &Checkpoint) -> bool {
-    checkpoint.changes.is_empty() && !checkpoint.without_history.is_empty()
-}
-
 /// The newest call that can be taken back, where the last change of a session or workspace is meant.
 fn previous(history: &dyn History, query: &Query) -> Result<Option<Origin>, ToolError> {
     let all = match query {
@@ -297,7 +303,7 @@ fn previous(history: &dyn History, query: &Query) -> Result<Option<Origin>, Tool
         _ => return Ok(None),
     };
     let mut checkpoints = history.checkpoints(&all)?.into_iter();
-    let is_meant = |one: &Checkpoint| query.includes(one) && !is_without_history(one);
+    let is_meant = |one: &Checkpoint| query.includes(one) && !one.is_without_history();
     Ok(checkpoints.find(is_meant).map(|one| one.origin))
 }
 

@@ -38,6 +38,7 @@ impl Context {
             denies: inner.policy.deny_rules(),
             rights: inner.session.rights().digest(),
             made: inner.made.clone(),
+            ran: None,
             has_run: false,
             call_subject: None,
             can_wait: true,

@@ -237,6 +237,7 @@ impl Context {
             can_be_remembered: false,
             has_run: true,
             call_subject: self.call_subject(verdict),
+            ran: self.commands(),
             ..self.request(verdict)
         };
         let request = ApprovalRequest { can_wait: self.hold(&request, changes).await, ..request };
@@ -259,6 +260,17 @@ impl Context {
             changes.states.get_or_init(|| states_before(&*cx.0.files(), &changes.changes));
         });
         noting.await
+    }
+
+    /// The commands of this call as people may see them, also one that the tool has found by itself.
+    fn commands(&self) -> Option<String> {
+        let effects = self.0.secrets.redact_effects(&Arc::new(self.0.grant.effects().clone()));
+        let text = |effect: &Effect| match effect {
+            Effect::Exec(line) => Some(line.text.clone()),
+            _ => None,
+        };
+        let commands: Vec<String> = effects.iter().filter_map(text).collect();
+        (!commands.is_empty()).then(|| commands.join("\n"))
     }
 
     /// The build directories that changed, each with the number and size of the files.

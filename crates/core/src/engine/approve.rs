@@ -235,6 +235,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         denies: engine.policy_of(call).deny_rules(),
         rights: call.session.rights().digest(),
         made: call.made.clone(),
+        ran: None,
         has_run: false,
         call_subject: None,
         can_wait: true,

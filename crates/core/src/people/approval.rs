@@ -51,6 +51,8 @@ pub struct ApprovalRequest {
     pub effects: Arc<Effects>,
     /// The rule, mode or hook that asks.
     pub by: DecidedBy,
+    /// The command that has run, if the question is about what it changed.
+    pub ran: Option<String>,
     /// What exactly the answer is for: tool, arguments, real places, directory and confinement in one hash. Anything else asks again.
     pub subject: ContentHash,
     /// How much harm it could do.
@@ -100,17 +102,23 @@ impl ApprovalRequest {
         self.can_be_remembered || self.call_subject.is_some()
     }
 
-    /// The command that it runs or has run, where one of its arguments is that very command.
+    /// The command that has run, or that will if it is one of the arguments: a tool may find its command by itself.
     pub fn command(&self) -> Option<&str> {
-        let command = self.input.get("command")?.as_str()?;
-        let runs = |effect: &Effect| matches!(effect, Effect::Exec(line) if line.text == command);
-        (self.has_run || self.effects.iter().any(runs)).then_some(command)
+        let given = || self.input.get("command")?.as_str();
+        let runs = |command: &&str| {
+            let is_it =
+                |effect: &Effect| matches!(effect, Effect::Exec(line) if line.text == **command);
+            self.has_run || self.effects.iter().any(is_it)
+        };
+        self.ran.as_deref().or_else(|| given().filter(runs))
     }
 
     /// The arguments besides the [command](Self::command); `None` if there are no others.
     pub fn other_arguments(&self) -> Option<Value> {
         let mut input = self.input.clone();
-        if let (Some(_), Value::Object(fields)) = (self.command(), &mut input) {
+        if let (Some(command), Value::Object(fields)) = (self.command(), &mut input)
+            && fields.get("command").is_some_and(|given| *given == *command)
+        {
             fields.remove("command");
         }
         let is_empty = input.as_object().is_some_and(serde_json::Map::is_empty);

@@ -102,6 +102,11 @@ enum Meaning {
 
 impl PathGlob {
     fn new(text: &str) -> Result<Self, String> {
+        if text == "~" || text.starts_with("~/") {
+            return Err("`~` is not expanded here: write the whole path of the directory, or `./~` for one of \
+                        this name in the workspace"
+                .to_owned());
+        }
         let whole = PathBuf::from(text);
         let (text, below) = match text {
             "." | "./" => ("**", true),
@@ -482,6 +487,8 @@ mod tests {
             ("exec =", "names no program"),
             ("raed src", "did you mean `read`?"),
             ("read [a", "does not parse"),
+            ("read ~/.ssh/**", "write the whole path"),
+            ("write ~", "write the whole path"),
         ] {
             let error = text.parse::<Rule>().expect_err(text);
             assert!(error.to_string().contains(why), "{error}");

@@ -15,6 +15,21 @@ const INHERITED: &[&str] =
 /// The beginning of names that say how to write numbers and dates.
 const LOCALE: &str = "LC_";
 
+/// Settings that make clients fail at once where there is no network, instead of trying again for up to a minute. None of them
+/// changes what a client does otherwise, or hides from its message that a host was not reached: so there is no `--offline` here,
+/// with which cargo would resolve other versions, and `pip` may try twice, since only a second try is told of.
+const WITHOUT_NETWORK: &[(&str, &str)] = &[
+    ("npm_config_fetch_retries", "0"),
+    ("YARN_HTTP_RETRY", "0"),
+    ("PIP_RETRIES", "1"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("UV_HTTP_RETRIES", "0"),
+    ("CONDA_REMOTE_MAX_RETRIES", "0"),
+    ("CARGO_NET_RETRY", "0"),
+    ("RUSTUP_MAX_RETRIES", "0"),
+    ("BUNDLE_RETRY", "0"),
+];
+
 /// Where programs are where nobody says so.
 pub(super) const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -61,11 +76,19 @@ impl LocalProcesses {
                 set(name.as_ref(), value.as_ref());
             }
         }
-        if is_confined && matches!(self.network(request), NetworkAccess::Hosts(_)) {
-            for (name, value) in Proxy::environment(confinement.port) {
-                set(name.as_ref(), value.as_ref());
+        match self.network(request) {
+            NetworkAccess::Hosts(_) if is_confined => {
+                for (name, value) in Proxy::environment(confinement.port) {
+                    set(name.as_ref(), value.as_ref());
+                }
             }
+            NetworkAccess::None if is_confined => {
+                let outside: Vec<OsString> = std::env::vars_os().map(|(name, _)| name).collect();
+                fail_at_once(&mut variables, &outside);
+            }
+            _ => {}
         }
+        let mut set = |name: &OsStr, value: &OsStr| put(&mut variables, name, value);
         for (name, value) in &request.environment {
             set(name.as_ref(), value.as_ref());
         }
@@ -88,6 +111,17 @@ impl LocalProcesses {
             || toolchains::variables().any(|known| known == name)
             || name.starts_with(LOCALE)
             || self.settings.environment.iter().any(|wanted| wanted == name)
+    }
+}
+
+/// Adds the settings of [`WITHOUT_NETWORK`] that neither the variables nor the environment of the outside have: these are a
+/// person's choice. Clients read some of them in capitals, too.
+fn fail_at_once(variables: &mut Vec<(OsString, OsString)>, outside: &[OsString]) {
+    for (name, value) in WITHOUT_NETWORK {
+        let is_it = |known: &OsString| known.eq_ignore_ascii_case(name);
+        if !outside.iter().any(is_it) && !variables.iter().any(|(known, _)| is_it(known)) {
+            put(variables, name.as_ref(), value.as_ref());
+        }
     }
 }
 
@@ -121,6 +155,27 @@ fn joined(name: &OsStr, value: &OsStr) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clients_fail_at_once_unless_a_person_says_otherwise() {
+        let names = |words: &str| words.split_whitespace().map(OsString::from).collect::<Vec<_>>();
+        let all = WITHOUT_NETWORK.len();
+        for (given, outside, count, retries) in [
+            ("", "", all, Some("0")),
+            ("npm_config_fetch_retries=7", "", all, Some("7")),
+            ("", "npm_config_fetch_retries", all - 1, None),
+            ("", "NPM_CONFIG_FETCH_RETRIES PATH", all - 1, None),
+            ("PIP_RETRIES=7", "CARGO_NET_RETRY", all - 1, Some("0")),
+        ] {
+            let pair = |word: &str| word.split_once('=').map(|(a, b)| (a.into(), b.into()));
+            let mut variables: Vec<_> = given.split_whitespace().filter_map(pair).collect();
+            fail_at_once(&mut variables, &names(outside));
+            assert_eq!(variables.len(), count, "{given} {outside}");
+            let npm = variables.iter().find(|(name, _)| name == "npm_config_fetch_retries");
+            let npm = npm.map(|(_, value)| value.to_str().unwrap());
+            assert_eq!(npm, retries, "{given} {outside}");
+        }
+    }
 
     #[test]
     fn who_says_only_utf_8_says_it_of_characters() {

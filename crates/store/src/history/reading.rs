@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
-use windlass_core::{CallId, Checkpoint, ContentHash, Opened, Query};
+use windlass_core::{CallId, Checkpoint, ContentHash, Opened, Query, WithoutHistory};
 
 use super::catalog::{self, Form, Totals, bytes_of};
 use super::compress;
@@ -56,28 +56,36 @@ impl Reading<'_> {
         Ok(found)
     }
 
-    /// Those of the newest call that is in effect.
+    /// Those of the newest call in effect that is a step of undoing, and of the newer ones that are none.
     fn last(
         &self,
         which: &str,
         key: impl rusqlite::ToSql + Copy,
     ) -> Result<Vec<Checkpoint>, StoreError> {
         let which = format!("{which} AND is_undo = 0");
-        let mut call = None;
+        let mut calls: Vec<CallId> = Vec::new();
         // What they changed may be a long list, and only the newest is needed.
         self.visit_bodies(&which, [key], |body, undos| {
             let Some(origin) = decode_origin(body) else { return Ok(None) };
-            let is_undone = undos.in_effect(&origin.call)?.is_some();
-            call = (!is_undone).then_some(origin.call);
-            Ok(Some(is_undone))
+            if undos.in_effect(&origin.call)?.is_some() {
+                return Ok(Some(true));
+            }
+            let Some(body) = decode(body) else { return Ok(None) };
+            if !calls.contains(&origin.call) {
+                calls.push(origin.call);
+            }
+            let without_history = &body.without_history;
+            let is_step = !body.changes.is_empty() || without_history.is_empty();
+            Ok(Some(!is_step && !without_history.iter().any(WithoutHistory::is_step)))
         })?;
-        let Some(call) = call else { return Ok(Vec::new()) };
         let mut found = Vec::new();
-        // The plus keeps SQLite from going through the whole session or workspace.
-        self.visit(&format!("+{which} AND call = ?2"), (key, call.as_str()), |checkpoint| {
-            found.push(checkpoint);
-            true
-        })?;
+        for call in calls {
+            // The plus keeps SQLite from going through the whole session or workspace.
+            self.visit(&format!("+{which} AND call = ?2"), (key, call.as_str()), |checkpoint| {
+                found.push(checkpoint);
+                true
+            })?;
+        }
         Ok(found)
     }
 

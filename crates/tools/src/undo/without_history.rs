@@ -8,8 +8,8 @@ use windlass_core::{BuiltChange, Context, Origin, Output, ToolError, UndoPlan, W
 use super::{Asker, MAX_NAMED, described};
 use crate::shown::{self, Root};
 
-/// The answer where nothing that is meant can be taken back. A person's next undo is about the change before the last one; a model
-/// has to name that.
+/// The answer where nothing that is meant can be taken back. If the last change ran without tracking, a person's next undo is about the
+/// change before it; a model has to name that.
 pub(super) fn refusal(
     cx: &Context,
     plan: &UndoPlan,
@@ -29,13 +29,19 @@ pub(super) fn refusal(
         described(plan),
         reason(&plan.without_history),
     )];
-    if let (Some(Origin { call, tool, .. }), Asker::Model) = (&plan.previous, asker) {
-        lines.push(format!("to take back the change before it, name its call: {call} ({tool})"));
-    } else if plan.is_last && asker == Asker::Person {
-        let next = if is_dry { "the undo after that takes" } else { "undo again to take" };
-        lines.push(format!(
-            "{next} back the change before it, or undo a call by its id (`windlass undo --list` shows them)"
-        ));
+    match (&plan.previous, asker) {
+        (Some(Origin { call, tool, .. }), Asker::Model) => {
+            lines
+                .push(format!("to take back the change before it, name its call: {call} ({tool})"));
+        }
+        (Some(_), Asker::Person) => {
+            let next = if is_dry { "the undo after that takes" } else { "undo again to take" };
+            lines.push(format!(
+                "{next} back the change before it, or undo a call by its id (`windlass undo --list` shows them)"
+            ));
+        }
+        (None, _) if plan.is_last => lines.push("there is no earlier change to undo".to_owned()),
+        (None, _) => {}
     }
     Ok(Output::error(lines.join("\n")).with("without_history", names))
 }

@@ -1,10 +1,12 @@
 //! Command files as tools: real programs, in the sandbox that is usual.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use windlass::event::EventKind;
+use windlass::people::ApprovalRequest;
 use windlass::process::{Confinement, Level, NetworkAccess, ProcessSettings};
 use windlass::tool::{CommandFile, Overrides};
 use windlass::{Builder, Kinds, Mode, Outcome, ToolCall, Undo};
@@ -61,6 +63,31 @@ command: |
     let large = json!({"text": "x".repeat(60_000), "list": ["y".repeat(1_000_000)]});
     let result = place.ok("t", large).await;
     assert_eq!(result.output.metadata["truncated"], json!(true));
+}
+
+/// The arguments have no command in them, and the tool `test` finds its own: the question still names what has run.
+#[tokio::test]
+async fn a_question_about_changes_names_the_command_that_has_run() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let hears = asked.clone();
+    let (place, _tools) = place_with("command: echo x > made", |builder| {
+        builder.mode(Mode::Ask).attendant(move |request: &ApprovalRequest| {
+            let seen = (request.has_run, request.command().map(str::to_owned));
+            hears.lock().unwrap().push((seen, request.other_arguments()));
+            false
+        })
+    });
+    place.call("t", json!({})).await;
+    place.call("test", json!({"command": "echo y > made", "path": "d"})).await;
+    place.call("bash", json!({"command": "echo z > made"})).await;
+    let ran = |command: &str, others| ((true, Some(command.to_owned())), others);
+    let expected = [
+        ran("echo x > made", None),
+        ran("echo y > made", Some(json!({"path": "d"}))),
+        ran("echo z > made", None),
+    ];
+    assert_eq!(*asked.lock().unwrap(), expected);
+    assert!(!place.path("made").exists());
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use windlass::journal::{CallStarted, JournalRow};
 use windlass::policy::{Decision, When};
 use windlass::process::{Confinement, Level, ProcessSettings, Shell};
 use windlass::{Builder, Error, Mode, Outcome, ToolCall, Windlass};
@@ -46,6 +47,7 @@ async fn every_tool_that_runs_a_command_takes_the_shell() {
 
 #[tokio::test]
 async fn commands_of_an_unknown_shell_are_not_understood() {
+    use Level::{Off, Workspace};
     let decided = |mode: Mode, level: Level, deny: Option<&'static str>, unknown: bool| {
         let configure = move |builder: Builder| {
             let confinement = Confinement { level, ..Confinement::default() };
@@ -55,12 +57,7 @@ async fn commands_of_an_unknown_shell_are_not_understood() {
             deny.into_iter()
                 .fold(builder, |builder, rule| builder.deny(rule.parse().expect("a rule")))
         };
-        let place = match unknown {
-            true => Place::in_sight_of(&[], |builder, folder| {
-                configure(builder).shell(Shell::new(odd(folder)))
-            }),
-            false => Place::built(&[], configure),
-        };
+        let place = if unknown { with_odd(&[], configure) } else { Place::built(&[], configure) };
         async move {
             let call = ToolCall::new("bash", json!({"command": "ls"}));
             let verdict = place.windlass.engine().explain(&place.session, call).await;
@@ -68,7 +65,6 @@ async fn commands_of_an_unknown_shell_are_not_understood() {
             (verdict.decision(), verdict.when())
         }
     };
-    use Level::{Off, Workspace};
     let (allow, ask) = (Decision::Allow, Decision::Ask);
     assert_eq!(decided(Mode::Ask, Workspace, None, false).await.0, allow, "bash: it only reads");
     assert_eq!(decided(Mode::Ask, Workspace, None, true).await, (ask, When::After));
@@ -109,8 +105,7 @@ async fn the_shell_is_named_to_models_people_and_the_record() {
     let store = place.windlass.store().expect("a journal");
     let call = store.call(&result.call).expect("a journal").expect("the call");
     let records = store.records(Some(&call.session), 0, 100).expect("records");
-    let started =
-        records.iter().find_map(|row| row.body_as::<windlass::journal::CallStarted<'_>>());
+    let started = records.iter().find_map(JournalRow::body_as::<CallStarted<'_>>);
     let shell = started.expect("it began").effects.shell().map(str::to_owned);
     assert!(shell.is_some_and(|shell| shell.ends_with("/odd")));
     let secret = place.call("bash", json!({"command": "echo {{secret KEY}}"})).await;

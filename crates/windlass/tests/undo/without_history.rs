@@ -26,62 +26,75 @@ fn refused(result: &CallResult, words: &[&str]) {
     }
 }
 
-/// The last change is the one in the build directory. It is said that it cannot be taken back; whoever asks again means the one before.
+/// A call that changed only build directories left nothing to take back: it is named, and the change before it is undone.
 #[tokio::test]
-async fn a_change_of_build_directories_is_not_passed_over_in_silence() {
+async fn a_change_of_build_directories_is_no_step_and_not_passed_over_in_silence() {
     let place = Place::with(WITH_MODULES);
     place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
     let command = "mkdir target; printf 12345 > target/out; rm -r node_modules/left";
     let built = place.ok("bash", json!({"command": command})).await;
+    place.ok("bash", json!({"command": "printf 123456 > target/out"})).await;
     let words = [
-        "the last change, ",
         built.call.as_str(),
         "changed only build directories, which have no history",
         "target/ (1 file, 5 B)",
         "node_modules/ (files removed)",
     ];
     let before = place.tree();
+    refused(&place.undo(Undo::Call(built.call.clone())).await, &words);
     let preview = place.windlass.undo_preview(&place.windlass.new_session(), Undo::Last).await;
-    refused(&preview, &[&words[..], &["would be undone"]].concat());
-    refused(&place.undo(Undo::Call(built.call.clone())).await, &words[1..]);
-    refused(&place.undo(Undo::Last).await, &[&words[..], &["undo again"]].concat());
+    assert!(text(&preview).contains("would undo"), "{}", text(&preview));
     before.assert_is(&place.tree(), "nothing is taken back");
-    // Named, it still cannot be taken back.
-    refused(&place.undo(Undo::Call(built.call.clone())).await, &words[1..]);
-    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    let undone = place.undo(Undo::Last).await;
+    let said = text(&undone);
+    assert_eq!(undone.outcome, Outcome::Ok, "{said}");
+    for word in ["target/ (1 file, 6 B)", "node_modules/ (files removed)", "stay as they are"] {
+        assert!(said.contains(word), "{word:?} is not in {said}");
+    }
+    assert!(!said.contains(built.call.as_str()), "it was not undone: {said}");
     assert!(!place.path("a.txt").exists());
+    refused(&place.undo(Undo::Call(built.call.clone())).await, &words);
     refused(&place.undo(Undo::Last).await, &["there is nothing to undo"]);
 }
 
 #[tokio::test]
-async fn a_model_is_told_the_same_and_does_not_use_up_the_warning_of_a_person() {
+async fn where_no_other_change_is_left_it_is_said_each_time() {
     let place = Place::with(WITH_MODULES);
-    let written = place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
-    let built = place.ok("bash", json!({"command": "echo 1 > node_modules/new"})).await;
-    for _ in 0..2 {
-        let said = place.refused("undo", json!({})).await;
-        let name = format!("name its call: {} (write)", written.call);
-        assert!(said.contains("changed only build directories") && said.contains(&name), "{said}");
-    }
-    refused(&place.undo(Undo::Last).await, &[built.call.as_str(), "undo again"]);
-    place.ok("undo", json!({"call": written.call})).await;
+    place.ok("bash", json!({"command": "mkdir target; printf 12345 > target/out"})).await;
+    let words = ["the last change, ", "target/ (1 file, 5 B)", "there is no earlier change"];
+    refused(&place.undo(Undo::Last).await, &words);
+    refused(&place.undo(Undo::Last).await, &words);
+}
+
+#[tokio::test]
+async fn the_tool_says_the_same_to_a_model() {
+    let place = Place::with(WITH_MODULES);
+    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    place.ok("bash", json!({"command": "echo 1 > node_modules/new"})).await;
+    let undone = place.ok("undo", json!({})).await;
+    let said = text(&undone);
+    assert!(said.contains("node_modules/ (1 file, 2 B) stays as it is"), "{said}");
     assert!(!place.path("a.txt").exists());
 }
 
-/// Without a sandbox it is not known what a command changed, so an undo does not take back the change before it instead.
+/// Without a sandbox it is not known what a command changed, so an undo does not take back the change before it instead. A model is
+/// told which call that was, and does not use up the warning of a person.
 #[tokio::test]
 async fn a_command_without_tracking_is_named() {
     let place = Place::built(&[], |builder| {
         let confinement = Confinement { level: Level::Off, ..Confinement::default() };
         builder.processes(ProcessSettings { confinement, ..ProcessSettings::default() })
     });
-    place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
+    let written = place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
     let ran =
         place.ok("bash", json!({"command": "echo two > a.txt; sh -c 'echo b > b.txt'"})).await;
     place.ok("bash", json!({"command": "cat a.txt"})).await;
     let words = ["the last change, ", ran.call.as_str(), "ran without tracking"];
-    let said = place.refused("undo", json!({})).await;
-    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    let name = format!("name its call: {} (write)", written.call);
+    for _ in 0..2 {
+        let said = place.refused("undo", json!({})).await;
+        assert!(words.iter().chain([&&*name]).all(|word| said.contains(word)), "{said}");
+    }
     let preview = place.windlass.undo_preview(&place.windlass.new_session(), Undo::Last).await;
     refused(&preview, &words);
     refused(&place.undo(Undo::Call(ran.call.clone())).await, &words[1..]);
@@ -192,9 +205,11 @@ async fn what_a_job_changed_is_named() {
     let recorded = place.windlass.history().checkpoints(&query).expect("a history");
     let expected = [WithoutHistory::Direct(place.path("by_job"))];
     assert_eq!(recorded[0].without_history, expected, "what a call wrote meanwhile has a history");
-    let words = [job.call.as_str(), "no history", "by_job (changed by a job)", "undo again"];
-    refused(&place.undo(Undo::Last).await, &words);
-    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    let words = [job.call.as_str(), "no history", "by_job (changed by a job)"];
+    refused(&place.undo(Undo::Call(job.call.clone())).await, &words);
+    let undone = place.undo(Undo::Last).await;
+    assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
+    assert!(text(&undone).contains("[by_job (changed by a job) stays"), "{}", text(&undone));
     assert!(!place.path("b.txt").exists() && place.path("by_job").exists());
 }
 

@@ -1,13 +1,13 @@
 //! A history that forgets with the process: for embedders that keep no state, and for tests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{
     Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending, Query,
     RecordedChange, WithoutHistory,
 };
 use crate::sync::Lock;
-use crate::{Opened, Origin};
+use crate::{CallId, Opened, Origin};
 
 /// A history in memory. The oldest checkpoints make room when there is more than [`MemoryHistory::MAX_BYTES`] of contents.
 ///
@@ -72,9 +72,12 @@ impl History for MemoryHistory {
                 found.push(checkpoint);
             }
         }
-        if let (true, Some(newest)) = (query.is_last(), found.first()) {
-            let call = newest.origin.call.clone();
-            found.retain(|checkpoint| checkpoint.origin.call == call);
+        if query.is_last() {
+            let end = found.iter().position(Checkpoint::is_step);
+            let newest = found.iter().take(end.map_or(found.len(), |at| at + 1));
+            let calls: HashSet<CallId> =
+                newest.map(|checkpoint| checkpoint.origin.call.clone()).collect();
+            found.retain(|checkpoint| calls.contains(&checkpoint.origin.call));
         }
         Ok(found)
     }
@@ -90,7 +93,7 @@ impl History for MemoryHistory {
 
 impl Kept {
     /// The undo of a call that is in effect: the newest that covers it, if nothing undid that.
-    fn undone_by(&self, origin: &Origin) -> Option<crate::CallId> {
+    fn undone_by(&self, origin: &Origin) -> Option<CallId> {
         let origins = self.checkpoints.iter().rev().map(|one| &one.origin);
         let undo = { origins }.find(|undo| undo.undoes.contains(&origin.call))?;
         self.undone_by(undo).is_none().then(|| undo.call.clone())
@@ -107,7 +110,7 @@ impl Kept {
     fn make_room(&mut self) {
         while self.bytes > MemoryHistory::MAX_BYTES && self.checkpoints.len() > 1 {
             self.checkpoints.remove(0);
-            let named: std::collections::HashSet<ContentHash> = self
+            let named: HashSet<ContentHash> = self
                 .checkpoints
                 .iter()
                 .flat_map(|checkpoint| &checkpoint.changes)
