@@ -43,7 +43,7 @@ use windlass_core::{
 };
 
 use self::built::{Built, Recorded, Tie};
-use self::carried::{CarriedDirectory, CarriedKind};
+use self::carried::CarriedDirectory;
 use self::left_behind::Recovery;
 use crate::attributes::{self, Extended};
 use crate::isolate::clear::remove_tree;
@@ -224,11 +224,6 @@ impl Stage {
         self.carried = carried;
     }
 
-    fn settle_carried(&self, is_meant: impl Fn(CarriedKind) -> bool) -> Vec<Note> {
-        let meant = self.carried.iter().filter(|carried| is_meant(carried.kind));
-        meant.filter_map(|carried| carried.settle(&self.path)).collect()
-    }
-
     /// Writes down that the changes of build directories are to be kept, as [`settle`](windlass_core::Stage::settle) does first.
     pub(crate) fn record_built(&self) -> io::Result<()> {
         self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
@@ -276,7 +271,7 @@ impl Stage {
             given_mode: OnceLock::new(),
             directories: AtomicUsize::new(0),
             built: None,
-            // Days later the session's `/tmp` is another, and a home is not kept where there is a question.
+            // A home is not kept where there is a question.
             carried: Vec::new(),
             state: state.map(Path::to_owned),
             is_left: AtomicBool::new(true),
@@ -343,12 +338,8 @@ impl windlass_core::Stage for Stage {
             drop(self.record_built());
             left = built.settle(&self.path);
         }
-        left.extend(self.settle_carried(|_| true));
+        left.extend(self.carried.iter().filter_map(|carried| carried.settle(&self.path)));
         left
-    }
-
-    fn settle_tmp(&self) -> Vec<Note> {
-        self.settle_carried(|kind| kind == CarriedKind::SessionTmp)
     }
 
     fn replaced_build_directories(&self) -> Vec<PathBuf> {

@@ -180,10 +180,9 @@ fn shell(global: &Global) -> Result<String> {
         }
     };
     let text = attack::told(&scratch()?, settings, "exit")?;
-    ensure!(
-        text.starts_with("[no output]") || shell.grammar() == Grammar::Unknown,
-        "{shell}: {text}"
-    );
+    // What the answer says of the sandbox may follow.
+    let is_silent = text.starts_with("[no output") && !text.contains("exit code");
+    ensure!(is_silent || shell.grammar() == Grammar::Unknown, "{shell}: {text}");
     ensure!(!text.starts_with("cannot execute"), "{shell}: {text}");
     Ok(format!("{shell}: {known}"))
 }

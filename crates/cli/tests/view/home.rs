@@ -360,27 +360,3 @@ fn a_command_that_only_reads_leaves_nothing_in_its_home() {
     let look = "test -e ~/.cache/x || echo absent; git config alias.st";
     check(&shell(&home, &[], look), look, "absent\nstatus\n");
 }
-
-/// The session's `/tmp` stays as it was where the changes of a command are refused.
-#[test]
-fn a_refused_command_leaves_nothing_in_tmp() {
-    let home = Home::in_sight().having(&[("a", "one\n")]);
-    let made = tempfile::NamedTempFile::new_in("/tmp").expect("a file");
-    let name = made.path().with_extension("made");
-    let name = name.to_str().expect("a name");
-    let plant = format!("echo planted | tee {name}");
-    let look = format!("cat {name} 2>/dev/null || echo absent");
-    let session = ["--session", "one"];
-    for (last, options, expected) in [
-        ("; echo two >a", &["--deny", "write a"][..], "absent\n"),
-        ("; echo two >a", &["--mode", "ask"], "absent\n"),
-        ("", &["--mode", "ask"], "planted\n"),
-        ("; echo two >a", &[], "planted\n"),
-    ] {
-        let options = [&session, options].concat();
-        let ran = shell(&home, &options, &format!("{plant}{last}"));
-        assert!(ran.stdout.starts_with("planted\n"), "{options:?}: {ran:#?}");
-        check(&shell(&home, &session, &look), &look, expected);
-        shell(&home, &session, &format!("rm -f {name}"));
-    }
-}

@@ -58,7 +58,6 @@ impl Context {
         let is_empty = changes.changes.is_empty() && changes.built.is_empty();
         if keeps == Keep::Nothing || (is_asked && is_empty) {
             changed.is_dropped = true;
-            changed.notes.extend(self.keep_tmp(changes).await?);
             return Ok(changed);
         }
         let changes = Arc::new(changes);
@@ -70,13 +69,6 @@ impl Context {
         // Tools pass on the first notes only.
         changed.notes.splice(0..0, made.notes());
         Ok(changed)
-    }
-
-    /// Keeps what a program left in the session's `/tmp`, where nothing else is kept. Returns what could not be kept.
-    async fn keep_tmp(&self, changes: ProcessChanges) -> Result<Vec<String>, ToolError> {
-        let Some(stage) = changes.stage else { return Ok(Vec::new()) };
-        let left = self.blocking(move |_| stage.settle_tmp()).await?;
-        Ok(left.iter().map(|note| format!("not kept: {}", note.why)).collect())
     }
 
     /// The part of what programs of this call change that is kept.

@@ -175,14 +175,9 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// waits on when it is dropped.
     fn release(&self) {}
 
-    /// Keeps the changes of build directories, of the programs' home and of the session's `/tmp`, once all others are made. Returns
-    /// those that could not be kept. Blocking; called once.
+    /// Keeps the changes of build directories and of the programs' home, once all others are made. Returns those that could not be
+    /// kept. Blocking; called once.
     fn settle(&self) -> Vec<Note> {
-        Vec::new()
-    }
-
-    /// Keeps the changes of the session's `/tmp` alone: nothing else is kept, and nothing was refused. Blocking; called once.
-    fn settle_tmp(&self) -> Vec<Note> {
         Vec::new()
     }
 

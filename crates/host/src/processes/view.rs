@@ -381,21 +381,10 @@ impl Composer<'_> {
                 }
                 let directory = &self.setting.places.temporary.path;
                 home::make_way(directory, at, &self.processes.workspace)?;
-                let source = self.temporary(directory)?;
-                self.lay(at, source);
+                self.lay(at, Source::Writable(Object::open(directory)?));
             }
         }
         Ok(())
-    }
-
-    /// The session's `/tmp`. What a command leaves there stays unless its changes are refused.
-    fn temporary(&mut self, directory: &Path) -> io::Result<Source> {
-        let object = Object::open(directory)?;
-        if self.setting.access != Access::Staged || self.cannot_be_overlaid(directory) {
-            return Ok(Source::Writable(object));
-        }
-        let upper = self.carry(directory, CarriedKind::SessionTmp)?;
-        Ok(Source::Overlay { lower: vec![object], upper: Some(self.upper(&upper)?) })
     }
 
     /// What rules and the call's grant add.

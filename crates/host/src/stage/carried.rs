@@ -1,5 +1,4 @@
-//! Directories beside the workspace whose changes go the way of the run's: the programs' home, the layers over toolchains, and the
-//! session's `/tmp`.
+//! Directories beside the workspace whose changes go the way of the run's: the programs' home and the layers over toolchains.
 //!
 //! They have no history. A run gets a layer over each of them, on its stage; where its changes are kept, so are these, by rename. What
 //! a run leaves in its home decides what later programs run (`~/.bashrc`, `~/.cargo/bin`), so nothing of it stays otherwise.
@@ -28,8 +27,6 @@ pub(crate) enum CarriedKind {
     Home,
     /// An upper layer of overlays, with whiteouts and other notes of overlayfs in it.
     Layer,
-    /// The session's `/tmp`.
-    SessionTmp,
 }
 
 impl CarriedDirectory {

@@ -103,7 +103,7 @@ async fn h38_a_hook_of_hex_that_fails_blocks_unless_it_says_otherwise() {
 /// H19: hooks inherited every variable, keys and all.
 #[tokio::test]
 async fn h19_hooks_get_a_list_of_variables_and_not_all_of_ours() {
-    let command = "env | grep -v -E '^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TERM|TZ|TMPDIR|LC_[A-Z]*|GIT_TERMINAL_PROMPT|PAGER|GIT_PAGER|DEBIAN_FRONTEND|GIT_DISCOVERY_ACROSS_FILESYSTEM|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z_]+_DIR|RUSTUP_TOOLCHAIN|WINDLASS_[A-Z]*|CLAUDE_[A-Z_]*|PWD|SHLVL|_)=' >&2 && exit 2; exit 0";
+    let command = "env | grep -v -E '^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TERM|TZ|TMPDIR|LC_[A-Z]*|GIT_TERMINAL_PROMPT|PAGER|GIT_PAGER|DEBIAN_FRONTEND|GIT_DISCOVERY_ACROSS_FILESYSTEM|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z_]+_DIR|RUSTUP_TOOLCHAIN|WINDLASS_[A-Z]*|CLAUDE_[A-Z_]*|[A-Za-z_]*_(RETRY|RETRIES|retries)|PIP_DISABLE_PIP_VERSION_CHECK|PWD|SHLVL|_)=' >&2 && exit 2; exit 0";
     let hook = json!({"hooks": {"PreToolUse": {"command": command}}});
     place(hex(&hook)).ok("read", json!({"path": "a.go"})).await;
 }
