@@ -158,7 +158,7 @@ fn write_through_directory(_: &Scene) -> io::Result<()> {
 }
 
 /// How often something is tried that depends on luck.
-const OFTEN: usize = 20_000;
+const OFTEN: usize = 4_000;
 
 /// Two exchange a directory with a link to the hooks, again and again, while a third writes through whatever is there.
 fn race(_: &Scene) -> io::Result<()> {
