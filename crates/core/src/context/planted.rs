@@ -78,14 +78,11 @@ impl Context {
         let told = |path: &Path| {
             let name = quote::path(path.strip_prefix(files.workspace()).unwrap_or(path));
             let reason = judgement.reason(path).unwrap_or_default();
-            match self.remove_tree(path) {
-                Ok(true) => {
-                    self.remove_emptied(path, &made);
-                    Some(format!(
-                        "removed {name}, which the job made: {reason} are not for a job to make; `windlass undo --call {}` brings it back",
-                        self.0.call
-                    ))
-                }
+            match self.remove_tree(path, &made) {
+                Ok(true) => Some(format!(
+                    "removed {name}, which the job made: {reason} are not for a job to make; `windlass undo --call {}` brings it back",
+                    self.0.call
+                )),
                 Ok(false) => None,
                 Err(error) => Some(format!(
                     "{name} was made by the job ({reason}) and could not be removed: {}; look at it before you use it",
@@ -96,9 +93,9 @@ impl Context {
         outermost.into_iter().filter_map(told).collect()
     }
 
-    /// Removes a file or directory with all that is in it. Returns false if nothing is in it, or if it was not the job that made
-    /// it: the call was allowed to, or another call made it meanwhile.
-    fn remove_tree(&self, path: &Path) -> Result<bool, ToolError> {
+    /// Removes a file or directory with all that is in it, and the directories of the job around it that this empties. Returns false if
+    /// nothing is in it, or if it was not the job that made it: the call was allowed to, or another call made it meanwhile.
+    fn remove_tree(&self, path: &Path, made: &HashSet<&Path>) -> Result<bool, ToolError> {
         let files = self.0.session_files.get();
         let mut found = Vec::new();
         collect(files, path, &mut found)?;
@@ -106,26 +103,34 @@ impl Context {
         if is_empty || self.0.grant.may_write(path) || self.was_made_by_a_call(path)? {
             return Ok(false);
         }
-        self.remove_objects(&found)?;
+        let mut objects = self.emptied_around(path, made);
+        let around = objects.len();
+        objects.extend(found);
+        // A directory into which something was put meanwhile stays.
+        if around == 0 || self.remove_objects(&objects).is_err() {
+            self.remove_objects(&objects[around..])?;
+        }
         Ok(true)
     }
 
-    /// Removes the directories around a removed place that the job made and in which nothing is any more. One into which something is
-    /// put meanwhile stays.
-    fn remove_emptied(&self, removed: &Path, made: &HashSet<&Path>) {
+    /// The directories around a place that the job made and that hold nothing else, the outermost first.
+    fn emptied_around(&self, removed: &Path, made: &HashSet<&Path>) -> Vec<Object> {
         let files = self.0.session_files.get();
+        let mut around = Vec::new();
+        let mut inside = removed;
         for path in removed.ancestors().skip(1).take_while(|path| made.contains(path)) {
-            let Ok(Some(found)) = files.look(&commit::beside(files, path)) else { return };
-            let is_empty = matches!(&found.body, FoundBody::Directory(names) if names.is_empty());
+            let Ok(Some(found)) = files.look(&commit::beside(files, path)) else { break };
+            let FoundBody::Directory(names) = &found.body else { break };
+            let holds_more = names.iter().any(|name| Some(name.as_os_str()) != inside.file_name());
             // If the history cannot be read, a call may have made it.
-            if !is_empty || self.was_made_by_a_call(path).unwrap_or(true) {
-                return;
+            if holds_more || self.was_made_by_a_call(path).unwrap_or(true) {
+                break;
             }
             let expect = Expect::Same(found.stat.fingerprint);
-            if self.remove_objects(&[Object { path: path.to_owned(), expect, is_empty }]).is_err() {
-                return;
-            }
+            around.insert(0, Object { path: path.to_owned(), expect, is_empty: true });
+            inside = path;
         }
+        around
     }
 
     /// Removes objects, the last ones first, as one change of files.
