@@ -5,7 +5,7 @@
 //! Overlayfs does not tell renames: a move shows in files of the same length and time.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
@@ -13,14 +13,15 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
-use windlass_core::{ChangedTo, FileKind, Stat};
+use windlass_core::{Attributes, ChangedTo, FileKind, Stat};
 
 use super::build_merge::is_opaque;
 use super::delta::is_whiteout;
+use super::file;
 use super::found::Change;
 use super::gone::Gone;
 use crate::isolate::tree::{Tree, names};
-use crate::kernel::{stat, stat_child, stat_from};
+use crate::kernel::{FOR_READING, open_child, stat, stat_child, stat_from};
 
 /// Files and links that a program made and that may have been in the workspace under another name.
 #[derive(Default)]
@@ -35,7 +36,7 @@ impl Arrived {
         Self(made.iter().filter_map(|change| likeness(change, since)).collect())
     }
 
-    /// Finds what is gone from a build directory and seems to be somewhere else now.
+    /// Finds what is gone from a build directory and seems to be somewhere else now, and whether anything else is not as it was.
     pub(super) fn moved_out_of(
         &self,
         upper: &Tree,
@@ -43,12 +44,11 @@ impl Arrived {
         build_directory: &Path,
     ) -> io::Result<MovedOut> {
         let mut found = MovedOut::default();
-        if self.0.is_empty() {
-            found.has_others = true;
-            return Ok(found);
-        }
         let mut waiting = vec![build_directory.to_owned()];
         while let Some(path) = waiting.pop() {
+            if found.has_others && self.0.is_empty() {
+                break;
+            }
             let failed = |tree: &Tree, errno| io::Error::other(tree.failed("list", &path, errno));
             let old = directory(lower, &path).map_err(|errno| failed(lower, errno))?;
             let new = directory(upper, &path).map_err(|errno| failed(upper, errno))?;
@@ -58,7 +58,8 @@ impl Arrived {
             };
             let listed = Listed::of(&new).map_err(|errno| failed(upper, errno))?;
             let mode = |directory| stat(directory).map(|it| it.mode);
-            found.has_others |= listed.has_new() || mode(&old) != mode(&new);
+            found.has_others |=
+                mode(&old) != mode(&new) || listed.has_changed(&new, &old).unwrap_or(true);
             for name in names(&old).map_err(|errno| failed(lower, errno))? {
                 let inside = path.join(&name);
                 if listed.is_gone(&name) {
@@ -136,9 +137,18 @@ impl Listed {
         Ok(listed)
     }
 
-    /// Tells whether anything here is more than the way to something that changed.
-    fn has_new(&self) -> bool {
-        self.is_opaque || !self.others.is_empty()
+    /// Tells whether anything here is more than the way to something that changed, or than a copy that overlayfs made of a file since a
+    /// program opened it for writing.
+    fn has_changed(&self, new: &OwnedFd, old: &OwnedFd) -> io::Result<bool> {
+        if self.is_opaque {
+            return Ok(true);
+        }
+        for name in &self.others {
+            if !is_same_file(new, old, name)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Tells whether an entry of the workspace's directory is not seen any more, and nothing is in its place.
@@ -148,7 +158,25 @@ impl Listed {
     }
 }
 
-fn before_is_directory(old: &OwnedFd, name: &OsString) -> bool {
+/// Tells whether a file of the upper layer has the content and all attributes of the one below it.
+fn is_same_file(new: &OwnedFd, old: &OwnedFd, name: &OsStr) -> io::Result<bool> {
+    let raw = rustix::fs::statat(new, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    let (now, before) = (stat_from(&raw), stat_child(old, name)?);
+    let looks_the_same = now.kind == FileKind::File
+        && before.kind == FileKind::File
+        && (now.len, now.mode, now.links) == (before.len, before.mode, before.links)
+        && now.fingerprint.modified == before.fingerprint.modified;
+    // To read any other would take a change of its mode.
+    if !looks_the_same || now.mode & 0o400 == 0 {
+        return Ok(false);
+    }
+    let file = open_child(new.as_fd(), name, FOR_READING)?;
+    let (attributes, _) = file::attributes(&file, &raw)?;
+    let same = file::compare(&file, old.as_fd(), name)?;
+    Ok(same.is_some_and(|old| file::difference(&old, &attributes) == Attributes::default()))
+}
+
+fn before_is_directory(old: &OwnedFd, name: &OsStr) -> bool {
     stat_child(old, name).is_ok_and(|stat| stat.kind == FileKind::Directory)
 }
 

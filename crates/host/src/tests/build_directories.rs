@@ -285,6 +285,15 @@ fn what_is_moved_out_is_told() {
             &["target"],
         ),
         ("cp target/debug/app src/app; rm target/debug/app", &["src/app"], &["target"]),
+        (": 3<>target/stamp; : 3<>target/debug/app; mkdir target/x; rmdir target/x", &[], &[]),
+        (": 3<>target/stamp; touch -d @1 target/debug/app", &[], &["target"]),
+        (": 3<>target/stamp; chmod 600 target/debug/app", &[], &["target"]),
+        ("echo two > target/debug/app; touch -r target/stamp target/debug/app", &[], &["target"]),
+        (
+            "printf new > target/debug/app; touch -r app/node_modules/left target/debug/app",
+            &[],
+            &["target"],
+        ),
         ("mkdir src/target; mv target/stamp src/target/stamp", &[], &["src/target", "target"]),
     ];
     for (program, changed, built) in cases {
