@@ -23,6 +23,7 @@ mod verdict;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -47,8 +48,8 @@ pub use verdict::Verdict;
 use situation::{Programs, suspicious};
 
 use crate::{
-    Confinement, Effect, Effects, Files, Level, NetworkAccess, Reach, Rights, SimpleCommand,
-    protected,
+    CommandLine, Confinement, Effect, Effects, Files, Level, NetworkAccess, Reach, Rights,
+    SimpleCommand, protected,
 };
 
 /// Allow, ask or deny; the later, the stricter.
@@ -515,6 +516,9 @@ impl Policy {
         if let Some((why, rule)) = self.may_be_denied(effect, situation) {
             return Some(format!("{why}, and `{rule}` may bind it"));
         }
+        if let Some(reason) = self.open_network(effect, situation) {
+            return Some(reason);
+        }
         if !self.provenance || self.mode == Mode::Yolo {
             return None;
         }
@@ -625,6 +629,57 @@ impl Policy {
         self.in_force(situation).iter().find(denies).map(|rule| (why, rule.to_string()))
     }
 
+    /// The reason why a command asks because the network is open to it: a plan asks about the network, and whom a command connects to is
+    /// not seen, so that a rule which denies a host cannot be held against it.
+    fn open_network(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+        let Effect::Exec(command) = effect else { return None };
+        let network = self.permitted_network(&self.confinement.network, situation.now);
+        if network == NetworkAccess::None || self.only_reads(command) {
+            return None;
+        }
+        if self.mode == Mode::Plan {
+            return Some("the network is open to it".to_owned());
+        }
+        let denies = |ruling: &&Ruling| {
+            ruling.decision == Decision::Deny
+                && matches!(ruling.rule.resource(), Resource::Net(host) if network.admits(host))
+        };
+        let ruling = self.in_force(situation).iter().find(denies)?;
+        Some(format!("the network is open to it, and `{ruling}` may bind it"))
+    }
+
+    /// The hosts of a confinement without those that rules deny. A rule about a part of what a pattern stands for leaves the pattern.
+    pub(crate) fn permitted_network(
+        &self,
+        confined: &NetworkAccess,
+        now: Option<SystemTime>,
+    ) -> NetworkAccess {
+        let in_force =
+            self.all_layers().flat_map(|layer| InForce { rulings: &layer.rules, now }.iter());
+        let denied = in_force.filter(|ruling| ruling.decision == Decision::Deny);
+        let mut denied = denied.filter_map(|ruling| match ruling.rule.resource() {
+            Resource::Net(host) => Some(host.as_str()),
+            _ => None,
+        });
+        match confined {
+            NetworkAccess::Full if denied.any(|host| host == "*") => NetworkAccess::None,
+            NetworkAccess::Hosts(listed) => {
+                let denied: Vec<&str> = denied.collect();
+                let is_denied =
+                    |host: &&String| denied.iter().any(|rule| rule::origin_matches(rule, host));
+                NetworkAccess::of_hosts(listed.iter().filter(|host| !is_denied(host)).cloned())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// Returns whether a command does nothing but read, as far as its words tell and the sandbox sees to it.
+    fn only_reads(&self, command: &CommandLine) -> bool {
+        let confined = self.programs().confined;
+        command.unclear.is_none()
+            && command.commands.iter().all(|part| command::reads(part, confined))
+    }
+
     fn in_force(&self, situation: &Situation) -> InForce<'_> {
         InForce { rulings: &self.rules, now: situation.now }
     }
@@ -659,15 +714,7 @@ impl Policy {
             Effect::Read(_) | Effect::Write(_) | Effect::Delete(_) | Effect::Secret(_) => {
                 [Ask, Ask, Deny]
             }
-            Effect::Exec(command)
-                if command.unclear.is_none()
-                    && command
-                        .commands
-                        .iter()
-                        .all(|part| command::reads(part, self.programs().confined)) =>
-            {
-                [Allow, Allow, Allow]
-            }
+            Effect::Exec(command) if self.only_reads(command) => [Allow, Allow, Allow],
             Effect::Exec(_) if !self.programs().confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
             Effect::Net { .. } => [Ask, Allow, Ask],

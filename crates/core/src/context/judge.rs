@@ -175,9 +175,10 @@ impl Judge<'_> {
             (ChangedTo::Nothing | ChangedTo::Attributes(_), GitPart::Hook) => {
                 is_sample() || self.was_directory(&change.path)
             }
-            // With its repository, configuration may go.
+            // With its repository, configuration may go, but for that of the workspace itself.
             (ChangedTo::Nothing, GitPart::Config) => {
-                !is_git_directory(&place.directory, &|path| self.is_there(path))
+                place.directory != self.files.workspace().join(".git")
+                    && !is_git_directory(&place.directory, &|path| self.is_there(path))
             }
             (ChangedTo::Nothing | ChangedTo::Attributes(_) | ChangedTo::Directory(_), _) => true,
             (ChangedTo::File(..), GitPart::Hook) => is_sample(),

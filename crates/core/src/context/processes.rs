@@ -213,6 +213,14 @@ impl ProcessDoor<'_> {
                 narrowed.level
             )));
         }
+        // No command that needs the network is known to only read.
+        let network = match request.access {
+            Access::Read => NetworkAccess::None,
+            Access::Direct | Access::Staged => self.granted_network(&narrowed.network),
+        };
+        if network != of_machine.network {
+            request.network = Some(network);
+        }
         let is_staged = matches!(narrowed.level, Level::Staged | Level::Discard)
             || self.cx.0.grant.keeps() != Keep::All;
         if is_staged && !narrowed.is_whole() {
@@ -225,10 +233,6 @@ impl ProcessDoor<'_> {
         } else if is_staged && request.access == Access::Direct {
             request.access = Access::Staged;
         }
-        let network = self.granted_network(&narrowed.network);
-        if network != of_machine.network {
-            request.network = Some(network);
-        }
         Ok(())
     }
 
@@ -238,13 +242,12 @@ impl ProcessDoor<'_> {
             Effect::Net { origin, .. } => Some(crate::policy::authority_of(origin).to_owned()),
             _ => None,
         });
-        let mut hosts: Vec<String> = granted.collect();
-        match confined {
-            NetworkAccess::Full => return NetworkAccess::Full,
-            NetworkAccess::Hosts(listed) => hosts.extend(listed.iter().cloned()),
-            NetworkAccess::None => {}
+        let now = self.cx.0.host.clock().now();
+        match self.cx.0.policy.permitted_network(confined, Some(now)) {
+            NetworkAccess::Full => NetworkAccess::Full,
+            NetworkAccess::Hosts(listed) => NetworkAccess::of_hosts(granted.chain(listed)),
+            NetworkAccess::None => NetworkAccess::of_hosts(granted),
         }
-        if hosts.is_empty() { NetworkAccess::None } else { NetworkAccess::Hosts(hosts) }
     }
 
     /// The rights of this call, from which the view of its programs is computed.

@@ -281,9 +281,15 @@ impl NetworkAccess {
                 both.extend(two.iter().filter(|host| within(host, one)).cloned());
                 both.sort_unstable();
                 both.dedup();
-                if both.is_empty() { Self::None } else { Self::Hosts(both) }
+                Self::of_hosts(both)
             }
         }
+    }
+
+    /// These hosts, or none.
+    pub(crate) fn of_hosts(hosts: impl IntoIterator<Item = String>) -> Self {
+        let hosts: Vec<String> = hosts.into_iter().collect();
+        if hosts.is_empty() { Self::None } else { Self::Hosts(hosts) }
     }
 
     /// Whether a host, with or without a port, is among those that may be reached.

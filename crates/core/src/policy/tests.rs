@@ -1,7 +1,7 @@
 //! Decisions of modes, rules and layers.
 
 use super::*;
-use crate::{Backend, CommandLine, OnlyReads, PathPattern};
+use crate::{Backend, OnlyReads, PathPattern};
 
 fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
     let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
@@ -229,6 +229,38 @@ fn a_command_runs_before_it_is_asked_about_where_nothing_is_kept_unseen() {
     // Without a sandbox, a plan runs nothing.
     let off = at(Level::Off, "none", namespaces).with_mode(Mode::Plan);
     assert_eq!(off.decide("bash", make(), Path::new("/w")).decision(), Decision::Deny);
+}
+
+/// Whom a command connects to is not seen before it runs.
+#[test]
+fn rules_about_hosts_bind_commands_to_which_the_network_is_open() {
+    use Decision::{Allow, Ask};
+    let command = |words: &str| Effects::from(Effect::Exec(CommandLine::words(words.split(' '))));
+    for (mode, network, rule, command, wanted, permitted) in [
+        (Mode::Auto, "full", None, command("make"), Allow, "full"),
+        (Mode::Auto, "full", Some("net 127.0.0.1"), command("make"), Ask, "full"),
+        (Mode::Yolo, "full", Some("net *.local"), command("make"), Ask, "full"),
+        (Mode::Auto, "full", Some("net *"), command("make"), Allow, "none"),
+        (Mode::Auto, "docs.rs,*.b.org", Some("net docs.rs"), command("make"), Allow, "*.b.org"),
+        (Mode::Auto, "docs.rs", Some("net *.rs"), command("make"), Allow, "none"),
+        (Mode::Auto, "docs.rs", Some("net docs.rs:443"), command("make"), Ask, "docs.rs"),
+        (Mode::Auto, "*.b.org", Some("net a.b.org"), command("make"), Ask, "*.b.org"),
+        (Mode::Auto, "*.b.org", Some("net c.org"), command("make"), Allow, "*.b.org"),
+        (Mode::Plan, "full", None, command("make"), Ask, "full"),
+        (Mode::Plan, "docs.rs", None, command("make"), Ask, "docs.rs"),
+        (Mode::Plan, "none", None, command("make"), Allow, "none"),
+    ] {
+        let network: NetworkAccess = network.parse().expect("hosts");
+        let confinement = Confinement { network: network.clone(), ..Confinement::default() };
+        let mut policy = Policy::new(mode).with_confinement(confinement);
+        policy = rule
+            .into_iter()
+            .fold(policy, |policy, rule: &str| policy.deny(rule.parse::<Rule>().expect("a rule")));
+        let verdict = policy.decide("bash", command, Path::new("/w"));
+        assert_eq!(verdict.decision_to_run(), wanted, "{mode} {network:?} {rule:?}");
+        let left = policy.permitted_network(&network, None);
+        assert_eq!(left, permitted.parse().expect("hosts"), "{mode} {network:?} {rule:?}");
+    }
 }
 
 #[test]

@@ -433,6 +433,23 @@ async fn errata_a_command_is_undone_like_any_other_change() {
     before.assert_is(&place.tree(), "what was there before the command");
 }
 
+/// A command that is known to only read needs nobody's word, so it gets no network: git may run a program that it is told to run.
+#[tokio::test]
+async fn a_command_that_only_reads_has_no_network() {
+    let confinement = Confinement { network: NetworkAccess::Full, ..Confinement::default() };
+    let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
+    let place = Place::built(&[("a", "a\n")], |builder| builder.processes(settings));
+    let tell = "bash -c \"cat /proc/net/dev\"";
+    let lines = |said: &str| said.lines().filter(|line| line.contains(':')).count();
+    let alone = lines(&text(&place.ok("bash", json!({"command": tell})).await));
+    assert!(alone > 1, "the machine has no network to hide");
+    let set_up =
+        format!("git init -q && git add a && echo b >> a && git config diff.external '{tell}'");
+    assert_eq!(place.call("bash", json!({"command": set_up})).await.outcome, Outcome::Ok);
+    let said = text(&place.ok("bash", json!({"command": "git diff"})).await);
+    assert_eq!(lines(&said), 1, "{said}");
+}
+
 /// Its modes: the project alone or nothing at all can be written, with the network or without; each holds for every command, and one
 /// does not change what the other means (3C.9: `network none` made everything read-only, and a missing sandbox was a line in a log).
 #[tokio::test]
