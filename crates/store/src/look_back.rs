@@ -108,6 +108,7 @@ impl Serialize for JournalRow {
 
 /// One session.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct SessionRow {
     /// Its id.
     pub id: SessionId,
