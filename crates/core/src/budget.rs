@@ -60,6 +60,7 @@ pub struct Budget {
 /// assert_eq!(session.spent().cost, 1_200);
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Spent {
     /// Calls.
     pub calls: u64,

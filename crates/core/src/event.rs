@@ -76,6 +76,7 @@ pub struct Event {
 /// assert_eq!((output.name(), output.is_recorded()), ("output", false));
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum EventKind {
     /// A call passed the policy and begins.
     Started(Arc<Started>),
@@ -186,6 +187,7 @@ impl From<SessionNote> for EventKind {
 /// # }
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Started {
     /// Its turn.
     pub turn: TurnId,

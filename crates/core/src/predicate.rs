@@ -137,6 +137,32 @@ pub struct ToolSelection {
 }
 
 impl ToolSelection {
+    /// Selects these tools and no others.
+    ///
+    /// ```
+    /// use windlass_core::ToolSelection;
+    /// let selection = ToolSelection::only(["read", "grep"]);
+    /// assert_eq!(serde_json::to_string(&selection)?, r#"{"enabled":["grep","read"]}"#);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn only<N: Into<String>>(tools: impl IntoIterator<Item = N>) -> Self {
+        let enabled = Some(tools.into_iter().map(Into::into).collect());
+        Self { enabled, ..Self::default() }
+    }
+
+    /// Selects all tools but these.
+    ///
+    /// ```
+    /// use windlass_core::ToolSelection;
+    /// let selection = ToolSelection::all_but(["bash"]);
+    /// assert_eq!(serde_json::to_string(&selection)?, r#"{"disabled":["bash"]}"#);
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn all_but<N: Into<String>>(tools: impl IntoIterator<Item = N>) -> Self {
+        let disabled = tools.into_iter().map(Into::into).collect();
+        Self { disabled, ..Self::default() }
+    }
+
     /// Returns the condition that a tool is selected.
     pub fn predicate(&self) -> Predicate {
         let enabled = self.enabled.clone().map_or(Predicate::All, Predicate::Allow);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::{
     Confinement, ContentHash, Level, Mode, NetworkAccess, Policy, Predicate, Principal, Ruling,
+    ToolSelection,
 };
 
 /// The most that a session may do.
@@ -58,6 +59,12 @@ pub struct Limits {
 impl From<Predicate> for Limits {
     fn from(tools: Predicate) -> Self {
         Self { tools, ..Self::default() }
+    }
+}
+
+impl From<&ToolSelection> for Limits {
+    fn from(selection: &ToolSelection) -> Self {
+        selection.predicate().into()
     }
 }
 

@@ -129,8 +129,8 @@ fn start_shared(plan: Plan, control: Fd) -> Result<Warden, LaunchError> {
 }
 
 /// Lets no other program of this person look into the memory and the environment of this process, nor the kernel write an image of
-/// it when it crashes. Programs that it starts are not concerned. With that, [`launch`] need not copy this process for those that
-/// are not confined.
+/// it when it crashes. Programs that it starts are not concerned. With that, starting one that is not confined needs no copy of this
+/// process.
 ///
 /// ```
 /// windlass_sandbox::hide_memory()?;

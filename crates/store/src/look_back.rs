@@ -43,7 +43,7 @@ pub struct JournalRow {
 }
 
 impl JournalRow {
-    /// The body as one of the types of [`windlass_core`]; `None` if the session was deleted or the text is not of that type.
+    /// The body as one of the types of bodies, such as [`CallFinished`](windlass_core::CallFinished); `None` if the session was deleted or the text is not of that type.
     ///
     /// ```
     /// # use windlass_store::JournalRow;
@@ -108,6 +108,7 @@ impl Serialize for JournalRow {
 
 /// One session.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct SessionRow {
     /// Its id.
     pub id: SessionId,

@@ -1,12 +1,10 @@
 //! A session below another one, with fewer rights: it can read, and its programs change nothing.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
 use serde_json::json;
 use windlass::process::Level;
 use windlass::session::Limits;
-use windlass::tool::{Overrides, Predicate};
+use windlass::tool::Predicate;
 use windlass::{Mode, Outcome, ToolCall, Windlass};
 
 #[tokio::main(flavor = "current_thread")]
@@ -19,8 +17,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
         sandbox: Some(Level::ReadOnly),
         ..Limits::default()
     };
-    let id = windlass.engine().new_session_id();
-    let reviewer = Arc::new(parent.child(id, limits, &Overrides::default()));
+    let reviewer = windlass.child_session(&parent, limits);
 
     let write = || ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
     let touch = || ToolCall::new("bash", json!({"command": "touch b.txt"}));

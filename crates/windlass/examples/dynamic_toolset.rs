@@ -1,8 +1,6 @@
 //! Tools that come and go while the engine runs: a source that loads when it is needed, and a list that is replaced.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 use windlass::tool::{BoxFuture, DynamicTool, Handle, Loaded, Spec, Toolset};
 use windlass::{Effects, Kinds, Output, Session, ToolCall, ToolError, Windlass};
@@ -30,9 +28,7 @@ impl Toolset for Skills {
 #[tokio::main(flavor = "current_thread")]
 pub(crate) async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let windlass = Windlass::builder(folder.path())
-        .configure(|engine| engine.toolset(Arc::new(Skills)))
-        .build()?;
+    let windlass = Windlass::builder(folder.path()).toolset(Skills).build()?;
     let session = windlass.new_session();
     let answer = windlass.call(&session, ToolCall::new("review", json!({}))).await;
     println!("{}", answer.output.to_text());

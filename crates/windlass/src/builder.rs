@@ -93,7 +93,10 @@ impl Builder {
             configure: Vec::new(),
         }
     }
+}
 
+/// # What is kept, and where
+impl Builder {
     /// Keeps the journal, whole outputs, the values of [`Context::state`](crate::Context::state) and the full-text index in this
     /// directory. Default: nothing is kept, and there is no index.
     pub fn state(mut self, directory: impl Into<PathBuf>) -> Self {
@@ -122,6 +125,26 @@ impl Builder {
         self
     }
 
+    /// How much of what was there before is kept, and for how long.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::Windlass;
+    /// # let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// let week = Duration::from_secs(7 * 24 * 60 * 60);
+    /// let windlass = Windlass::builder(folder.path()).state(state.path()).undo_limits(1 << 30, week).build()?;
+    /// assert!(windlass.lasting_history().is_some());
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn undo_limits(mut self, quota: u64, age: Duration) -> Self {
+        self.history.quota = quota;
+        self.history.age = age;
+        self
+    }
+}
+
+/// # Programs and network
+impl Builder {
     /// How programs are confined, and what they get. Default: they may change the workspace and reach nobody.
     ///
     /// ```
@@ -174,14 +197,10 @@ impl Builder {
         self.network = settings;
         self
     }
+}
 
-    /// How much of what was there before is kept, and for how long.
-    pub fn undo_limits(mut self, quota: u64, age: Duration) -> Self {
-        self.history.quota = quota;
-        self.history.age = age;
-        self
-    }
-
+/// # Policy
+impl Builder {
     /// What happens where no rule decides. Default: ask.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.policy = self.policy.with_mode(mode);
@@ -189,6 +208,16 @@ impl Builder {
     }
 
     /// Adds a rule that allows.
+    ///
+    /// ```
+    /// use windlass::policy::Mode;
+    /// use windlass::Windlass;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let builder = Windlass::builder(folder.path()).mode(Mode::Plan);
+    /// let windlass = builder.allow("write docs/**".parse()?).deny("read docs/draft.md".parse()?).build()?;
+    /// assert_eq!(windlass.engine().policy().rules().len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn allow(self, rule: Rule) -> Self {
         self.rule(Decision::Allow, rule)
     }
@@ -224,8 +253,25 @@ impl Builder {
         self.policy = self.policy.asking_before(ask_before);
         self
     }
+}
 
+/// # Places and secrets
+impl Builder {
     /// Keeps every tool out of these places, whatever the rules say: the embedder's own configuration, say.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// use windlass::{Outcome, ToolCall, Windlass};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let own = folder.path().join("own.toml");
+    /// # std::fs::write(&own, "x").unwrap();
+    /// let windlass = Windlass::builder(folder.path()).protect([own]).build()?;
+    /// let read = ToolCall::new("read", serde_json::json!({"path": "own.toml"}));
+    /// assert_eq!(windlass.call(&windlass.new_session(), read).await.outcome, Outcome::Denied);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn protect(mut self, places: impl IntoIterator<Item = PathBuf>) -> Self {
         self.protected.extend(places);
         self
@@ -243,6 +289,24 @@ impl Builder {
         self
     }
 
+    /// Values that must reach neither a model nor the record.
+    ///
+    /// ```
+    /// use windlass::Windlass;
+    /// use windlass::policy::Secrets;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let secrets = Secrets::new([("DB_PASSWORD", "hunter2hunter2")]);
+    /// let windlass = Windlass::builder(folder.path()).secrets(secrets).build()?;
+    /// assert_eq!(windlass.engine().redact("login hunter2hunter2"), "login [secret DB_PASSWORD]");
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn secrets(self, secrets: Secrets) -> Self {
+        self.configure(|engine| engine.secrets(secrets))
+    }
+}
+
+/// # Tools
+impl Builder {
     /// Adds a tool of your own.
     pub fn tool(mut self, tool: impl Into<Handle>) -> Self {
         self.tools.push(tool.into());
@@ -282,6 +346,56 @@ impl Builder {
         self
     }
 
+    /// Adds a source of tools that is loaded when one of its tools is first needed. `examples/dynamic_toolset.rs` shows one whose tools
+    /// come and go.
+    pub fn toolset(self, toolset: impl Toolset) -> Self {
+        self.configure(|engine| engine.toolset(Arc::new(toolset)))
+    }
+}
+
+/// # People and hooks
+impl Builder {
+    /// A front door where a person can be asked, for all sessions: a closure will do. Default: none, so that "ask" is a denial.
+    /// [`people`](crate::people) has an example.
+    pub fn attendant(self, attendant: impl Attendant) -> Self {
+        self.configure(|engine| engine.attendant(attendant))
+    }
+
+    /// Adds a hook in code, which is told of calls and may change or refuse them.
+    ///
+    /// ```
+    /// # use serde_json::json;
+    /// use windlass::hooks::{Happening, Hook, HookAnswer, HookEvent};
+    /// use windlass::tool::BoxFuture;
+    /// use windlass::{Mode, Outcome, ToolCall, ToolError, Windlass};
+    ///
+    /// struct NoSecondFile;
+    ///
+    /// impl Hook for NoSecondFile {
+    ///     fn name(&self) -> &str {
+    ///         "no-second-file"
+    ///     }
+    ///     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
+    ///         let answer = match event.what {
+    ///             Happening::PreTool(call) if call.input["path"] == "b.txt" => HookAnswer::deny("one is enough"),
+    ///             _ => HookAnswer::go_on(),
+    ///         };
+    ///         Box::pin(std::future::ready(Ok(answer)))
+    ///     }
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).hook(NoSecondFile).build()?;
+    /// let write = ToolCall::new("write", json!({"path": "b.txt", "content": "b"}));
+    /// assert_eq!(windlass.call(&windlass.new_session(), write).await.outcome, Outcome::Denied);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hook(self, hook: impl Hook + 'static) -> Self {
+        self.configure(|engine| engine.hook(Arc::new(hook)))
+    }
+
     /// Adds programs that are told what happens and may have a say in it. They run in this order, each confined as it says itself.
     ///
     /// ```
@@ -307,38 +421,48 @@ impl Builder {
         self
     }
 
-    /// Adds a source of tools that is loaded when one of its tools is first needed.
-    pub fn toolset(self, toolset: impl Toolset) -> Self {
-        self.configure(|engine| engine.toolset(Arc::new(toolset)))
+    /// Is called with each warning: a toolset that does not load, a tool that is left out.
+    ///
+    /// ```
+    /// use windlass::Windlass;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).on_warning(|text| eprintln!("{text}")).build()?;
+    /// # drop(windlass);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
+    pub fn on_warning(self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.configure(|engine| engine.on_warning(told))
     }
+}
 
-    /// Adds a hook in code, which is told of calls and may change or refuse them.
-    pub fn hook(self, hook: impl Hook + 'static) -> Self {
-        self.configure(|engine| engine.hook(Arc::new(hook)))
-    }
-
-    /// Values that must reach neither a model nor the record.
-    pub fn secrets(self, secrets: Secrets) -> Self {
-        self.configure(|engine| engine.secrets(secrets))
-    }
-
+/// # Limits
+impl Builder {
     /// The time after which a call is stopped, unless its tool or its arguments say otherwise. A tool that blocks its thread outside of
     /// [`Context::blocking`](crate::Context::blocking) cannot be stopped.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.configure(move |engine| engine.timeout(timeout))
     }
 
-    /// The most answers that are cached, and for how long; 0 switches the cache off.
+    /// The most answers that are cached, and for how long; 0 switches the cache off. [`Engine`] counts, clears
+    /// and switches it while calls run.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use windlass::Windlass;
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).cache(500, Duration::from_secs(60)).build()?;
+    /// assert_eq!(windlass.engine().cache_stats().capacity, 500);
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn cache(self, entries: usize, ttl: Duration) -> Self {
         self.configure(move |engine| engine.cache(entries, ttl))
     }
+}
 
-    /// Is called with each warning: a toolset that does not load, a tool that is left out.
-    pub fn on_warning(self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.configure(|engine| engine.on_warning(told))
-    }
-
-    /// The store of values that last from call to call. Default: the state directory if there is one, else memory.
+/// # Stores of your own
+impl Builder {
+    /// The store of values that last from call to call. Default: the state directory if there is one, else memory. The [guide](crate#stores)
+    /// has an example.
     pub fn state_store(self, store: Arc<dyn StateStore>) -> Self {
         self.configure(|engine| engine.state_store(store))
     }
@@ -347,12 +471,10 @@ impl Builder {
     pub fn text_index(self, index: Arc<dyn TextIndex>) -> Self {
         self.configure(|engine| engine.text_index(index))
     }
+}
 
-    /// A front door where a person can be asked, for all sessions: a closure will do. Default: none, so that "ask" is a denial.
-    pub fn attendant(self, attendant: impl Attendant) -> Self {
-        self.configure(|engine| engine.attendant(attendant))
-    }
-
+/// # Building
+impl Builder {
     /// Sets what has no method here; see [`EngineBuilder`].
     pub fn configure(
         mut self,

@@ -14,6 +14,15 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | undo, or ask what an undo would do | [`Windlass::undo`](crate::Windlass::undo), [`Windlass::undo_preview`](crate::Windlass::undo_preview), [`Undo`], [`Conflict`] |
+//! | hold changes back until a person applies them | [`Windlass::proposing`](crate::Windlass::proposing), [`Windlass::apply`](crate::Windlass::apply), [`Proposals`] |
+//! | come back to a moment | [`Windlass::snapshot`](crate::Windlass::snapshot), [`Windlass::restore`](crate::Windlass::restore), [`Snapshot`] |
+//! | read what was changed | [`Windlass::history`](crate::Windlass::history), [`Query`], [`Checkpoint`], [`RecordedChange`] |
+//! | keep the history elsewhere | [`History`], [`Shelf`], [`MemoryHistory`] |
+//! | change several files at once in a tool | [`Step`], [`FilesDoor::commit`](crate::tool::FilesDoor::commit) |
 
 pub use crate::reversible::Undo;
 pub use windlass_core::{

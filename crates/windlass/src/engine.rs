@@ -14,5 +14,30 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! The policy and the cache can be read and changed while calls run:
+//!
+//! ```
+//! # let folder = tempfile::tempdir().unwrap();
+//! use windlass::{Mode, Windlass};
+//! let windlass = Windlass::builder(folder.path()).mode(Mode::Plan).build()?;
+//! let engine = windlass.engine();
+//! assert_eq!(engine.policy().mode(), Mode::Plan);
+//! let stats = engine.cache_stats();
+//! println!("{} of {} kept, {} dropped, {:.0} % served", stats.entries, stats.capacity, stats.evictions, stats.hit_rate() * 100.0);
+//! engine.clear_cache();
+//! engine.set_cache_enabled(false);
+//! # Ok::<(), windlass::Error>(())
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | start and stop calls by id | [`Engine::start`], [`Engine::cancel`], [`Engine::interrupt`] |
+//! | ask what would be decided | [`Engine::explain`], [`Engine::try_changes`] |
+//! | read or replace the policy | [`Engine::policy`], [`Engine::set_policy`] |
+//! | reach people, and pass on their answers | [`Engine::attend`], [`Engine::approvals`], [`Engine::answer`], [`Engine::resume`] |
+//! | replace the tools of a source | [`Engine::replace_tools`], [`Engine::load_toolset`] |
+//! | steer the cache | [`Engine::cache_stats`], [`Engine::clear_cache`], [`Engine::set_cache_enabled`] |
+//! | put an engine together from parts | [`Engine::builder`], [`EngineBuilder`] |
 
 pub use windlass_core::{CacheStats, Engine, EngineBuilder};

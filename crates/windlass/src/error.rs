@@ -16,6 +16,7 @@ use crate::tool::{ToolError, ToolboxError};
 /// assert!(error.to_string().starts_with("the workspace cannot be used: "));
 /// ```
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The workspace cannot be used.
     #[error("the workspace cannot be used: {0}")]

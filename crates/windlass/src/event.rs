@@ -17,5 +17,11 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | listen to everything | [`Windlass::subscribe`](crate::Windlass::subscribe), [`Subscription`] |
+//! | listen to a session or a call | [`Engine::subscribe_to`](crate::engine::Engine::subscribe_to), [`Filter`] |
+//! | read an event, or write it as JSON | [`Event`], [`EventKind`], [`Started`] |
 
 pub use windlass_core::{Event, EventKind, Filter, Started, Subscription};

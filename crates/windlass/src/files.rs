@@ -10,6 +10,12 @@
 //!     Ok(())
 //! }
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | read and walk | [`Files`], [`Stat`], [`WalkOptions`], [`Entry`] |
+//! | change | [`Alteration`], [`Expect`], [`To`], [`Batch`] |
+//! | choose how safe a change is from a loss of power | [`Durability`], [`Builder::durability`](crate::Builder::durability) |
 
 pub use windlass_core::{
     Alteration, Altered, Attributes, Batch, Entry, Expect, Extent, FileError, FileErrorKind,

@@ -8,6 +8,12 @@
 //! let (definitions, problems) = file.read();
 //! assert_eq!((definitions.len(), problems.len()), (1, 0));
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | write a hook in code | [`Hook`], [`HookEvent`], [`Happening`], [`HookAnswer`], [`Builder::hook`](crate::Builder::hook) |
+//! | run programs as hooks | [`HookFile`], [`HookDefinition`], [`Builder::hooks`](crate::Builder::hooks) |
+//! | notice that a program changed since it was trusted | [`Pin`], [`named_files`], [`reached_files`] |
 
 pub use windlass_core::{
     Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment,

@@ -10,6 +10,12 @@
 //! # drop(engine);
 //! # Ok::<(), windlass::files::FileError>(())
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | use this machine | [`LocalHost`], [`LocalNetwork`], [`HttpSettings`] |
+//! | bring a machine of your own | [`Host`], [`Clock`], [`Network`], [`Files`](crate::files::Files), [`Processes`](crate::process::Processes) |
+//! | send requests from a tool | [`NetDoor`](crate::tool::NetDoor), [`HttpRequest`], [`HttpResponse`] |
 
 pub use windlass_core::{
     Clock, Host, HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network,

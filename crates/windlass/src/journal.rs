@@ -3,6 +3,7 @@
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), windlass::Error> {
+//! use windlass::journal::SessionFilter;
 //! use windlass::{ToolCall, Windlass};
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let state = tempfile::tempdir().unwrap();
@@ -11,9 +12,17 @@
 //! windlass.call(&session, ToolCall::new("list", serde_json::json!({}))).await;
 //! let store = windlass.store().expect("it has a state directory");
 //! assert_eq!(store.records(Some(session.id()), 0, 100)?.len(), 2);
+//! let sessions = store.sessions(SessionFilter { limit: Some(10), ..SessionFilter::default() })?;
+//! assert_eq!((&sessions[0].id, sessions[0].calls), (session.id(), 1));
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | look back | [`Windlass::store`](crate::Windlass::store), [`Store`], [`SessionFilter`], [`SessionRow`], [`JournalRow`], [`Kind`] |
+//! | keep the record elsewhere | [`Journal`], [`Record`], [`Outputs`], [`EngineBuilder::journal`](crate::engine::EngineBuilder::journal) |
+//! | read the body of a record | [`CallStarted`], [`CallFinished`], [`ApprovalAsked`], [`QuestionAsked`], [`MessageNote`] |
 
 pub use windlass_core::{
     ApprovalAsked, BODY_VERSION, CallExtended, CallFinished, CallStarted, JobChange, JobEnded,

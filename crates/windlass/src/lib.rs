@@ -1,10 +1,27 @@
 //! Windlass runs the tool calls of language models on this machine: confined, reversible, on the record.
 //!
-//! # The first call
+//! This page is a guide from the first call to stores of your own. Each section ends with the module that says more. The programs in
+//! `examples/` show one thing each in fewer than 60 lines.
+//!
+//! - [Start](#start)
+//! - [Tools of your own](#tools-of-your-own)
+//! - [Decisions by people](#decisions-by-people)
+//! - [Events](#events)
+//! - [Undo and proposals](#undo-and-proposals)
+//! - [Sessions and rights](#sessions-and-rights)
+//! - [Stores](#stores)
+//! - [Limits](#limits)
+//! - [All modules](#all-modules)
+//!
+//! # Start
+//!
+//! A [`Builder`] makes a [`Windlass`] for one workspace: the directory that tools may read and change. The [`Mode`] decides where no
+//! [`Rule`] does. A [`Session`] is one conversation. A model's turn is a list of [`ToolCall`]s; the results come back in their order. A
+//! call that fails or is denied is no `Err`: its [`CallResult`] says so, in words for the model.
 //!
 //! ```
 //! use serde_json::json;
-//! use windlass::{Mode, ToolCall, Windlass};
+//! use windlass::{Mode, Outcome, ToolCall, Windlass};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), windlass::Error> {
@@ -15,12 +32,270 @@
 //! let write = ToolCall::new("write", json!({"path": "hello.txt", "content": "hello\n"}));
 //! let read = ToolCall::new("read", json!({"path": "hello.txt"}));
 //! let results = windlass.turn(&session, vec![write, read]).await;
+//! assert_eq!(results[0].outcome, Outcome::Ok);
 //! assert!(results[1].output.to_text().contains("hello"));
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # Where to look
+//! [`Windlass::tools`] lists what to offer the model. [`wire`] reads and writes the JSON of providers; `examples/embed.rs` answers a
+//! whole message with it.
+//!
+//! # Tools of your own
+//!
+//! A tool is its arguments, its effects and a function. The doc comments of the arguments are what the model reads. The effects say what
+//! this very call does; without effects, [`FunctionTool::pure`] is enough. The [`Context`] is the way to the machine, and refuses what
+//! was not declared.
+//!
+//! ```
+//! use std::path::PathBuf;
+//!
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use windlass::{Effects, FunctionTool, Kinds, Output, ToolCall, ToolError, Windlass};
+//!
+//! /// Count the lines of a file.
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Count {
+//!     /// The file.
+//!     path: PathBuf,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # std::fs::write(folder.path().join("poem.txt"), "one\ntwo\n").unwrap();
+//! let effects = |args: &Count| Effects::read(&args.path);
+//! let count = FunctionTool::new("count", Kinds::READ, effects, |cx, args: Count| async move {
+//!     let file = cx.files().open(&args.path)?.file;
+//!     let text = std::io::read_to_string(file).map_err(|error| ToolError::failed(error.to_string()))?;
+//!     cx.progress(1, Some(1), "files counted");
+//!     Ok(Output::text(text.lines().count().to_string()))
+//! });
+//! let windlass = Windlass::builder(folder.path()).tool(count).build()?;
+//! let call = ToolCall::new("count", serde_json::json!({"path": "poem.txt"}));
+//! assert_eq!(windlass.call(&windlass.new_session(), call).await.output.to_text(), "2");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! More: [`tool`] for the other kinds of tools and for toolsets that come and go, [`effect`], [`files`], [`process`], and
+//! `examples/streaming_tool.rs`.
+//!
+//! # Decisions by people
+//!
+//! Where nothing allows or denies a call, a person is asked, through an [`Attendant`](people::Attendant). Without one, such a call is denied
+//! at once. A closure is an attendant. A page or a chat registers [`Listening`](people::Listening) instead, hears of the question as an
+//! event and answers by its id:
+//!
+//! ```
+//! use serde_json::json;
+//! use windlass::event::EventKind;
+//! use windlass::people::{Answer, Listening};
+//! use windlass::{Outcome, ToolCall, Windlass};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let windlass = Windlass::builder(folder.path()).build()?;
+//! let session = windlass.new_session();
+//! let _there = windlass.engine().attend(session.id(), Listening::default());
+//! let mut events = windlass.subscribe();
+//!
+//! let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
+//! let (_, running) = windlass.start(&session, write);
+//! let request = loop {
+//!     if let EventKind::Approval(request) = events.next().await.kind {
+//!         break request;
+//!     }
+//! };
+//! assert_eq!(request.input["path"], "a.txt");
+//! windlass.engine().answer(&request.id, Answer::allow().because("a harmless file")).await?;
+//! assert_eq!(running.await.outcome, Outcome::Ok);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A tool that needs a person for some arguments, whatever the rules allow, says so with [`FunctionTool::needs_person_if`]. More:
+//! [`people`], [`policy`], [`hooks`].
+//!
+//! # Events
+//!
+//! [`Windlass::subscribe`] tells all that happens; a [`Filter`](event::Filter) narrows it to a session or a call.
+//!
+//! ```
+//! use windlass::event::{EventKind, Filter};
+//! use windlass::{ToolCall, Windlass};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! let windlass = Windlass::builder(folder.path()).build()?;
+//! let session = windlass.new_session();
+//! let mut events = windlass.engine().subscribe_to(Filter::session(session.id()));
+//! windlass.call(&session, ToolCall::new("list", serde_json::json!({}))).await;
+//! loop {
+//!     match events.next().await.kind {
+//!         EventKind::Started(started) => assert_eq!(started.tool, "list"),
+//!         EventKind::Output { delta } => print!("{delta}"),
+//!         EventKind::Finished(result) => {
+//!             assert_eq!(result.tool, "list");
+//!             break;
+//!         }
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! More: [`event`]. What is on record can be read later too: [`journal`].
+//!
+//! # Undo and proposals
+//!
+//! Every change of files can be undone, by call, turn or session: [`Windlass::undo`]. A session that proposes changes nothing: it sees its
+//! changes, and the workspace gets them when a person applies them. This needs a state directory.
+//!
+//! ```
+//! use serde_json::json;
+//! use windlass::{Mode, Session, ToolCall, Windlass};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let (folder, state) = (tempfile::tempdir()?, tempfile::tempdir()?);
+//! let windlass = Windlass::builder(folder.path()).state(state.path()).mode(Mode::Auto).build()?;
+//! let session = windlass.proposing(Session::new(windlass.engine().new_session_id()))?;
+//! let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
+//! windlass.call(&session, write).await;
+//! assert!(!folder.path().join("a.txt").exists(), "it is only proposed");
+//!
+//! let proposals = windlass.proposals(session.id())?;
+//! assert_eq!(proposals.list().len(), 1);
+//! windlass.apply(&windlass.new_session(), &proposals, None).await;
+//! assert_eq!(std::fs::read_to_string(folder.path().join("a.txt"))?, "a\n");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! More: [`changes`], and [`Windlass::snapshot`] to come back to a moment.
+//!
+//! # Sessions and rights
+//!
+//! Rights only ever shrink. [`Windlass::new_session_with`] begins a session with fewer than the policy leaves, and
+//! [`Windlass::child_session`] one for a sub-agent, which ends with its parent.
+//!
+//! ```
+//! use windlass::process::Level;
+//! use windlass::session::Limits;
+//! use windlass::tool::{Predicate, ToolSelection};
+//! use windlass::Windlass;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let windlass = Windlass::builder(folder.path()).build()?;
+//! // A choice of tools that was saved as JSON.
+//! let selection: ToolSelection = serde_json::from_str(r#"{"disabled": ["bash"]}"#)?;
+//! let session = windlass.new_session_with(&selection);
+//! let limits = Limits {
+//!     tools: Predicate::allow(["read", "grep", "bash"]),
+//!     sandbox: Some(Level::ReadOnly),
+//!     ..Limits::default()
+//! };
+//! let reviewer = windlass.child_session(&session, limits);
+//! let names: Vec<_> = windlass.tools(&reviewer).await.into_iter().map(|tool| tool.name).collect();
+//! assert_eq!(names, ["read", "grep"], "what the parent may not, the child may not");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! More: [`session`].
+//!
+//! # Stores
+//!
+//! With [`Builder::state`], the journal, whole outputs, the history of changes and the values that tools keep are in one directory. Without,
+//! nothing is written outside of the workspace. The values and the full-text index can be in stores of your own: a list of things to do,
+//! or a memory, in your database.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//! use serde_json::json;
+//! use windlass::state::{MemoryState, StatePlace, StateScope, StateStore};
+//! use windlass::{Context, Effects, FunctionTool, Kinds, Output, ToolCall, Windlass};
+//!
+//! /// Set what is to be done.
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Todo {
+//!     /// The things to do.
+//!     items: Vec<String>,
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! let set = |cx: Context, args: Todo| async move {
+//!     cx.state().update(StateScope::Session, "todo", |_| Ok(Some(json!(args.items))))?;
+//!     Ok(Output::text("noted"))
+//! };
+//! let todo = FunctionTool::new("todo", Kinds::STATE, |_| Effects::state("todo"), set);
+//! let store = Arc::new(MemoryState::default()); // Yours implements `StateStore`.
+//! let windlass = Windlass::builder(folder.path()).tool(todo).state_store(store.clone()).build()?;
+//!
+//! let session = windlass.new_session();
+//! windlass.call(&session, ToolCall::new("todo", json!({"items": ["test"]}))).await;
+//! let place = StatePlace::Session(session.id().clone());
+//! assert_eq!(store.get(&place, "todo")?.expect("it was set").value, json!(["test"]));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! More: [`state`], [`journal`], and `examples/own_stores.rs`.
+//!
+//! # Limits
+//!
+//! A call ends after [`Builder::timeout`], or when it is cancelled by its id. A session with a [`Budget`](session::Budget) ends when it is
+//! spent. Answers that would be the same are taken from a cache, which can be counted, cleared and switched off.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use serde_json::json;
+//! use windlass::session::Budget;
+//! use windlass::{Session, ToolCall, Windlass};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), windlass::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! let builder = Windlass::builder(folder.path()).timeout(Duration::from_secs(30));
+//! let windlass = builder.cache(500, Duration::from_secs(60)).build()?;
+//!
+//! let budget = Budget { calls: Some(1), ..Budget::default() };
+//! let session = Session::new(windlass.engine().new_session_id()).with_budget(budget);
+//! let session = Arc::new(session);
+//! let list = || ToolCall::new("list", json!({}));
+//! assert_eq!(windlass.call(&session, list()).await.code, None);
+//! assert_eq!(windlass.call(&session, list()).await.code, Some("busy"), "the budget is spent");
+//!
+//! let (id, running) = windlass.start(&windlass.new_session(), list());
+//! running.await;
+//! assert!(!windlass.cancel(&id), "it has ended already");
+//!
+//! let stats = windlass.engine().cache_stats();
+//! assert_eq!((stats.capacity, stats.evictions), (500, 0));
+//! assert!((0.0..=1.0).contains(&stats.hit_rate()));
+//! windlass.engine().clear_cache();
+//! windlass.engine().set_cache_enabled(false);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! More: [`engine`], and [`process`] for the limits of programs.
+//!
+//! # All modules
 //!
 //! | to | see |
 //! |---|---|
@@ -38,8 +313,11 @@
 //! | let programs or code watch over calls | [`hooks`] |
 //! | cancel a call by its id, replace tools, steer the cache | [`engine`] |
 //! | bring a machine of your own | [`host`], [`files`] |
+//! | test your tools | [`testing`] |
 //!
-//! The most used names stand here as well as in their modules. Each of the `examples/` runs on its own and has fewer than 60 lines.
+//! The most used names stand here as well as in their modules. Settings have a `Default`: fill in what you need and end with
+//! `..Limits::default()`, so that a new field breaks nothing. Some examples on the pages of types name the crate below that a type comes from:
+//! `windlass_core::Budget` is `windlass::session::Budget` for you.
 
 mod builder;
 pub mod changes;
@@ -60,6 +338,7 @@ mod reversible;
 pub mod session;
 pub mod state;
 pub mod tool;
+pub mod wire;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -68,7 +347,6 @@ pub use windlass_core::{
     CallResult, Content, Context, Effects, Event, FunctionTool, Kinds, Mode, Outcome, Output, Rule,
     Session, Tool, ToolCall, ToolError, quote, testing,
 };
-pub use windlass_wire as wire;
 
 pub use crate::builder::Builder;
 use crate::changes::History;
@@ -78,8 +356,8 @@ pub use crate::error::Error;
 use crate::event::Subscription;
 use crate::journal::Store;
 use crate::reversible::Reversible;
-use crate::session::CallId;
-use crate::tool::Spec;
+use crate::session::{CallId, Limits};
+use crate::tool::{Overrides, Spec};
 
 /// An engine on this machine with the built-in tools. Cheap to clone.
 ///
@@ -96,6 +374,7 @@ pub struct Windlass {
     reversible: Arc<Reversible>,
 }
 
+/// # Building, and what it is built of
 impl Windlass {
     /// Begins with a workspace.
     ///
@@ -108,12 +387,12 @@ impl Windlass {
         Builder::new(workspace.into())
     }
 
-    /// The journal, if there is one.
+    /// The journal, if there is one; see [`journal`].
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
     }
 
-    /// The engine, for what has no method here: answers to approvals, explanations, the policy, the cache, toolsets.
+    /// The engine, for what has no method here: answers to approvals, explanations, the policy, the cache, toolsets; see [`engine`].
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -124,31 +403,131 @@ impl Windlass {
     }
 
     /// What was left half-done by a program that was killed, and how it was put right when this one was built: one line each.
+    ///
+    /// ```
+    /// # use windlass::Windlass;
+    /// # let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    /// let windlass = Windlass::builder(folder.path()).state(state.path()).build()?;
+    /// assert!(windlass.recovered().is_empty(), "nothing was cut off");
+    /// # Ok::<(), windlass::Error>(())
+    /// ```
     pub fn recovered(&self) -> &[String] {
         &self.reversible.recovered
     }
+}
 
-    /// Begins a session under a new id.
+/// # Sessions
+impl Windlass {
+    /// Begins a session under a new id, with all rights that the policy leaves.
     pub fn new_session(&self) -> Arc<Session> {
         self.engine.new_session()
     }
 
-    /// Returns the definitions of the tools that a model is offered in a session.
+    /// Begins a session with fewer rights: a choice of tools, a stricter mode, further rules, a stricter sandbox.
+    ///
+    /// ```
+    /// use windlass::Windlass;
+    /// use windlass::tool::ToolSelection;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let saved = r#"{"disabled": ["bash"]}"#;
+    /// let windlass = Windlass::builder(folder.path()).build()?;
+    /// let selection: ToolSelection = serde_json::from_str(saved)?;
+    /// let session = windlass.new_session_with(&selection);
+    /// assert!(windlass.tools(&session).await.iter().all(|tool| tool.name != "bash"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new_session_with(&self, limits: impl Into<Limits>) -> Arc<Session> {
+        Arc::new(Session::new(self.engine.new_session_id()).narrow(limits))
+    }
+
+    /// Begins a session below another one, for a sub-agent: with at most the rights of the parent, whose budget it shares and with
+    /// which it ends. [`Session::child`] takes an id of your own and settings too.
+    ///
+    /// ```
+    /// use windlass::session::Limits;
+    /// use windlass::{Mode, Outcome, ToolCall, Windlass};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build()?;
+    /// let parent = windlass.new_session();
+    /// let child = windlass.child_session(&parent, Limits { mode: Some(Mode::Plan), ..Limits::default() });
+    /// let write = ToolCall::new("write", serde_json::json!({"path": "a.txt", "content": "a\n"}));
+    /// assert_eq!(windlass.call(&child, write.clone()).await.outcome, Outcome::Denied);
+    /// assert_eq!(windlass.call(&parent, write).await.outcome, Outcome::Ok);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn child_session(&self, parent: &Session, limits: impl Into<Limits>) -> Arc<Session> {
+        let id = self.engine.new_session_id();
+        Arc::new(parent.child(id, limits, &Overrides::default()))
+    }
+}
+
+/// # Calls and events
+impl Windlass {
+    /// Returns the definitions of the tools that a model is offered in a session. [`wire::definitions`] writes them as a provider
+    /// wants them.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// use windlass::Windlass;
+    /// use windlass::wire::{Format, definitions};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).build()?;
+    /// let tools = windlass.tools(&windlass.new_session()).await;
+    /// assert_eq!(tools[0].name, "read");
+    /// assert_eq!(definitions(Format::Anthropic, &tools)[0]["name"], "read");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn tools(&self, session: &Arc<Session>) -> Vec<Spec> {
         self.engine.tools(session).await
     }
 
-    /// Runs one call to its end.
+    /// Runs one call to its end. What fails or is denied is a result too, for the model to read.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// use windlass::{Outcome, ToolCall, Windlass};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).build()?;
+    /// let read = ToolCall::new("read", serde_json::json!({"path": "missing.txt"}));
+    /// let result = windlass.call(&windlass.new_session(), read).await;
+    /// assert_eq!(result.outcome, Outcome::Error);
+    /// assert!(result.output.to_text().contains("missing.txt"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn call(&self, session: &Arc<Session>, call: ToolCall) -> CallResult {
         self.engine.call(session, call).await
     }
 
     /// Runs the calls of one turn: at the same time where their effects allow it. The results are in the order of the calls.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// use windlass::{ToolCall, Windlass};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # for name in ["a.txt", "b.txt"] { std::fs::write(folder.path().join(name), name).unwrap(); }
+    /// let windlass = Windlass::builder(folder.path()).build()?;
+    /// let read = |path| ToolCall::new("read", serde_json::json!({"path": path}));
+    /// let results = windlass.turn(&windlass.new_session(), vec![read("a.txt"), read("b.txt")]).await;
+    /// assert!(results[1].output.to_text().contains("b.txt"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn turn(&self, session: &Arc<Session>, calls: Vec<ToolCall>) -> Vec<CallResult> {
         self.engine.turn(session, calls).await
     }
 
-    /// Starts one call and returns its id at once; see [`Engine::start`].
+    /// Starts one call and returns its id at once, to [cancel](Self::cancel) or to listen to it. See [`Engine::start`].
     pub fn start(
         &self,
         session: &Arc<Session>,
@@ -157,12 +536,12 @@ impl Windlass {
         self.engine.start(session, call)
     }
 
-    /// Stops one call, with all that it started. Returns false if it is not running.
+    /// Stops one call, with all that it started. Returns false if it is not running. [`engine`] has an example.
     pub fn cancel(&self, call: &CallId) -> bool {
         self.engine.cancel(call)
     }
 
-    /// Listens to the events of all sessions; see [`Engine::subscribe_to`] for one session or call.
+    /// Listens to the events of all sessions; [`Engine::subscribe_to`] is for one session or call. [`event`] has an example.
     pub fn subscribe(&self) -> Subscription {
         self.engine.subscribe()
     }

@@ -18,6 +18,15 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | ask people | [`Attendant`], [`ApprovalRequest`], [`Builder::attendant`](crate::Builder::attendant) |
+//! | answer by id, from wherever a person is | [`Listening`], [`Engine::attend`](crate::engine::Engine::attend), [`Engine::answer`](crate::engine::Engine::answer) |
+//! | say yes or no, for how long and why | [`Answer`], [`Scope`], [`Reply`] |
+//! | show what a call would change | [`Difference`] |
+//! | answer questions of tools | [`QuestionRequest`], [`Question`], [`QuestionAnswer`] |
+//! | keep open approvals elsewhere | [`Book`], [`ApprovalFile`], [`MemoryBook`] |
 
 pub use crate::difference::Difference;
 pub use windlass_core::{

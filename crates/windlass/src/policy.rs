@@ -14,6 +14,14 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | choose what happens without a rule | [`Mode`], [`Builder::mode`](crate::Builder::mode) |
+//! | write rules | [`Rule`], [`Ruling`], [`Decision`], [`Builder::rule`](crate::Builder::rule) |
+//! | ask what would be decided, and why | [`Engine::explain`](crate::engine::Engine::explain), [`Verdict`], [`Decided`] |
+//! | keep values out of texts | [`Secrets`], [`SecretValue`], [`Builder::secrets`](crate::Builder::secrets) |
+//! | keep files out of reach | [`HardDenies`], [`PathGlob`], [`Builder::protect`](crate::Builder::protect) |
 
 pub use windlass_core::{
     Decided, DecidedBy, Decision, DirectWrites, FileRights, GitPart, GitPlace, Grant, HardDenies,

@@ -10,6 +10,31 @@
 //! # drop(windlass);
 //! # Ok::<(), windlass::Error>(())
 //! ```
+//!
+//! A tool can keep the output and the errors of a program apart:
+//!
+//! ```
+//! use windlass::process::{Errors, ProcessRequest, Program};
+//! use windlass::{Context, Output, ToolError};
+//! async fn build(cx: Context) -> Result<Output, ToolError> {
+//!     let directory = cx.files().resolve(".".as_ref())?;
+//!     let request = ProcessRequest {
+//!         errors: Errors::Apart,
+//!         ..ProcessRequest::new(Program::words(["make", "all"]), directory)
+//!     };
+//!     let (job, _) = cx.processes()?.run(request, None, None).await?;
+//!     let errors = job.errors_since(0, 1_000).map(|piece| piece.bytes).unwrap_or_default();
+//!     Ok(Output::text(String::from_utf8_lossy(&errors)))
+//! }
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | confine programs | [`Confinement`], [`Level`], [`NetworkAccess`], [`check_hosts`] |
+//! | choose the shell | [`Shell`], [`Builder::shell`](crate::Builder::shell) |
+//! | set limits and the environment | [`ProcessSettings`], [`Builder::processes`](crate::Builder::processes) |
+//! | start a program from a tool | [`ProcessDoor`](crate::tool::ProcessDoor), [`ProcessRequest`], [`Program`], [`Stdin`] |
+//! | read what it prints, and how it ended | [`Job`], [`JobEnd`], [`ProcessEnd`] |
 
 pub use windlass_core::{
     Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, Grammar,

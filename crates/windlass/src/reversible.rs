@@ -173,13 +173,30 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
     Ok(told)
 }
 
+/// # Undo, proposals and snapshots
 impl Windlass {
-    /// Takes back changes, in the name of this session. It can be undone itself.
+    /// Takes back changes, in the name of this session. It can be undone itself. [`Undo`] has an example.
     pub async fn undo(&self, session: &Arc<Session>, what: Undo) -> CallResult {
         self.undo_with(session, &what, what.input()).await
     }
 
     /// Tells what an undo would do, without doing it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), windlass::Error> {
+    /// use windlass::{Mode, ToolCall, Undo, Windlass};
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build()?;
+    /// let session = windlass.new_session();
+    /// let write = ToolCall::new("write", serde_json::json!({"path": "a.txt", "content": "a\n"}));
+    /// windlass.call(&session, write).await;
+    /// let preview = windlass.undo_preview(&session, Undo::Last).await;
+    /// assert!(preview.output.to_text().contains("a.txt"));
+    /// assert!(folder.path().join("a.txt").exists(), "nothing was done");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn undo_preview(&self, session: &Arc<Session>, what: Undo) -> CallResult {
         let mut input = what.input();
         input["dry_run"] = true.into();
@@ -191,7 +208,8 @@ impl Windlass {
         self.engine().act_for_person(&session, Handle::Static(UNDO_ANY), input).await
     }
 
-    /// A session whose changes are held until they are applied. Needs [`Builder::state`](crate::Builder::state).
+    /// A session whose changes are held until they are applied. Needs [`Builder::state`](crate::Builder::state). The
+    /// [guide](crate#undo-and-proposals) has an example.
     pub fn proposing(&self, session: Session) -> Result<Arc<Session>, Error> {
         let proposals = self.proposals(session.id())?;
         Ok(Arc::new(session.with_proposals(proposals)))

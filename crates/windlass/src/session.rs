@@ -3,14 +3,26 @@
 //! A session below another one has at most its rights, and ends with it:
 //!
 //! ```
-//! use windlass::Session;
-//! use windlass::session::{Limits, SessionId};
-//! use windlass::tool::{Overrides, Predicate};
-//! let parent = Session::new(SessionId::new("s1"));
-//! let limits = Limits { tools: Predicate::allow(["read", "grep"]), ..Limits::default() };
-//! let reviewer = parent.child(SessionId::new("s2"), limits, &Overrides::default());
+//! use windlass::Windlass;
+//! use windlass::tool::Predicate;
+//! # let folder = tempfile::tempdir().unwrap();
+//! let windlass = Windlass::builder(folder.path()).build()?;
+//! let parent = windlass.new_session();
+//! let reviewer = windlass.child_session(&parent, Predicate::allow(["read", "grep"]));
 //! assert_eq!(reviewer.parent(), Some(parent.id()));
+//! parent.cancel();
+//! assert!(reviewer.is_cancelled());
+//! # Ok::<(), windlass::Error>(())
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | begin a session | [`Windlass::new_session`](crate::Windlass::new_session), [`Windlass::new_session_with`](crate::Windlass::new_session_with), [`Session`] |
+//! | begin one for a sub-agent | [`Windlass::child_session`](crate::Windlass::child_session), [`Session::child`] |
+//! | give fewer rights | [`Limits`], [`Rights`], [`Predicate`](crate::tool::Predicate), [`ToolSelection`](crate::tool::ToolSelection) |
+//! | give a budget, and read what was spent | [`Budget`], [`Spent`], [`Session::with_budget`] |
+//! | say who is behind the calls | [`Principal`], [`Session::for_principal`] |
+//! | give ids of your own | [`IdSource`], [`SequentialIds`], [`RandomIds`] |
 
 pub use windlass_core::{
     ApprovalId, Budget, CallId, IdSource, JobId, Limits, Principal, QuestionId, Rights,

@@ -11,6 +11,13 @@
 //! # drop(windlass);
 //! # Ok::<(), windlass::Error>(())
 //! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | keep a value in a tool | [`StateDoor`], [`StateScope`] |
+//! | keep values elsewhere | [`StateStore`], [`StatePlace`], [`StateEntry`], [`Builder::state_store`](crate::Builder::state_store) |
+//! | search documents in a tool | [`IndexDoor`], [`Document`], [`Passage`] |
+//! | keep the index elsewhere | [`TextIndex`], [`Indexed`], [`Builder::text_index`](crate::Builder::text_index) |
 
 pub use windlass_core::{
     Document, IndexDoor, Indexed, MemoryState, Passage, StateDoor, StateEntry, StatePlace,

@@ -37,6 +37,36 @@
 //! | a tool whose effects need a look at the workspace | [`PlannedTool`] |
 //! | a tool whose schema is known only at run time | [`DynamicTool`] |
 //! | a source of tools that loads when it is needed | [`Toolset`] |
+//!
+//! A choice of tools can be saved and loaded. Without a list of enabled tools, all are; with an empty one, none:
+//!
+//! ```
+//! use windlass::Windlass;
+//! use windlass::tool::ToolSelection;
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let saved = serde_json::to_string(&ToolSelection::all_but(["bash", "write"]))?;
+//! assert_eq!(saved, r#"{"disabled":["bash","write"]}"#);
+//! let none: ToolSelection = serde_json::from_str(r#"{"enabled":[]}"#)?;
+//! let windlass = Windlass::builder(folder.path()).build()?;
+//! for (selection, count) in [(serde_json::from_str(&saved)?, 12), (ToolSelection::default(), 14), (none, 0)] {
+//!     let session = windlass.new_session_with(&selection);
+//!     assert_eq!(windlass.tools(&session).await.len(), count);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | make a call and read its result | [`ToolCall`], [`CallResult`], [`Outcome`], [`Output`], [`Content`] |
+//! | reach the machine from a tool | [`Context`], [`FilesDoor`], [`ProcessDoor`], [`NetDoor`], [`PeopleDoor`], [`UndoDoor`] |
+//! | fail in words for the model | [`ToolError`], [`FailureReason`] |
+//! | choose tools | [`ToolSelection`], [`Predicate`], [`Role`] |
+//! | describe tools | [`Spec`], [`About`], [`Example`] |
+//! | make a command a tool | [`CommandFile`], [`command_files`], [`CommandTool`], [`Builder::command_tools`](crate::Builder::command_tools) |
+//! | list the built-in tools | [`BUILTIN`] |
 
 pub use crate::command_tools::{CommandFile, command_files};
 pub use windlass_core::{

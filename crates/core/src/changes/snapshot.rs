@@ -25,6 +25,7 @@ use crate::{
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The paths that were asked for: absolute and real.
     pub paths: Vec<PathBuf>,

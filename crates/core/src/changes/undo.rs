@@ -36,6 +36,7 @@ const MAX_UNDOS: usize = 10_000;
 /// assert_eq!(nothing.unwrap_err().message().text, "there is nothing to undo");
 /// ```
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct UndoPlan {
     /// The calls that made the changes which are taken back, the newest first.
     pub origins: Vec<Origin>,

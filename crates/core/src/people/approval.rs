@@ -35,6 +35,7 @@ use crate::{
 /// # }
 /// ```
 #[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the question")]
 pub struct ApprovalRequest {
     /// To be named in the answer.

@@ -140,6 +140,7 @@ impl QuestionAnswer {
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct QuestionRequest {
     /// To be named in the answer.
     pub id: QuestionId,

@@ -69,6 +69,7 @@ pub enum Resource {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a rule: {why}")]
+#[non_exhaustive]
 pub struct RuleError {
     /// What was given.
     pub text: String,
