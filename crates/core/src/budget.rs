@@ -176,11 +176,11 @@ impl Ledger {
         Ok(())
     }
 
-    /// Refuses a call that has given the same answer too often.
-    pub(crate) fn check_repeats(&self, call: u64) -> Result<(), ToolError> {
+    /// Refuses a call that has given the same answer too often. `call` computes its key, which is needed only where that is limited.
+    pub(crate) fn check_repeats(&self, call: impl FnOnce() -> u64) -> Result<(), ToolError> {
         let Some(most) = self.budget.repeats else { return Ok(()) };
-        let repeats = self.repeats.lock();
-        if repeats.count(call) < most {
+        let call = call();
+        if self.repeats.lock().count(call) < most {
             return Ok(());
         }
         Err(ToolError::failed(format!(
@@ -189,10 +189,12 @@ impl Ledger {
         .hint("do something else, or say that you are stuck"))
     }
 
-    /// Takes note of an answer; how often it was given, if that is worth telling the model.
-    pub(crate) fn note_answer(&self, call: u64, answer: u64, changes: bool) -> Option<u32> {
+    /// Takes note of an answer, which is computed only where repeats are limited. Returns how often it was given, if that is worth
+    /// telling the model.
+    pub(crate) fn note_answer(&self, answered: impl FnOnce() -> Answered) -> Option<u32> {
         let most = self.budget.repeats?;
-        let count = self.repeats.lock().note(call, answer, changes);
+        let answered = answered();
+        let count = self.repeats.lock().note(answered);
         (count > 1 && count * 2 >= most).then_some(count)
     }
 }
@@ -220,6 +222,17 @@ struct Repeats {
     seen: Vec<Repeat>,
 }
 
+/// An answer by its keys.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answered {
+    /// The key of the call, from [`call_key`].
+    pub(crate) call: u64,
+    /// The key of its answer, from [`answer_key`].
+    pub(crate) answer: u64,
+    /// The call may have changed something.
+    pub(crate) changes: bool,
+}
+
 #[derive(Debug)]
 struct Repeat {
     call: u64,
@@ -235,7 +248,7 @@ impl Repeats {
         self.seen.iter().find(|one| one.call == call).map_or(0, |one| one.count)
     }
 
-    fn note(&mut self, call: u64, answer: u64, changes: bool) -> u32 {
+    fn note(&mut self, Answered { call, answer, changes }: Answered) -> u32 {
         let at = self.seen.iter().position(|one| one.call == call);
         let mut this = match at {
             Some(at) => self.seen.remove(at),
@@ -314,22 +327,22 @@ mod tests {
 
     #[test]
     fn going_round_in_a_circle_is_noticed() {
+        let note = |ledger: &Ledger, call, answer, changes| {
+            ledger.note_answer(|| Answered { call, answer, changes })
+        };
         let ledger = Ledger::new(Budget { repeats: Some(4), ..Budget::default() }, None);
-        let told: Vec<_> = (0..4).map(|_| ledger.note_answer(1, 1, false)).collect();
+        let told: Vec<_> = (0..4).map(|_| note(&ledger, 1, 1, false)).collect();
         assert_eq!(told, [None, Some(2), Some(3), Some(4)]);
-        assert!(ledger.check_repeats(1).is_err());
-        assert!(ledger.check_repeats(2).is_ok());
-        assert_eq!(ledger.note_answer(2, 5, true), None, "something changed");
-        assert!(ledger.check_repeats(1).is_ok());
-        assert_eq!(ledger.note_answer(1, 1, false), None);
-        assert_eq!(
-            ledger.note_answer(2, 5, true),
-            Some(2),
-            "the same change again changes nothing"
-        );
-        assert_eq!(ledger.note_answer(1, 1, false), Some(2));
-        assert_eq!(ledger.note_answer(1, 9, false), None, "another answer");
+        assert!(ledger.check_repeats(|| 1).is_err());
+        assert!(ledger.check_repeats(|| 2).is_ok());
+        assert_eq!(note(&ledger, 2, 5, true), None, "something changed");
+        assert!(ledger.check_repeats(|| 1).is_ok());
+        assert_eq!(note(&ledger, 1, 1, false), None);
+        assert_eq!(note(&ledger, 2, 5, true), Some(2), "the same change again changes nothing");
+        assert_eq!(note(&ledger, 1, 1, false), Some(2));
+        assert_eq!(note(&ledger, 1, 9, false), None, "another answer");
         let without = Ledger::new(Budget::default(), None);
-        assert!((0..100).all(|_| without.note_answer(1, 1, false).is_none()));
+        assert!(without.note_answer(|| unreachable!("nobody asks for it")).is_none());
+        assert!((0..100).all(|_| note(&without, 1, 1, false).is_none()));
     }
 }

@@ -6,6 +6,7 @@
 mod command;
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Component, Path, PathBuf};
 
 pub use command::{CommandLine, OnlyReads, Risk, Search, SimpleCommand, program_name};
@@ -515,9 +516,30 @@ pub fn normalize(path: &Path) -> PathBuf {
     normal
 }
 
+/// Returns whether a resolved path is a directory or below it. Most are by their letters, without taking the paths apart.
+pub(crate) fn is_within(path: &Path, directory: &Path) -> bool {
+    let rest = path.as_os_str().as_bytes().strip_prefix(directory.as_os_str().as_bytes());
+    matches!(rest, Some([] | [b'/', ..])) || path.starts_with(directory)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_within_a_directory() {
+        for (path, directory, within) in [
+            ("/w", "/w", true),
+            ("/w/a/b", "/w", true),
+            ("/w/a", "/w/", true),
+            ("/w/a", "/", true),
+            ("/w//a", "/w/a", true),
+            ("/wa", "/w", false),
+            ("/w", "/w/a", false),
+        ] {
+            assert_eq!(is_within(path.as_ref(), directory.as_ref()), within, "{path} {directory}");
+        }
+    }
 
     #[test]
     fn what_may_run_together() {

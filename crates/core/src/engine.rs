@@ -461,8 +461,9 @@ impl Engine {
         let running = Running::enter(&self.0, &call);
         let stop = call.cancel.clone().drop_guard();
         let lost = finish::Lost::of(&call);
-        // In a box, since a runtime copies what it is given several times on the way to its own.
-        let task = tokio::spawn(Box::pin(carry_out(running, call, ticket)));
+        // In boxes, since a runtime copies what it is given several times on the way to its own, and a future keeps room for the call
+        // in each place that it is passed through.
+        let task = tokio::spawn(Box::pin(carry_out(running, Box::new(call), ticket)));
         async move {
             let result = task.await;
             drop(stop.disarm());
@@ -488,13 +489,14 @@ struct RunningCall {
 }
 
 /// One call, from front to back.
-async fn carry_out(running: Running, mut call: Call, ticket: schedule::Ticket) -> CallResult {
+async fn carry_out(running: Running, mut call: Box<Call>, ticket: schedule::Ticket) -> CallResult {
     let engine = &running.engine;
     let passing =
         std::panic::AssertUnwindSafe(pass(engine, &mut call, &ticket)).catch_unwind().await;
     let ending = passing.unwrap_or_else(|panic| Err(run::panicked(&*panic)));
     // The next call in the queue may begin only when this one is on record: the order of the record is the order of the effects.
-    let result = finish::finish(engine, call, ending).await;
+    let result = finish::finish(engine, &call, ending).await;
+    drop(call);
     drop(ticket);
     result
 }
@@ -561,8 +563,9 @@ async fn pass(
     if !engine.hooks.is_empty() {
         record::tell_beginning(engine, call);
     }
-    if call.for_person.is_none() {
-        unless_stopped(&cancel, hooks::after(engine, call, &effects, &mut output)).await?;
+    if !engine.hooks.is_empty() && call.for_person.is_none() {
+        let told = Box::pin(hooks::after(engine, call, &effects, &mut output));
+        unless_stopped(&cancel, told).await?;
     }
     hooks::add_said(call, &mut output);
     Ok(output)
@@ -587,4 +590,25 @@ fn prepare<'t>(engine: &Shared, slot: &'t Slot, call: &mut Call) -> Result<Ready
     let (effects, resolved) = effects::resolve(slot, call, declared)?;
     deny::check(call, &resolved)?;
     Ok(Ready { kinds: slot.tool.kinds(), planned: plan, effects: Arc::new(effects), resolved })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::testing::EmptyHost;
+
+    /// Every call takes and frees that much memory. A stage that most calls only pass through waits in a box of its own.
+    #[test]
+    fn the_future_of_a_call_is_small() {
+        let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
+        let (session, ticket) = (engine.new_session(), engine.0.scheduler.reserve_one());
+        let around = Around { place: ticket.place(), cx: None };
+        let call = ToolCall::new("read", json!({}));
+        let call = engine.receive(&session, TurnId::new("t1"), call, around);
+        let future = carry_out(Running::enter(&engine.0, &call), Box::new(call), ticket);
+        let size = size_of_val(&future);
+        assert!(size <= 2_500, "{size}");
+    }
 }

@@ -16,6 +16,9 @@ use serde_json::{Map, Value};
 /// ```
 pub type Metadata = Map<String, Value>;
 
+/// The room for the facts that most tools tell, with those that the engine adds.
+const USUAL_FACTS: usize = 8;
+
 /// The answer of a tool.
 ///
 /// ```
@@ -210,6 +213,9 @@ impl Output {
     /// Adds one fact to the metadata.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        if self.metadata.is_empty() {
+            self.metadata = Metadata::with_capacity(USUAL_FACTS);
+        }
         self.metadata.insert(key.to_owned(), value.into());
         self
     }

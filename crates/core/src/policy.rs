@@ -47,6 +47,7 @@ pub use verdict::Verdict;
 
 use situation::{Programs, suspicious};
 
+use crate::effects::is_within;
 use crate::{
     CommandLine, Confinement, Effect, Effects, Files, Level, NetworkAccess, Reach, Rights,
     SimpleCommand, protected,
@@ -703,11 +704,11 @@ impl Policy {
         let is_tmp = |path: &Path| situation.is_tmp(path, workspace);
         let [ask, auto, plan] = match effect {
             Effect::State(_) | Effect::Ask | Effect::Agent(_) => [Allow, Allow, Allow],
-            Effect::Read(at) if at.path.starts_with(workspace) => [Allow, Allow, Allow],
+            Effect::Read(at) if is_within(&at.path, workspace) => [Allow, Allow, Allow],
             Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) if is_tmp(&at.path) => {
                 [Allow, Allow, Allow]
             }
-            Effect::Write(at) | Effect::Delete(at) if at.path.starts_with(workspace) => {
+            Effect::Write(at) | Effect::Delete(at) if is_within(&at.path, workspace) => {
                 [Ask, Allow, Deny]
             }
             // Outside the workspace.

@@ -322,7 +322,12 @@ fn both(
     }
 }
 
+/// The room that most bodies need: one that grows is copied each time.
+const USUAL_BODY: usize = 1000;
+
 /// A body as it is stored. Bodies are maps with keys of text: there is nothing in them that cannot be written as JSON.
 pub(crate) fn text(body: &impl Serialize) -> String {
-    serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned())
+    let mut text = Vec::with_capacity(USUAL_BODY);
+    let written = serde_json::to_writer(&mut text, body).ok();
+    written.and_then(|()| String::from_utf8(text).ok()).unwrap_or_else(|| "{}".to_owned())
 }

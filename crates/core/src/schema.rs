@@ -184,6 +184,11 @@ impl std::fmt::Display for Place<'_> {
     }
 }
 
+/// The value of a keyword. A schema has so few that to compare them all costs less than to hash one name.
+fn keyword<'s>(schema: &'s Map<String, Value>, name: &str) -> Option<&'s Value> {
+    schema.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+}
+
 struct Checker<'s> {
     root: &'s Value,
 }
@@ -196,12 +201,12 @@ impl<'s> Checker<'s> {
         place: &Place<'_>,
     ) -> Result<(), ToolError> {
         let Some(schema) = self.follow(schema, 0) else { return Ok(()) };
-        for keyword in ["anyOf", "oneOf"] {
-            if let Some(Value::Array(options)) = schema.get(keyword) {
+        for name in ["anyOf", "oneOf"] {
+            if let Some(Value::Array(options)) = keyword(schema, name) {
                 self.check_any(options, value, place)?;
             }
         }
-        if let Some(expected) = schema.get("type") {
+        if let Some(expected) = keyword(schema, "type") {
             coerce(expected, value, place)?;
         }
         check_enum(schema, value, place)?;
@@ -210,7 +215,8 @@ impl<'s> Checker<'s> {
             Value::Array(values) => self.check_array(schema, values, place),
             Value::Number(_) => check_range(schema, value, place),
             Value::String(text) => {
-                check_length(schema, text.chars().count(), "Length", "characters", place)
+                let names = ["minLength", "maxLength"];
+                check_length(schema, text.chars().count(), names, "characters", place)
             }
             _ => Ok(()),
         }
@@ -219,7 +225,7 @@ impl<'s> Checker<'s> {
     /// The schema behind `$ref`s of this document; `None` if there is nothing to check.
     fn follow(&self, schema: &'s Value, depth: usize) -> Option<&'s Map<String, Value>> {
         let map = schema.as_object()?;
-        let Some(Value::String(reference)) = map.get("$ref") else { return Some(map) };
+        let Some(Value::String(reference)) = keyword(map, "$ref") else { return Some(map) };
         let target = self.root.pointer(reference.strip_prefix('#')?)?;
         if depth < 16 { self.follow(target, depth + 1) } else { None }
     }
@@ -251,9 +257,8 @@ impl<'s> Checker<'s> {
         place: &Place<'_>,
     ) -> Result<(), ToolError> {
         let none = Map::new();
-        let known = schema.get("properties").and_then(Value::as_object);
-        let required: Vec<&str> = schema
-            .get("required")
+        let known = keyword(schema, "properties").and_then(Value::as_object);
+        let required: Vec<&str> = keyword(schema, "required")
             .and_then(Value::as_array)
             .into_iter()
             .flatten()
@@ -265,13 +270,13 @@ impl<'s> Checker<'s> {
                 || required.contains(&name.as_str())
                 || known.and_then(|known| known.get(name)).is_none_or(allows_null)
         });
-        let is_closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+        let is_closed = keyword(schema, "additionalProperties") == Some(&Value::Bool(false));
         Names { known: known.unwrap_or(&none), required: &required, given: map, place }
             .check(is_closed)?;
         for (name, value) in map.iter_mut() {
             let property = known
                 .and_then(|known| known.get(name))
-                .or_else(|| schema.get("additionalProperties"));
+                .or_else(|| keyword(schema, "additionalProperties"));
             if let Some(property) = property {
                 self.check(property, value, &Place::Field(place, name))?;
             }
@@ -285,8 +290,8 @@ impl<'s> Checker<'s> {
         values: &mut [Value],
         place: &Place<'_>,
     ) -> Result<(), ToolError> {
-        check_length(schema, values.len(), "Items", "items", place)?;
-        let Some(items) = schema.get("items") else { return Ok(()) };
+        check_length(schema, values.len(), ["minItems", "maxItems"], "items", place)?;
+        let Some(items) = keyword(schema, "items") else { return Ok(()) };
         for (at, value) in values.iter_mut().enumerate() {
             self.check(items, value, &Place::Item(place, at))?;
         }
@@ -311,7 +316,7 @@ fn check_enum(
     value: &Value,
     place: &Place<'_>,
 ) -> Result<(), ToolError> {
-    let options = match (schema.get("enum"), schema.get("const")) {
+    let options = match (keyword(schema, "enum"), keyword(schema, "const")) {
         (Some(Value::Array(options)), _) => options.as_slice(),
         (_, Some(only)) => std::slice::from_ref(only),
         _ => return Ok(()),
@@ -336,7 +341,7 @@ fn check_range(
     place: &Place<'_>,
 ) -> Result<(), ToolError> {
     let Some(number) = value.as_f64() else { return Ok(()) };
-    let bound = |keyword: &str| schema.get(keyword).and_then(Value::as_f64);
+    let bound = |name| keyword(schema, name).and_then(Value::as_f64);
     let fits = bound("minimum").is_none_or(|low| number >= low)
         && bound("maximum").is_none_or(|high| number <= high)
         && bound("exclusiveMinimum").is_none_or(|low| number > low)
@@ -367,12 +372,11 @@ fn range(schema: &Map<String, Value>) -> String {
 fn check_length(
     schema: &Map<String, Value>,
     len: usize,
-    what: &str,
+    names: [&str; 2],
     unit: &str,
     place: &Place<'_>,
 ) -> Result<(), ToolError> {
-    let bound = |side: &str| schema.get(&format!("{side}{what}")).and_then(Value::as_u64);
-    let (low, high) = (bound("min"), bound("max"));
+    let [low, high] = names.map(|name| keyword(schema, name).and_then(Value::as_u64));
     if low.is_none_or(|low| len as u64 >= low) && high.is_none_or(|high| len as u64 <= high) {
         return Ok(());
     }

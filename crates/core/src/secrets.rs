@@ -159,6 +159,30 @@ impl Secrets {
         matches!(self.redact(text), Cow::Borrowed(_))
     }
 
+    /// A value without them, at every depth. Most have none, and are not copied.
+    pub(crate) fn cleaned_json<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
+        if self.is_clean_json(value) {
+            return Cow::Borrowed(value);
+        }
+        let mut value = value.clone();
+        self.clean_json(&mut value);
+        Cow::Owned(value)
+    }
+
+    /// Returns whether there is nothing to take out of a value.
+    fn is_clean_json(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.is_clean(text),
+            Value::Array(values) => values.iter().all(|value| self.is_clean_json(value)),
+            Value::Object(members) => members.iter().all(|(name, value)| {
+                self.is_clean(name)
+                    && self.is_clean_json(value)
+                    && told_by_name(name, value).is_none()
+            }),
+            _ => true,
+        }
+    }
+
     /// Takes them out of a value, at every depth, the names of its members included.
     pub fn redact_json(&self, value: &mut Value) {
         self.clean_json(value);
@@ -255,13 +279,17 @@ impl Secrets {
 fn clean_named(members: &mut Map<String, Value>) -> bool {
     let mut found = false;
     for (name, value) in members {
-        let Value::String(text) = value else { continue };
-        if let Some(says) = formats::by_name(name, text) {
-            says.clone_into(text);
+        if let Some(says) = told_by_name(name, value) {
+            *value = says.into();
             found = true;
         }
     }
     found
+}
+
+/// What takes the place of a text that the name of its member tells to be a secret.
+fn told_by_name(name: &str, value: &Value) -> Option<&'static str> {
+    formats::by_name(name, value.as_str()?)
 }
 
 impl std::fmt::Debug for Secrets {

@@ -113,11 +113,16 @@ impl Resolver {
         Ok(self.resolved(real, end.exists))
     }
 
-    /// The usual case, two calls of the kernel: it exists in the workspace and no link is on the way, so it is where it says.
+    /// The usual case, at most two calls of the kernel: it exists in the workspace and no link is on the way, so it is where it says.
     /// `None` if it takes a closer look.
     fn find_plain(&self, path: &Path) -> Option<PathBuf> {
         if self.lookup == Lookup::ByComponent {
             return None;
+        }
+        if is_name(path) {
+            // There is no directory on the way that could be a link, so one call tells.
+            let seen = stat_child(&*self.root, path).ok()?;
+            return (seen.kind != FileKind::Symlink).then(|| path.to_owned());
         }
         if is_normal(path) {
             self.lookup.open(self.root.as_fd(), path, NAME_ONLY).ok()?;
@@ -316,6 +321,11 @@ fn is_normal(path: &Path) -> bool {
         .as_bytes()
         .split(|byte| *byte == b'/')
         .all(|part| !matches!(part, b"" | b"." | b".."))
+}
+
+/// Returns whether a path is the name of one entry of a directory.
+fn is_name(path: &Path) -> bool {
+    is_normal(path) && !path.as_os_str().as_bytes().contains(&b'/')
 }
 
 /// Returns the way from a directory to a path that is at or below it.

@@ -38,11 +38,11 @@ pub(crate) enum Message {
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
-    jsonrpc: Option<Cow<'a, str>>,
+    jsonrpc: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
+    method: Option<Text<'a>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -50,6 +50,10 @@ struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     error: Option<&'a RawValue>,
 }
+
+/// A text as it stands in the line, or without its escapes. (Behind an `Option`, `serde` copies every `Cow`.)
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// A field that is there, even if it is `null`.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
@@ -83,16 +87,16 @@ impl Envelope<'_> {
                 );
             }
         };
-        if self.jsonrpc.as_deref() != Some("2.0") {
+        if self.jsonrpc.as_ref().map(|Text(version)| &**version) != Some("2.0") {
             return Message::Refused(id, invalid("`jsonrpc` must be \"2.0\""));
         }
         // Some libraries send `"error": null` beside a result.
         let error = self.error.filter(|error| self.result.is_none() || error.get() != "null");
         let answers = usize::from(self.result.is_some() || error.is_some());
         match (self.method, id, answers) {
-            (Some(method), Some(id), 0) => request(id.clone(), &method, self.params)
+            (Some(Text(method)), Some(id), 0) => request(id.clone(), &method, self.params)
                 .unwrap_or_else(|error| Message::Refused(Some(id), error)),
-            (Some(method), None, 0) => notification(&method, self.params),
+            (Some(Text(method)), None, 0) => notification(&method, self.params),
             (None, Some(id), 1) => Message::Answered(id, answered(self.result, error)),
             (None, None, 1) => Message::Nothing,
             (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),

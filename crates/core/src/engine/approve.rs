@@ -93,7 +93,8 @@ pub(super) async fn permit<'t>(
     loop {
         let mut ready = prepare(engine, slot, call)?;
         if !engine.hooks.is_empty() && call.for_person.is_none() {
-            ready = unless_stopped(&cancel, hooks::before(engine, call, slot, ready)).await?;
+            let asked = Box::pin(hooks::before(engine, call, slot, ready));
+            ready = unless_stopped(&cancel, asked).await?;
         }
         let verdict = hooks::weigh(call, decide(engine, call, &ready));
         let verdict = search::weigh(engine, call, verdict).await;
@@ -105,11 +106,14 @@ pub(super) async fn permit<'t>(
         if let Some(grant) = for_person::agreed(call, &verdict) {
             return Ok((ready, grant));
         }
-        let asked = hooks::instead_of_person(engine, call, &verdict);
+        if let Some(grant) = granted_at_once(&verdict) {
+            return Ok((ready, grant));
+        }
+        let asked = Box::pin(hooks::instead_of_person(engine, call, &verdict));
         if let Some(grant) = unless_stopped(&cancel, asked).await? {
             return Ok((ready, grant));
         }
-        match settle(engine, call, &ready, &verdict).await? {
+        match Box::pin(settle(engine, call, &ready, &verdict)).await? {
             Permission::Granted(grant, said) => {
                 if verdict.decision_to_run() == Decision::Ask {
                     effects::check_again(call, &ready.resolved)?;
@@ -145,6 +149,12 @@ fn heeds_answers(verdict: &Verdict) -> bool {
         Some(_) => verdict.when() == When::After,
         None => verdict.decision() != Decision::Deny,
     }
+}
+
+/// Returns the right to run if neither a hook nor a person has a say about it. Everything else waits, in a box of its own: most calls
+/// are granted at once, and each would have to carry the room for the waiting.
+fn granted_at_once(verdict: &Verdict) -> Option<Grant> {
+    verdict.grant().filter(|_| !heeds_answers(verdict))
 }
 
 /// The earlier answer that would settle a call. Nothing is used up.
@@ -217,8 +227,8 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
             Place { workspace, directory: &workspace.join(directory) },
             &surroundings(&*engine.host, &call.session),
         ),
-        is_whole: input == call.input,
-        input,
+        is_whole: *input == call.input,
+        input: input.into_owned(),
         effects: engine.secrets.redact_effects(verdict.effects()),
         by: engine.secrets.redact_cause(verdict.decided_by()),
         risk: engine.policy_of(call).risk_in(verdict.effects(), call.files.get()),

@@ -1,7 +1,7 @@
 //! Stages 2 and 14: what a call takes from the budget of its session, and whether the session goes round in a circle.
 
 use super::{Call, Shared};
-use crate::budget::{answer_key, call_key};
+use crate::budget::{Answered, answer_key, call_key};
 use crate::{CallResult, Content, Decided, DecidedBy, Outcome, ToolError};
 
 /// Counts the call, unless the session has spent what it may or asks the same again and again.
@@ -11,7 +11,7 @@ pub(super) fn begin(call: &mut Call) -> Result<(), ToolError> {
         call.decided = Some(Decided::denied(DecidedBy::Budget));
         return Err(error);
     }
-    ledger.check_repeats(call_key(&call.name, &call.input))
+    ledger.check_repeats(|| call_key(&call.name, &call.input))
 }
 
 /// Adds up what the call took, and tells the model if it has had this very answer before.
@@ -22,9 +22,12 @@ pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
     let readable = result.output.content.iter().filter_map(Content::readable);
     let bytes = readable.map(|text| text.len() as u64).sum();
     ledger.end_call(result.duration, bytes, counted);
-    let changes = result.outcome == Outcome::Ok && has_side_effects(engine, call);
-    let key = call_key(&call.name, &call.input);
-    if let Some(count) = ledger.note_answer(key, answer_key(result), changes) {
+    let answer = || Answered {
+        call: call_key(&call.name, &call.input),
+        answer: answer_key(result),
+        changes: result.outcome == Outcome::Ok && has_side_effects(engine, call),
+    };
+    if let Some(count) = ledger.note_answer(answer) {
         let note = format!(
             "[this very call has given this same answer {count} times; it will not become another one]"
         );

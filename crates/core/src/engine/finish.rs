@@ -10,17 +10,17 @@ use crate::{
 
 pub(super) async fn finish(
     engine: &Shared,
-    call: Call,
+    call: &Call,
     ending: Result<Output, ToolError>,
 ) -> CallResult {
-    let mut result = result(&call, ending);
+    let mut result = result(call, ending);
     redact::redact(engine, &mut result.output);
-    bound::bound(engine, &call, &mut result.output).await;
-    budget::end(engine, &call, &mut result);
-    provenance::mark(&call, &mut result.output);
-    if let Err(error) = record::finished(engine, &call, &result).await {
+    bound::bound(engine, call, &mut result.output).await;
+    budget::end(engine, call, &mut result);
+    provenance::mark(call, &mut result.output);
+    if let Err(error) = record::finished(engine, call, &result).await {
         // What is not on record is not told: the caller learns only that the record failed.
-        result = self::result(&call, Err(error));
+        result = self::result(call, Err(error));
         engine.recorder.tell(&call.source(), || EventKind::Finished(Arc::new(result.clone())));
     }
     result

@@ -38,7 +38,7 @@ pub(super) async fn started(
     let body = if engine.recorder.has_journal() {
         text(&CallStarted {
             version: BODY_VERSION,
-            input: Cow::Borrowed(&clean.input),
+            input: Cow::Borrowed(&*clean.input),
             effects: Cow::Borrowed(&*clean.effects),
             decided: clean.decided.clone(),
             principal: call.session.principal().clone(),
@@ -51,6 +51,7 @@ pub(super) async fn started(
     let (turn, tool) = (call.turn.clone(), call.name.clone());
     let event = || {
         let Clean { input, effects, decided } = clean;
+        let input = input.into_owned();
         EventKind::Started(Arc::new(Started { turn, tool, input, effects, decided }))
     };
     let record = record(engine, call, RecordKind::Started, body);
@@ -71,8 +72,8 @@ pub(super) fn tell_beginning(engine: &Shared, call: &Call) {
 }
 
 /// The facts of a call, without secrets.
-struct Clean {
-    input: Value,
+struct Clean<'c> {
+    input: Cow<'c, Value>,
     effects: Arc<Effects>,
     decided: Decided,
 }
@@ -97,7 +98,7 @@ pub(super) async fn finished(
     safe
 }
 
-fn finished_body<'a>(engine: &Shared, call: &Call, result: &'a CallResult) -> CallFinished<'a> {
+fn finished_body<'a>(engine: &Shared, call: &'a Call, result: &'a CallResult) -> CallFinished<'a> {
     let mut body = CallFinished {
         version: BODY_VERSION,
         content: Cow::Borrowed(&result.output.content),
@@ -111,7 +112,7 @@ fn finished_body<'a>(engine: &Shared, call: &Call, result: &'a CallResult) -> Ca
         news.retain(|path| engine.secrets.is_clean(path));
     }
     if !call.started {
-        body.input = Some(Cow::Owned(clean_input(engine, call)));
+        body.input = Some(clean_input(engine, call));
         body.decided = call.decided.as_ref().map(|decided| engine.secrets.redact_decided(decided));
         body.principal = call.session.principal().clone();
         body.parent_call = call.parent();
@@ -183,8 +184,6 @@ fn clean_made(engine: &Shared, call: &Call) -> ModelCall {
 }
 
 /// The arguments as they may be shown and stored.
-pub(super) fn clean_input(engine: &Shared, call: &Call) -> Value {
-    let mut input = call.input.clone();
-    engine.secrets.redact_json(&mut input);
-    input
+pub(super) fn clean_input<'c>(engine: &Shared, call: &'c Call) -> Cow<'c, Value> {
+    engine.secrets.cleaned_json(&call.input)
 }

@@ -19,7 +19,7 @@ pub(super) async fn use_answer(
     grant: &Grant,
 ) -> Result<(), ToolError> {
     match call.resumed.take() {
-        Some(id) => engine.broker.use_once(&id).await,
+        Some(id) => Box::pin(engine.broker.use_once(&id)).await,
         None => engine.broker.use_up(grant).await,
     }
 }

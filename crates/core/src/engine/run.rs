@@ -98,7 +98,7 @@ fn inner(
         call: call.id.clone(),
         kinds,
         made: call.made.clone(),
-        is_whole: input == call.input,
+        is_whole: *input == call.input,
         turn: call.turn.clone(),
         tool: call.name.clone(),
         session: call.session.clone(),
@@ -110,7 +110,7 @@ fn inner(
         outputs: engine.outputs.clone(),
         policy: engine.policy_of(call),
         broker: engine.broker.clone(),
-        input,
+        input: input.into_owned(),
         overrides: Overrides {
             // A tool that can stop at the right place is better at it than a cut afterwards.
             output_bytes: call.overrides.output_bytes.or(Some(engine.output_bytes)),

@@ -14,7 +14,7 @@ pub(super) async fn weigh(engine: &Shared, call: &Call, verdict: Verdict) -> Ver
     {
         return verdict;
     }
-    let why = match look(engine, call, &verdict).await {
+    let why = match Box::pin(look(engine, call, &verdict)).await {
         Ok(hidden) if hidden.is_empty() => return verdict,
         Ok(hidden) => {
             let workspace = call.files.get().workspace();

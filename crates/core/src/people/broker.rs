@@ -214,9 +214,12 @@ impl Broker {
         else {
             return Ok(());
         };
+        // In a box, since nearly no call has one, and each has to carry the room for it.
         match scope {
-            Scope::Once => self.use_once(id).await,
-            Scope::Session | Scope::Project | Scope::Always => used(id, self.mark_made(id).await),
+            Scope::Once => Box::pin(self.use_once(id)).await,
+            Scope::Session | Scope::Project | Scope::Always => {
+                used(id, Box::pin(self.mark_made(id)).await)
+            }
         }
     }
 

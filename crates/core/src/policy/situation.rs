@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::public_places;
+use crate::effects::is_within;
 use crate::{Effect, Effects, Files, PathPattern, below_session_tmp};
 
 /// What a decision depends on besides the call and the rules.
@@ -87,7 +88,7 @@ pub(super) fn suspicious(
 /// Where the answer to a call comes from, if not from the workspace.
 pub(crate) fn source(effects: &Effects, workspace: &Path, situation: &Situation) -> Option<String> {
     let is_outside = |path: &Path| {
-        !path.starts_with(workspace) && !situation.is_tmp(path, workspace) && !is_repository(path)
+        !is_within(path, workspace) && !situation.is_tmp(path, workspace) && !is_repository(path)
     };
     // What the machine says of itself. Packages in a home were written by others.
     let is_of_system = |at: &PathPattern| public_places::holds(at, &[]);

@@ -281,3 +281,20 @@ proptest! {
         prop_assert!(matches!(secrets.redact(&text), Cow::Borrowed(_)), "{}", secrets.redact(&text));
     }
 }
+
+#[test]
+fn a_value_is_copied_only_if_there_is_something_to_take_out() {
+    let secrets = Secrets::new([("PIN", "0451-0451")]);
+    for (value, is_clean) in [
+        (serde_json::json!({"path": "a.txt", "limit": 3, "more": [null, true, "b"]}), true),
+        (serde_json::json!({"deep": [{"note": "it is 0451-0451"}]}), false),
+        (serde_json::json!({"0451-0451": 1}), false),
+        (serde_json::json!({"password": "aB3$dE6gH9jK2m"}), false),
+    ] {
+        let cleaned = secrets.cleaned_json(&value);
+        assert_eq!(matches!(cleaned, Cow::Borrowed(_)), is_clean, "{value}");
+        let mut redacted = value.clone();
+        secrets.redact_json(&mut redacted);
+        assert_eq!(*cleaned, redacted, "{value}");
+    }
+}

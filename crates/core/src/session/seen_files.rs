@@ -2,11 +2,11 @@
 //! that a session that goes on in another process still knows.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::{ContentHash, Fingerprint, Unseen, quote};
@@ -57,7 +57,7 @@ impl SeenFiles {
             let seen = self.files.get(path).cloned();
             (quote::path(path).into_owned(), seen)
         });
-        Some(SeenRecord(files.collect()))
+        Some(files.collect())
     }
 
     pub(super) fn recall(&mut self, news: SeenRecord) {
@@ -108,13 +108,28 @@ impl SeenFiles {
 /// later.recall(record);
 /// assert_eq!(later.has_seen("/w/a.md".as_ref(), fingerprint, None), Ok(()));
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct SeenRecord(BTreeMap<String, Option<SeenFile>>);
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SeenRecord(Vec<(String, Option<SeenFile>)>);
+
+impl FromIterator<(String, Option<SeenFile>)> for SeenRecord {
+    /// Puts the files in order, so that the same files make the same record. Most records have one.
+    fn from_iter<I: IntoIterator<Item = (String, Option<SeenFile>)>>(files: I) -> Self {
+        let mut files: Vec<_> = files.into_iter().collect();
+        files.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Self(files)
+    }
+}
+
+impl Serialize for SeenRecord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(path, seen)| (path, seen)))
+    }
+}
 
 impl SeenRecord {
     /// Keeps only the files whose quoted path passes.
     pub(crate) fn retain(&mut self, mut passes: impl FnMut(&str) -> bool) {
-        self.0.retain(|path, _| passes(path));
+        self.0.retain(|(path, _)| passes(path));
     }
 }
 
@@ -128,7 +143,7 @@ impl<'de> Deserialize<'de> for SeenRecord {
             let seen = Option::<SeenFile>::deserialize(seen).unwrap_or_default();
             (path, seen)
         });
-        Ok(Self(files.collect()))
+        Ok(files.collect())
     }
 }
 

@@ -229,7 +229,7 @@ impl std::str::FromStr for ContentHash {
 
 impl Serialize for ContentHash {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
+        to.serialize_str(&blake3::Hash::from_bytes(self.0).to_hex())
     }
 }
 
