@@ -137,6 +137,19 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
     Ok(value)
 }
 
+/// Ends the jobs of a session, and says what is not kept of what they changed.
+async fn end_jobs(session: &Session) {
+    let jobs = session.all_jobs();
+    let running: Vec<_> = jobs.iter().filter(|job| job.end().is_none()).collect();
+    session.end_jobs().await;
+    for job in running {
+        let ended = job.end();
+        if let Some(Err(error)) = ended.as_deref().map(|end| &end.changed) {
+            terminal::tell(&format!("{} ended: {}", job.id(), error.message().text));
+        }
+    }
+}
+
 /// The runtime panics where it may not open the few descriptors that it needs for itself.
 fn check_that_files_can_be_opened() -> std::io::Result<()> {
     let pair = || std::os::unix::net::UnixStream::pair();

@@ -667,3 +667,28 @@ fn the_changes_of_a_call_that_waits_are_shown() {
     let shown = home.run(&["policy", "diff", &id]);
     assert!(shown.code == 2 && shown.stderr.contains("not known before it runs"), "{shown:?}");
 }
+
+/// What changes besides the lines of a text is named in the difference that a person decides on.
+#[test]
+fn what_a_file_has_besides_its_text_is_part_of_the_difference() {
+    let home = home();
+    std::fs::hard_link(home.workspace().join("a"), home.workspace().join("h2")).expect("a link");
+    let command = "python3 -c \"import os; os.setxattr('src/b', 'user.mark', b'seen')\"; echo c >> src/b; chmod 600 src/b; \
+                   head -c 2000000 /dev/zero | tr '\\0' x > long; truncate -s 1G sparse; rm h2; cp a h2; \
+                   echo x > $(printf '\\342\\200\\256gnp.txt')";
+    let call = json!({"name": "bash", "arguments": {"command": command}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let answers = mcp::talk(&home, &[], &[mcp::initialize(), call]);
+    let facts = &mcp::answer(&answers, 1)["result"]["_meta"]["windlass/result"];
+    let id = facts["metadata"]["approval"].as_str().unwrap_or_else(|| panic!("{answers:?}"));
+    let shown = home.run(&["policy", "diff", id]).stdout;
+    for words in [
+        "attribute user.mark = \"seen\"",
+        "create long (too long to be shown: 2000000 bytes ",
+        "create sparse (too long to be shown: 1073741824 bytes)",
+        "change h2 (no name of the same file as others any more)",
+        "created $'\\xe2\\x80\\xaegnp.txt': +1 -0",
+    ] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+}

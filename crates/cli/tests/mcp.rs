@@ -141,3 +141,70 @@ fn a_signal_ends_the_server_in_the_middle_of_a_call() {
     assert_eq!(log.matches("cancelled").count(), 2, "{log}");
     assert_eq!(home.run(&["log", "verify"]).code, 0);
 }
+
+/// Starts a job that changes a file on its stage, waits until it has, and ends the server in a way.
+fn end_with_a_job(home: &Home, options: &[&str], end: &str) -> String {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::process::Stdio;
+    let mut command = home.command(&[&["--mode", "auto", "mcp"][..], options].concat());
+    command.stdin(Stdio::piped());
+    let mut server = command.spawn().expect("a server");
+    let mut input = server.stdin.take().expect("a standard input");
+    let mut output = BufReader::new(server.stdout.take().expect("a standard output"));
+    let begun = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let mut ask = |message: Value| {
+        writeln!(input, "{message}").expect("it reads");
+        let mut line = String::new();
+        output.read_line(&mut line).expect("an answer");
+        serde_json::from_str::<Value>(&line).expect("JSON")
+    };
+    ask(initialize());
+    let call = |id: u64, name: &str, arguments: Value| {
+        let params = json!({"name": name, "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let job = json!({"command": "echo clo > clo; echo done; sleep 600", "background": true});
+    let started = ask(call(1, "bash", job));
+    let job = &started["result"]["_meta"]["windlass/result"]["metadata"]["job"];
+    assert!(job.is_string(), "{started}");
+    let output = |id| call(id, "output", json!({"job": job, "cursor": 0, "wait": 1}));
+    assert!((2..60).any(|id| ask(output(id)).to_string().contains("done")), "it prints");
+    writeln!(input, "{begun}").expect("it reads");
+    let kept_open = (end != "close").then_some(input);
+    if kept_open.is_some() {
+        let killed = std::process::Command::new("kill")
+            .args([format!("-{end}"), server.id().to_string()])
+            .status();
+        assert!(killed.expect("kill").success());
+    }
+    assert!(server.wait().expect("it ends").success(), "{end}");
+    let mut told = String::new();
+    server.stderr.take().expect("a standard error").read_to_string(&mut told).expect("UTF-8");
+    told
+}
+
+/// What a job changed on its stage does not go without a word when its session ends.
+#[test]
+fn a_staged_job_is_decided_on_when_its_session_ends() {
+    for end in ["close", "TERM"] {
+        let home = Home::in_sight();
+        let told = end_with_a_job(&home, &["--sandbox", "staged"], end);
+        let approvals = home.run(&["policy", "approvals", "--json"]);
+        let [open] = &approvals.lines()[..] else { panic!("{end}: {approvals:?} {told}") };
+        assert_eq!(open["state"], "open");
+        let id = open["id"].as_str().expect("an id");
+        assert!(told.contains(id), "{end}: {told}");
+        let log = home.run(&["log", "--json"]).stdout;
+        let ended = log.lines().find(|line| line.contains("job_ended"));
+        assert!(ended.is_some_and(|line| line.contains(id)), "{end}: {log}");
+        assert!(!home.workspace().join("clo").exists());
+        assert_eq!(home.run(&["policy", "approve", id]).code, 0, "{end}");
+        assert!(home.workspace().join("clo").exists(), "{end}");
+
+        let home = Home::in_sight();
+        let told = end_with_a_job(&home, &["--proposals"], end);
+        let list = home.run(&["proposals", "list", "--json"]);
+        assert_eq!(list.lines().len(), 1, "{end}: {list:?} {told}");
+        assert!(home.run(&["log", "--json"]).stdout.contains("job_ended"), "{end}");
+    }
+}

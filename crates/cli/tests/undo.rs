@@ -1,5 +1,7 @@
 //! `windlass undo` and `windlass proposals`, from the outside.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use crate::support::Home;
@@ -125,4 +127,67 @@ fn proposals_are_listed_shown_applied_and_dropped() {
     assert_eq!((read("a.txt").as_str(), read("b.txt").as_str()), ("one 2\n", "b\n"));
     assert_eq!(home.run(&["undo"]).code, 0);
     assert_eq!(read("a.txt"), "one two\n");
+}
+
+/// Every path of a workspace with the content of files.
+fn content_of(home: &Home) -> Vec<(String, Option<String>)> {
+    fn add(root: &Path, directory: &Path, found: &mut Vec<(String, Option<String>)>) {
+        for entry in std::fs::read_dir(directory).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            let name = path.strip_prefix(root).expect("it is below").display().to_string();
+            found.push((name, std::fs::read_to_string(&path).ok()));
+            if path.is_dir() {
+                add(root, &path, found);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    add(&home.workspace(), &home.workspace(), &mut found);
+    found.sort();
+    found
+}
+
+/// A commit renames a moved directory whole; proposals are about single paths.
+#[test]
+fn moved_directories_are_proposed_applied_dropped_and_undone() {
+    let files = [("a/f", "1\n"), ("a/in/g", "2\n"), ("a/in/h", "3\n"), ("c/k", "4\n")];
+    let (moved, in_moved) = (json!("1\n"), json!("2\n"));
+    for (command, expected) in [
+        ("mv a b", &[("b/f", &moved), ("b/in/g", &in_moved)][..]),
+        ("mv a b; echo 9 > b/new; rm b/in/h", &[("b/f", &moved), ("b/new", &json!("9\n"))]),
+        ("mv a b; echo 1 >> b/f", &[("b/f", &json!("1\n1\n"))]),
+        ("mv a/in c/in", &[("c/in/g", &in_moved)]),
+        ("mkdir -p x/y; mv a x/y/a; mv c x/y/a/in/c", &[("x/y/a/f", &moved)]),
+        ("mv a/in c/q; mv a b", &[("b/f", &moved), ("c/q/g", &in_moved)]),
+    ] {
+        let home = Home::in_sight().having(&files);
+        std::fs::create_dir(home.workspace().join("a/empty")).expect("a directory");
+        let before = content_of(&home);
+        let input = json!({"command": command}).to_string();
+        let propose = || {
+            home.run(&["--mode", "auto", "--proposals", "--session", "p", "call", "bash", &input])
+        };
+        for ending in ["drop", "apply"] {
+            let proposed = propose();
+            assert_eq!(proposed.code, 0, "{command}: {proposed:?}");
+            assert_eq!(content_of(&home), before, "{command}");
+            let shown = home.run(&["proposals", "show"]);
+            assert_eq!(shown.code, 0, "{command}: {shown:?}");
+            for (path, _) in expected {
+                assert!(shown.stdout.contains(path), "{command}: {shown:?}");
+            }
+            let ended = home.run(&["proposals", ending]);
+            assert_eq!(ended.code, 0, "{command}: {ended:?}");
+            assert!(home.run(&["proposals", "list", "--json"]).stdout.is_empty(), "{command}");
+        }
+        let after = content_of(&home);
+        for (path, content) in expected {
+            let content = content.as_str().map(str::to_owned);
+            assert!(after.contains(&((*path).to_owned(), content)), "{command}: {after:?}");
+        }
+        assert!(!command.contains("mv a ") || !home.workspace().join("a").exists(), "{command}");
+        let undone = home.run(&["undo"]);
+        assert_eq!(undone.code, 0, "{command}: {undone:?}");
+        assert_eq!(content_of(&home), before, "{command}");
+    }
 }

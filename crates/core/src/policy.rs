@@ -382,7 +382,9 @@ impl Policy {
         for effect in effects.iter() {
             let ruled = self
                 .all_layers()
-                .filter_map(|layer| layer.ruled(situation, |rule| rule.matches(effect, workspace)))
+                .filter_map(|layer| {
+                    layer.ruled(situation, |ruling| ruling.is_about(effect, workspace))
+                })
                 .max_by_key(|(decision, _)| *decision);
             let (decision, by) = match (ruled, reason(effect)) {
                 (Some((Decision::Deny, rule)), _) => (Decision::Deny, rule),
@@ -410,7 +412,7 @@ impl Policy {
     fn decide_tool(&self, tool: &str, effects: &Arc<Effects>, situation: &Situation) -> Verdict {
         let named = self.ruled(
             situation,
-            |rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool)),
+            |ruling| matches!(ruling.rule.resource(), Resource::Tool(name) if name.matches(tool)),
         );
         let (decision, by) = match named {
             Some(ruled) => ruled,
@@ -547,10 +549,10 @@ impl Policy {
         of_mode: &dyn Fn() -> (Decision, DecidedBy, Keep),
     ) -> Option<(Decision, DecidedBy, Keep)> {
         let whole = |(decision, by)| (decision, by, Keep::All);
-        let names_tool =
-            |rule: &Rule| matches!(rule.resource(), Resource::Tool(name) if name.matches(tool));
+        let names_tool = |ruling: &Ruling| matches!(ruling.rule.resource(), Resource::Tool(name) if name.matches(tool));
         let Effect::Exec(command) = effect else {
-            let applies = |rule: &Rule| rule.matches(effect, workspace) || names_tool(rule);
+            let applies =
+                |ruling: &Ruling| ruling.is_about(effect, workspace) || names_tool(ruling);
             return self.ruled(situation, applies).map(whole);
         };
         let of_command =
@@ -577,7 +579,7 @@ impl Policy {
         situation: &Situation,
     ) -> Option<(Decision, DecidedBy, Keep)> {
         let change = change_of_read(effect, effects.iter())?;
-        let ruled = self.ruled(situation, |rule| rule.matches(change, workspace));
+        let ruled = self.ruled(situation, |ruling| ruling.is_about(change, workspace));
         let (decision, by) = ruled.filter(|(decision, _)| *decision == Decision::Allow)?;
         Some((decision, by, Keep::All))
     }
@@ -688,9 +690,9 @@ impl Policy {
     fn ruled(
         &self,
         situation: &Situation,
-        applies: impl Fn(&Rule) -> bool,
+        applies: impl Fn(&Ruling) -> bool,
     ) -> Option<(Decision, DecidedBy)> {
-        self.in_force(situation).deciding(|ruling| applies(&ruling.rule))
+        self.in_force(situation).deciding(applies)
     }
 
     /// The mode as the cause of a decision.

@@ -231,12 +231,11 @@ pub fn git_place(path: &Path, is_git_directory: &dyn Fn(&Path) -> bool) -> Optio
     if let Some((depth, part)) = named.filter(|(_, part)| *part != GitPart::Other) {
         return Some(GitPlace { directory: above(depth)?, part });
     }
-    for depth in 1..=all.len() {
-        let tail = all.get(all.len() - depth..)?;
-        let part = part_of(tail);
-        let Some(directory) = above(depth).filter(|_| part != GitPart::Other) else { continue };
-        if is_git_directory(&directory) {
-            return Some(GitPlace { directory, part });
+    // Asked for every change: the directories above are gone through once.
+    for (depth, directory) in (1..=all.len()).zip(path.ancestors().skip(1)) {
+        let part = part_of(all.get(all.len() - depth..)?);
+        if part != GitPart::Other && is_git_directory(directory) {
+            return Some(GitPlace { directory: directory.to_owned(), part });
         }
     }
     let (depth, part) = named?;

@@ -4,7 +4,7 @@ mod summary;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use windlass_core::{ApprovalRequest, BuiltChange, FileChange, GitRecord, git_record, quote};
 use windlass_tools::diff::{Diff, Look, Version, render_file};
@@ -115,14 +115,14 @@ fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
     if !is_shown {
         return line_of(change, workspace);
     }
-    // Two equal versions differ in their mode alone.
+    // Two equal versions differ in what a file has besides.
     if before == after {
-        return line_of(&FileChange { before: None, after: None, ..change.clone() }, workspace);
+        return headline(change, workspace, None);
     }
     let [before, after] = [before, after].map(|content| content.as_deref().map(without_nul));
-    let name = PathBuf::from(name(&change.path, workspace));
-    let before = before.as_deref().map(|content| Version::of(&name, content));
-    let after = after.as_deref().map(|content| Version::of(&name, content));
+    let name = change.path.strip_prefix(workspace).unwrap_or(&change.path);
+    let before = before.as_deref().map(|content| Version::of(name, content));
+    let after = after.as_deref().map(|content| Version::of(name, content));
     let mut report = render_file(before.as_ref(), after.as_ref(), look);
     if let Some(detail) = &change.detail {
         report.headline.extend([", ", &quote::visible(detail)]);
@@ -140,7 +140,6 @@ fn without_nul(content: &[u8]) -> Cow<'_, [u8]> {
 
 /// One line about a file: what becomes of it, and how many lines come and go.
 fn line_of(change: &FileChange, workspace: &Path) -> String {
-    let mut line = format!("{} {}", change.verb, name(&change.path, workspace));
     let text = |content: &Option<Vec<u8>>| match content {
         None => Some(String::new()),
         Some(bytes) if bytes.contains(&0) => None,
@@ -148,7 +147,8 @@ fn line_of(change: &FileChange, workspace: &Path) -> String {
     };
     let counted = match (text(&change.before), text(&change.after)) {
         _ if change.before.is_none() && change.after.is_none() => {
-            let is_other = |detail: &str| !detail.starts_with("mode ");
+            let is_other =
+                |detail: &str| !["mode ", "attribute "].iter().any(|it| detail.starts_with(it));
             let is_other = change.detail.as_deref().is_some_and(is_other);
             let has_content = matches!(change.verb, "create" | "change") && !is_other;
             has_content.then(|| "its content is not shown".to_owned())
@@ -162,6 +162,12 @@ fn line_of(change: &FileChange, workspace: &Path) -> String {
             Some(format!("binary, {} to {} bytes", bytes[0], bytes[1]))
         }
     };
+    headline(change, workspace, counted)
+}
+
+/// The name of a file and what becomes of it, with remarks.
+fn headline(change: &FileChange, workspace: &Path, counted: Option<String>) -> String {
+    let mut line = format!("{} {}", change.verb, name(&change.path, workspace));
     for more in [counted, change.detail.as_deref().map(|text| quote::visible(text).into_owned())] {
         // Writing to a string does not fail.
         let _ = more.map(|more| write!(line, " ({more})"));
@@ -239,6 +245,16 @@ mod tests {
         assert!(shown.contains("`x` shows them"), "{shown}");
         let gone = of(&[change("delete", Some(long.as_bytes()), None)]).shown();
         assert!(gone.starts_with("delete a (+0 -3000)\n"), "{gone}");
+    }
+
+    #[test]
+    fn a_name_is_quoted_once() {
+        let change = FileChange {
+            path: "/w/\u{202e}gnp.txt".into(),
+            ..change("create", None, Some(b"x\n"))
+        };
+        let shown = of(&[change]).shown();
+        assert!(shown.starts_with("created $'\\xe2\\x80\\xaegnp.txt': +1 -0\n"), "{shown}");
     }
 
     #[test]

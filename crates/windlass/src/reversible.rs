@@ -153,8 +153,9 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
             taken_back.insert(origin.call.clone());
         }
         match outcome {
-            Recovered::RolledBack { left, .. } if left.is_empty() => unfinished.abandon()?,
-            Recovered::RolledBack { .. } | Recovered::Finished => unfinished.finish()?,
+            // Also where somebody else changed a file meanwhile: that file is theirs, and there is nothing left to undo.
+            Recovered::RolledBack { .. } => unfinished.abandon()?,
+            Recovered::Finished => unfinished.finish()?,
             // Left as it is for the next start.
             Recovered::Postponed { .. } => drop(unfinished),
         }

@@ -206,17 +206,16 @@ fn extended(row: &JournalRow, tool: &str, paint: Paint) -> String {
     format!("+ {} {told}", paint.bold(&quote::visible(tool)))
 }
 
-/// The end of a job, with the files that it changed.
+/// The end of a job, with the files that it changed, or what is to be said instead.
 fn job_ended(row: &JournalRow, tool: &str, paint: Paint) -> String {
     let body: JobEnded = row.body_as().unwrap_or_default();
+    let job = format!("□ {} job {}", paint.bold(&quote::visible(tool)), quote::visible(&body.job));
+    if body.changed_count == 0 {
+        return format!("{job}: {}", short(&Value::from(body.notes.join("; "))));
+    }
     let paths: Vec<&str> = body.changed.iter().map(|file| file.path.as_str()).collect();
-    format!(
-        "□ {} job {} changed {}: {}",
-        paint.bold(&quote::visible(tool)),
-        quote::visible(&body.job),
-        body.changed_count,
-        short(&Value::from(paths.join(", ")))
-    )
+    let paths = short(&Value::from(paths.join(", ")));
+    format!("{job} changed {}: {paths}", body.changed_count)
 }
 
 fn finished(row: &JournalRow, tool: &str, paint: Paint) -> String {

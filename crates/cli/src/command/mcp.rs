@@ -7,12 +7,15 @@ use std::time::Duration;
 use anyhow::Result;
 use windlass::Session;
 use windlass::engine::Engine;
-use windlass::people::{ApprovalRequest, Difference};
+use windlass::people::{
+    Answer, ApprovalRequest, Attendant, Difference, QuestionAnswer, QuestionRequest, Reply,
+};
+use windlass::tool::BoxFuture;
 use windlass::tool::diff::Look;
 use windlass_hub::Recording;
 use windlass_mcp::Options;
 
-use super::{Interrupts, block_on};
+use super::{Interrupts, block_on, end_jobs};
 use crate::options::Global;
 use crate::setup::Setup;
 
@@ -28,11 +31,25 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
             Options { describe_changes, ..Options::default() },
         );
         let served = until_stopped(setup.windlass.engine(), session, served).await?;
-        session.end_jobs().await;
+        let _away = setup.windlass.engine().attend(session.id(), Away);
+        end_jobs(session).await;
         setup.end(global).await;
         served.transpose()?;
         Ok(ExitCode::SUCCESS)
     })?
+}
+
+/// Stands for the person once the client is gone: what their jobs have changed is held until they answer by `windlass policy approve`.
+struct Away;
+
+impl Attendant for Away {
+    fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
+        Box::pin(std::future::ready(Reply::Deferred))
+    }
+
+    fn answer<'a>(&'a self, _: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
+        Box::pin(std::future::ready(Reply::Deferred))
+    }
 }
 
 /// Every line that changes, without colours.
@@ -42,6 +59,8 @@ fn describe_changes(request: &ApprovalRequest) -> String {
 
 /// The longest time from an interrupt to the end, for calls that are slow to stop.
 const LONGEST_END: Duration = Duration::from_secs(5);
+/// The longest time from an interrupt until jobs are ended and their changes are decided on: a client may still ask its person.
+const LONGEST_DECISION: Duration = Duration::from_secs(2);
 /// The time for the last answers to be written.
 const LAST_ANSWERS: Duration = Duration::from_millis(50);
 
@@ -57,8 +76,12 @@ async fn until_stopped<T>(
     tokio::select! {
         biased;
         done = &mut served => return Ok(Some(done)),
-        () = interrupts.next() => session.cancel(),
+        () = interrupts.next() => {}
     }
+    // What jobs changed is decided on before the session is stopped: nothing of a stopped session is kept.
+    let _away = engine.attend(session.id(), Away);
+    drop(tokio::time::timeout(LONGEST_DECISION, end_jobs(session)).await);
+    session.cancel();
     let ended = async {
         while engine.running_calls() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -12,7 +12,7 @@ use windlass::event::{EventKind, Filter, Subscription};
 use windlass::{Event, ToolCall, wire};
 use windlass_hub::Recording;
 
-use super::{block_on, interrupted, until_interrupted};
+use super::{block_on, end_jobs, interrupted, until_interrupted};
 use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal;
@@ -42,7 +42,7 @@ pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
         setup.begin(global).await;
         let work = async {
             let answered = answer_all(&setup, lines, run.events).await;
-            setup.session.end_jobs().await;
+            end_jobs(&setup.session).await;
             setup.end(global).await;
             answered
         };

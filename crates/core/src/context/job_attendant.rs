@@ -63,6 +63,7 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
     };
     let changed = match changed {
         Ok(changed) if !is_waited_for => Ok(cx.record_job(&job, changed).await),
+        Err(error) if !is_waited_for => Err(cx.record_refused_job(&job, error).await),
         other => other,
     };
     let stopped_by = *job.stopped_by.lock();

@@ -36,10 +36,7 @@ impl Context {
             changed_count: changed.paths.len(),
             notes: changed.notes.iter().map(clean).collect(),
         };
-        let origin = self.files().origin(Vec::new());
-        if let Err(error) = job_ended(&self.0.engine, origin, &body).await {
-            changed.notes.push(format!("the end of the job could not be put on record: {error}"));
-        }
+        changed.notes.extend(self.put_on_record(&body).await);
         if changed.tracking == Some(Tracking::Scanned) {
             let noted = self.note_direct_changes(&changed).await;
             let told = noted.err().map(|error| {
@@ -48,6 +45,32 @@ impl Context {
             changed.notes.extend(told);
         }
         changed
+    }
+
+    /// Puts on record that what a job changed was not kept, or waits for an answer. Returns the reason, with what else went wrong.
+    pub(super) async fn record_refused_job(&self, job: &Job, error: ToolError) -> ToolError {
+        let body = JobEnded {
+            version: BODY_VERSION,
+            job: job.id().to_string(),
+            call: Some(self.call_id().clone()),
+            changed: Vec::new(),
+            changed_count: 0,
+            notes: vec![self.0.secrets.redact(&error.message().text).into_owned()],
+        };
+        match self.put_on_record(&body).await {
+            Some(failed) => {
+                let text = format!("{}; {failed}", error.message().text);
+                error.with_text(text)
+            }
+            None => error,
+        }
+    }
+
+    /// Puts the end of a job on record. Returns a sentence about it if that fails.
+    async fn put_on_record(&self, body: &JobEnded) -> Option<String> {
+        let recorded = job_ended(&self.0.engine, self.files().origin(Vec::new()), body).await;
+        let error = recorded.err()?;
+        Some(format!("the end of the job could not be put on record: {error}"))
     }
 
     /// Notes in the history that a command ran whose changes were not tracked, so that an undo does not pass over it in silence. One that

@@ -5,9 +5,10 @@
 //! directory into a git directory is judged by what the directory then holds, since a `config` that lay there before was not
 //! configuration when it was written.
 
+mod details;
 mod obeyed;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::File;
@@ -73,6 +74,7 @@ pub(super) fn judge(
         git_directories: RefCell::default(),
         masked: unseen.masked.iter().map(PathBuf::as_path).collect(),
         obeyed: obeyed::paths(files),
+        hash_budget: Cell::new(details::HASHED_BYTES),
     };
     let (mut judgement, mut bytes) = (Judgement::default(), 0);
     for change in changes {
@@ -142,6 +144,8 @@ struct Judge<'c> {
     masked: HashSet<&'c Path>,
     /// Paths that are obeyed because a link or a configuration that was there before leads to them.
     obeyed: Vec<PathBuf>,
+    /// The bytes of long contents that may still be hashed.
+    hash_budget: Cell<u64>,
 }
 
 impl Judge<'_> {
@@ -387,19 +391,32 @@ impl Judge<'_> {
         let before = self.before(&change.path).ok().flatten();
         let after = self.after(&change.path).ok().flatten();
         let named = named(change);
-        let detail = named.detail.or_else(|| self.other_mode(change));
+        let details = self.details(change, before.is_some() && before == after);
+        let details: Vec<String> = named.detail.into_iter().chain(details).collect();
+        let detail = (!details.is_empty()).then(|| details.join(", "));
         FileChange { before, after, detail, ..named }
     }
 
-    /// The mode of a file whose content changed, if that is another one, too.
-    fn other_mode(&self, change: &ProcessChange) -> Option<String> {
-        let ChangedTo::File(_, Attributes { mode: Some(new), .. }) = &change.to else {
-            return None;
+    /// What changes of an object besides its content, and of a content that is not shown its size and hash.
+    fn details(&self, change: &ProcessChange, is_same: bool) -> Vec<String> {
+        let (ChangedTo::File(_, new) | ChangedTo::Attributes(new)) = &change.to else {
+            return Vec::new();
         };
-        change.before?;
-        let found = self.files.look(&commit::beside(self.files, &change.path)).ok()??;
-        let (old, new) = (found.attributes.mode? & 0o7777, new & 0o7777);
-        (old != new).then(|| format!("mode {old:o} → {new:o}"))
+        let old = change.before.and_then(|_| {
+            self.files.look(&commit::beside(self.files, &change.path)).ok().flatten()
+        });
+        let old = old.as_ref();
+        let mut details = Vec::new();
+        if let ChangedTo::File(staged, _) = &change.to {
+            details.extend(details::long_content(old, staged, JUDGED_BYTES, &self.hash_budget));
+            let links = old.map_or(1, |old| old.stat.links);
+            details.extend(old.and_then(|old| details::other_mode(&old.attributes, new)));
+            if is_same && links > 1 {
+                details.push("no name of the same file as others any more".to_owned());
+            }
+        }
+        details.extend(details::attributes(old.map(|old| &old.attributes), new));
+        details
     }
 }
 

@@ -79,11 +79,11 @@ impl Policy {
         self.all_rules().any(denies)
     }
 
-    /// Tells whether a rule denies changing this very file.
+    /// Tells whether a rule denies changing this very file, or a directory with all that is below it.
     pub(crate) fn denies_changing(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
         let denies = |ruling: &Ruling| match ruling.rule.resource() {
             Resource::Write(glob) if ruling.decision == Decision::Deny => {
-                glob.covers_file(path, workspace) && ruling.holds(Some(now))
+                glob.guards(path, workspace) && ruling.holds(Some(now))
             }
             _ => false,
         };
@@ -162,7 +162,9 @@ impl Policy {
         let effect = Effect::Read(pattern);
         let situation = Situation { now: Some(now), ..Situation::default() };
         self.all_layers()
-            .filter_map(|layer| layer.ruled(&situation, |rule| rule.matches(&effect, workspace)))
+            .filter_map(|layer| {
+                layer.ruled(&situation, |ruling| ruling.is_about(&effect, workspace))
+            })
             .max_by_key(|(decision, _)| *decision)
     }
 }

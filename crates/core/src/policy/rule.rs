@@ -92,6 +92,8 @@ pub struct PathGlob {
     text: PathBuf,
     is_absolute: bool,
     meaning: Meaning,
+    /// For a pattern that means everything below directories: those directories.
+    directory: Option<GlobMatcher>,
 }
 
 #[derive(Debug, Clone)]
@@ -118,12 +120,9 @@ impl PathGlob {
             return Ok(Self { text: whole, ..Self::from(crate::quote::unpath(plain)) });
         }
         let pattern = if below && text != "**" { format!("{plain}/**") } else { text.to_owned() };
-        let glob = GlobBuilder::new(&pattern)
-            .literal_separator(true)
-            .build()
-            .map_err(|error| error.kind().to_string())?;
-        let meaning = Meaning::Glob(glob.compile_matcher());
-        Ok(Self { text: whole, is_absolute: text.starts_with('/'), meaning })
+        let directory = directory_of(&pattern).map(matcher).transpose()?;
+        let meaning = Meaning::Glob(matcher(&pattern)?);
+        Ok(Self { text: whole, is_absolute: text.starts_with('/'), meaning, directory })
     }
 
     /// The text that it was made of.
@@ -160,19 +159,39 @@ impl PathGlob {
 
     /// Whether this file is meant.
     pub(super) fn covers_file(&self, path: &Path, workspace: &Path) -> bool {
-        let subject = if self.is_absolute {
-            path
-        } else {
-            match path.strip_prefix(workspace) {
-                Ok(inside) => inside,
-                Err(_) => return false,
-            }
-        };
+        let Some(subject) = self.subject(path, workspace) else { return false };
         match &self.meaning {
             Meaning::Literal(literal) => subject.starts_with(literal),
             Meaning::Glob(matcher) => matcher.is_match(subject),
         }
     }
+
+    /// Returns whether a change of this path is kept back by a rule that denies or asks: it is meant, or all that is below it. Who
+    /// replaces a directory, moves it or takes its permissions away changes what is found below it.
+    pub(super) fn guards(&self, path: &Path, workspace: &Path) -> bool {
+        let is_directory = || {
+            let directory = self.directory.as_ref()?;
+            Some(directory.is_match(self.subject(path, workspace)?))
+        };
+        self.covers_file(path, workspace) || is_directory().unwrap_or(false)
+    }
+
+    /// The path as the pattern is compared with it.
+    fn subject<'p>(&self, path: &'p Path, workspace: &Path) -> Option<&'p Path> {
+        if self.is_absolute { Some(path) } else { path.strip_prefix(workspace).ok() }
+    }
+}
+
+fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
+    let glob = GlobBuilder::new(pattern).literal_separator(true).build();
+    Ok(glob.map_err(|error| error.kind().to_string())?.compile_matcher())
+}
+
+/// The directories of which a pattern means everything below. None if the last name of the pattern is a wildcard: it means files, too.
+fn directory_of(pattern: &str) -> Option<&str> {
+    let directory = pattern.strip_suffix("/**/*").or_else(|| pattern.strip_suffix("/**"))?;
+    let name = directory.rsplit('/').next()?;
+    (!name.is_empty() && !name.contains(['*', '?', '['])).then_some(directory)
 }
 
 /// This very path, and everything below it, whatever characters it has.
@@ -182,6 +201,7 @@ impl From<PathBuf> for PathGlob {
             is_absolute: path.is_absolute(),
             text: path.clone(),
             meaning: Meaning::Literal(path),
+            directory: None,
         }
     }
 }
@@ -258,6 +278,16 @@ impl Rule {
             // No rule can be written about these.
             Effect::Secret(_) | Effect::Ask | Effect::Plugin(_) | Effect::State(_) => false,
         }
+    }
+
+    /// Returns whether a rule of this kind that denies or asks is about an effect. `write X/**` also keeps back changes of the directory
+    /// `X` itself.
+    pub(super) fn restricts(&self, effect: &Effect, workspace: &Path) -> bool {
+        let guards = |at: &PathPattern| match &self.resource {
+            Resource::Write(glob) => glob.guards(&at.path, workspace),
+            _ => false,
+        };
+        self.matches(effect, workspace) || effect.changed_path().is_some_and(guards)
     }
 
     /// Returns whether it is about commands, and this one begins with its words (or is just them), wherever its options stand, or does the
@@ -477,6 +507,33 @@ mod tests {
         ] {
             let parsed: Rule = rule.parse().expect(rule);
             assert_eq!(parsed.matches(&effect, Path::new("/w")), matches, "{rule} | {effect}");
+        }
+    }
+
+    #[test]
+    fn a_rule_that_restricts_all_below_a_directory_binds_the_directory() {
+        let (write, delete) = (
+            |at: &str| Effect::Write(PathPattern::entry(at)),
+            |at: &str| Effect::Delete(PathPattern::entry(at)),
+        );
+        for (rule, effect, is_bound) in [
+            ("write docs/infra/**", write("/w/docs/infra"), true),
+            ("write docs/infra/**", delete("/w/docs/infra"), true),
+            ("write docs/infra/**/*", write("/w/docs/infra"), true),
+            ("write docs/infra/**", write("/w/docs"), false),
+            ("write docs/infra/**", write("/w/docs/infra2"), false),
+            ("write docs/infra/*.md", write("/w/docs/infra"), false),
+            ("write **/infra/**", write("/w/a/b/infra"), true),
+            ("write {a,b}/**", write("/w/b"), true),
+            ("write docs/*/**", write("/w/docs/readme.md"), false),
+            ("write /data/**", write("/data"), true),
+            ("read docs/infra/**", write("/w/docs/infra"), false),
+            ("write docs/infra/**", Effect::Read(PathPattern::entry("/w/docs/infra")), false),
+        ] {
+            let rule: Rule = rule.parse().expect(rule);
+            assert_eq!(rule.restricts(&effect, Path::new("/w")), is_bound, "{rule} | {effect}");
+            let is_widened = rule.matches(&effect, Path::new("/w"));
+            assert!(!is_widened, "an allow does not reach further: {rule} | {effect}");
         }
     }
 

@@ -1,11 +1,13 @@
 //! A rule in force: what it decides, who laid it down, why, and until when.
 
 use std::fmt;
+use std::path::Path;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use super::{DecidedBy, Decision, Rule, decision_word};
+use crate::Effect;
 
 /// Who laid a rule down; of two that do not deny, the later layer decides.
 ///
@@ -98,6 +100,14 @@ impl Ruling {
     pub fn until(mut self, end: SystemTime) -> Self {
         self.until = Some(end);
         self
+    }
+
+    /// Returns whether it is about an effect. One that allows does not reach as far as one that denies or asks.
+    pub(super) fn is_about(&self, effect: &Effect, workspace: &Path) -> bool {
+        match self.decision {
+            Decision::Allow => self.rule.matches(effect, workspace),
+            Decision::Ask | Decision::Deny => self.rule.restricts(effect, workspace),
+        }
     }
 
     /// Whether it is in force. Where nobody knows the time, what ends allows nothing and still denies.

@@ -25,7 +25,7 @@ use super::ignoring::Ignoring;
 use super::moved_build::Arrived;
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::{Tree, names};
-use crate::kernel::{FOR_LISTING, FOR_READING, stat_child, stat_from};
+use crate::kernel::{FOR_LISTING, FOR_READING, MAX_PATH, stat_child, stat_from};
 
 /// The bits of a file's mode with which it runs as its owner or in its group.
 const SET_ID: u32 = 0o6000;
@@ -163,6 +163,7 @@ impl Reader<'_> {
         let lower = self.lower_directory(&place.path)?;
         for name in &here {
             let path = place.path.join(name);
+            self.check_length(&path)?;
             let read = self.read_name(&upper, lower.as_ref(), name, path.clone(), place.merged);
             read.map_err(|error| self.failed(&path, error))?;
         }
@@ -170,6 +171,22 @@ impl Reader<'_> {
             Some(lower) if !place.merged => self.remove_others(&lower, &place.path, &here),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a path that is too long for the kernel on the stage or in the workspace: nothing could be copied from there or be made
+    /// there. A look at what is below would take long, too, since each directory is opened from the root.
+    fn check_length(&self, path: &Path) -> io::Result<()> {
+        let length = |root: &Tree| root.path.as_os_str().len() + 1 + path.as_os_str().len();
+        let length = length(self.upper).max(length(self.lower));
+        if length < MAX_PATH {
+            return Ok(());
+        }
+        let top: PathBuf = path.iter().take(1).collect();
+        Err(io::Error::other(format!(
+            "below {} a path is too long to be kept: it has {length} bytes, and {} are the most",
+            shown(&top),
+            MAX_PATH - 1
+        )))
     }
 
     /// The workspace's directory of a path, if it is one.

@@ -499,3 +499,16 @@ proptest! {
         prop_assert!(ground.names("stages").is_empty());
     }
 }
+
+/// Trees can be deeper than a path can be long, and nothing below that can be copied into the workspace.
+#[test]
+fn a_path_that_is_too_long_is_refused_where_it_begins() {
+    let ground = base();
+    let deep = "import os; n = 'd' * 200\nfor _ in range(100): os.mkdir(n); os.chdir(n)";
+    let stage = Stage::create(&ground.path("stages")).unwrap();
+    run(&stage, &ground.work(""), &format!("python3 -c \"{deep}\""));
+    let error = delta(&stage, &workspace(&ground), stage.created(), &pass()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("below ddd") && text.contains("too long to be kept"), "{text}");
+    assert!(text.len() < 400, "{text}");
+}

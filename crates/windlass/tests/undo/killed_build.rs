@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use windlass::files::Opened;
+use windlass::{Outcome, Undo};
 use windlass_core::{
     CallId, Checkpoint, ContentHash, Exclusive, History, HistoryError, NewCheckpoint, Pending,
     Query, Recovery,
@@ -145,4 +146,26 @@ async fn build_directories_are_kept_with_the_sources_or_dropped_with_them() {
             .collect();
         assert!(logged.iter().any(|body| body.text.contains(&word)), "{at:?}: {logged:?}");
     }
+}
+
+/// A call that was taken back is no change any more, also where a person changed one of its files before the next start.
+#[tokio::test]
+async fn a_call_that_was_taken_back_is_no_step_of_undo() {
+    let place = Place::with(&[("a", "1\n"), ("b", "1\n")]);
+    let folder = place.outside().to_owned();
+    let earlier = json!({"path": "earlier", "content": "x\n"});
+    place.ok("write", earlier).await;
+    let inner = UndoHistory::open(&place.state()).expect("a history");
+    let history = Arc::new(Copying { inner, at: Moment::BeforeMark, folder: folder.clone() });
+    let place = place.reopened(|builder| builder.configure(|engine| engine.history(history)));
+    let cut_off = place.ok("bash", json!({"command": "echo 2 > a; echo 2 > b; echo 2 > c"})).await;
+    run("rm -r state && mv copy/state state && rm -r work && mv copy/work work", &folder);
+    run("echo 1 > work/b; echo mine > work/a", &folder);
+    let place = place.restart();
+    assert!(place.windlass.recovered().join("\n").contains("left alone"));
+    assert_eq!((place.text("a").as_str(), place.path("c").exists()), ("mine\n", false));
+    let query = Query::Call(cut_off.call);
+    assert_eq!(place.windlass.history().checkpoints(&query).expect("a history"), []);
+    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert_eq!((place.text("a").as_str(), place.path("earlier").exists()), ("mine\n", false));
 }

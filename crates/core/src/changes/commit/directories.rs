@@ -41,15 +41,21 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
     }
     // Those further above get back their modes if they have to be opened for the moment.
     let mut looked: HashSet<&Path> = HashSet::new();
-    for directory in steps.iter().flat_map(|step| above(files, step)) {
-        if own.contains(directory) || known.contains(directory) || !looked.insert(directory) {
-            continue;
-        }
-        if let Ok(stat) = files.stat(&beside(files, directory))
-            && stat.kind == FileKind::Directory
-            && stat.mode & OPEN != OPEN
-        {
-            around.push(record(directory, &stat));
+    for step in steps {
+        for directory in above(files, step) {
+            // Those above it were looked at with it.
+            if !looked.insert(directory) {
+                break;
+            }
+            if own.contains(directory) || known.contains(directory) {
+                continue;
+            }
+            if let Ok(stat) = files.stat(&beside(files, directory))
+                && stat.kind == FileKind::Directory
+                && stat.mode & OPEN != OPEN
+            {
+                around.push(record(directory, &stat));
+            }
         }
     }
     around

@@ -74,6 +74,17 @@ impl Overlay<'_> {
         }
     }
 
+    /// Refuses to move a directory with all that is in it. A proposal is about one path, so who moves a directory moves each object in
+    /// it.
+    fn check_is_single(&self, from: &Resolved) -> Result<(), FileError> {
+        match self.stat(from)?.kind {
+            FileKind::Directory => {
+                Err(refused("move", from, FileErrorKind::NotRegular(FileKind::Directory)))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What will be there.
     fn then(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
         Ok(match to {
@@ -216,9 +227,12 @@ impl Files for Overlay<'_> {
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         self.check(path, alteration.expect)?;
-        let then = self.then(path, alteration.to)?;
         if let To::Moved { from, seen } = alteration.to {
             self.check(from, Expect::Same(seen))?;
+            self.check_is_single(from)?;
+        }
+        let then = self.then(path, alteration.to)?;
+        if let To::Moved { from, .. } = alteration.to {
             self.hold(from, FileState::Absent)?;
         }
         self.hold(path, then)?;
