@@ -29,6 +29,7 @@ use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use windlass::engine::Engine;
+use windlass::tool::nearest;
 use windlass::{Outcome, Session};
 
 use crate::options::Arguments;
@@ -77,6 +78,11 @@ pub(crate) enum Command {
     Demo,
     /// Check what works on this machine, by trying it.
     Doctor,
+    /// Print this help, or that of a command.
+    Help {
+        /// The command, such as `call` or `policy explain`.
+        command: Vec<String>,
+    },
     /// Print completions for a shell.
     Completions(completions::Completions),
     /// Print the manual page.
@@ -120,8 +126,27 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
+        Command::Help { command } => help(&command),
         Command::Docs { which } => docs::run(&which),
     }
+}
+
+/// Prints what `--help` prints for a command.
+fn help(names: &[String]) -> Result<ExitCode> {
+    let mut root = Arguments::command();
+    root.build();
+    let mut command = &mut root;
+    for name in names {
+        let known = command.get_subcommands().map(|one| one.get_name().to_owned());
+        let known: Vec<String> = known.collect();
+        command = command.find_subcommand_mut(name).with_context(|| {
+            let near = nearest(name, known.iter().map(String::as_str));
+            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            format!("there is no command `{name}`{near}")
+        })?;
+    }
+    terminal::print(&command.render_long_help().to_string())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a future on this thread. Threads for blocking work are started when there is some.

@@ -49,7 +49,7 @@ pub(crate) struct Global {
     /// All tools but these.
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) without: Option<String>,
-    /// A named set of tools: explorer, planner, coder.
+    /// A named set of tools: explorer, planner, coder (also called full).
     #[arg(long, global = true, value_name = "ROLE")]
     pub(crate) role: Option<Role>,
     /// How programs run: off, read-only, workspace, staged, discard.

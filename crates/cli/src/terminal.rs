@@ -59,6 +59,14 @@ pub(crate) fn print_json(value: &serde_json::Value) -> Result<()> {
     Ok(())
 }
 
+/// Prints a value that has no form but JSON: indented for a person at a terminal, otherwise on one line.
+pub(crate) fn print_json_for_reader(global: &Global, value: &serde_json::Value) -> Result<()> {
+    if global.json || !std::io::stdout().is_terminal() {
+        return print_json(value);
+    }
+    print(&serde_json::to_string_pretty(value)?)
+}
+
 /// Adds to a text: `add(&mut text, format_args!(…))`, without a piece that is thrown away.
 pub(crate) fn add(text: &mut String, more: std::fmt::Arguments<'_>) {
     let written = std::fmt::Write::write_fmt(text, more);

@@ -412,13 +412,13 @@ fn warnings_have_their_place() {
     let path = home.config().join("config.toml");
     put(
         &path,
-        "[[hooks]]\nevent = \"pre_tol\"\ncommand = \"x\"\n[[hooks]]\nevent = \"stop\"\ncommand = \"x\"\nhurry = 1\n",
+        "[[hooks]]\nevent = \"stop\"\ncommand = \"x\"\ntimeout = 99\n[[hooks]]\nevent = \"stop\"\ncommand = \"x\"\nsandbox = \"staged\"\n",
     );
     let ran = read(&home);
     assert_eq!(ran.code, 0, "{ran:?}");
     for said in [
-        "hooks[0]: there is no event `pre_tol`; did you mean `pre_tool`?",
-        "hooks[1]: unknown field `hurry`",
+        "hooks[0]: `timeout` is more than 60 s",
+        "hooks[1]: `sandbox`: nobody is asked about what a hook changes",
     ] {
         assert!(ran.stderr.contains(&format!("config.toml: {said}")), "{ran:?}");
     }

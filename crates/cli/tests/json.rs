@@ -45,10 +45,11 @@ fn every_command_answers_in_json() {
     let home = home();
     let [first, second, third] = [0; 3].map(|_| deferred(&home, "echo x > c"));
     let write = json!({"path": "b", "content": "x\n"}).to_string();
+    let denied = json!({"path": "new", "content": "x\n"}).to_string();
     for (arguments, code) in [
         (&["call", "read", r#"{"path":"a"}"#][..], 0),
         (&["call", "read", r#"{"path":"none"}"#], 1),
-        (&["call", "write", &write], 3),
+        (&["call", "write", &denied], 3),
         (&["run", "calls"], 0),
         (&["tools"], 0),
         (&["undo", "--list"], 0),

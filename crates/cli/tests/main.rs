@@ -24,6 +24,7 @@ mod json;
 mod kill;
 mod mcp;
 mod mcp_clients;
+mod messages;
 mod old_state;
 mod person;
 mod policy;

@@ -122,6 +122,8 @@ pub struct About {
     /// Advice on when and how to use the tool, for the instructions of a model. It is not part of the list of tools, which is sent with
     /// each request and has to be short.
     pub guidance: Option<Cow<'static, str>>,
+    /// Advice that goes with the error where the arguments do not fit the schema: which tool does the rest.
+    pub beyond: Option<Cow<'static, str>>,
     /// Calls that show how the arguments are meant.
     pub examples: Vec<Example>,
     /// JSON Schema of the structured data in an answer, for tools that answer with [`Content::Json`](crate::Content::Json).
@@ -149,6 +151,13 @@ impl About {
     /// Facts with this title.
     pub fn titled(title: impl Into<Cow<'static, str>>) -> Self {
         Self { title: Some(title.into()), ..Self::default() }
+    }
+
+    /// Adds advice for a model whose arguments do not fit the schema.
+    #[must_use]
+    pub fn with_beyond(mut self, beyond: impl Into<Cow<'static, str>>) -> Self {
+        self.beyond = Some(beyond.into());
+        self
     }
 
     /// Adds advice for the instructions of a model.

@@ -1,20 +1,24 @@
 //! The files in which people write hooks: ours, and those of Claude Code, Hex and Hygge.
 //!
-//! Nothing is passed over in silence. What is not known is a warning with its place; a gate that is written so badly that it cannot
-//! run stays a gate, and refuses.
+//! Nothing is passed over in silence. [`HookFile::check`] refuses a file in which a gate could be lost to a typing mistake; what else is
+//! not known is a warning with its place. In the files of others, events that there are not here are warnings.
 
 mod entry;
+mod lines;
 
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use windlass_core::{Author, Moment, quote};
+use windlass_core::{Author, Moment, likeness, quote};
 
 use super::telling::claude_moment;
 use super::{HookDefinition, HookShape};
 
 /// How many hooks a file may have.
 const MOST_HOOKS: usize = 256;
+
+/// A word that is as like a known one as this is that word misspelt.
+const MISSPELT: f64 = 0.75;
 
 /// A file that may have hooks in it, and what is in it.
 ///
@@ -40,27 +44,65 @@ pub struct HookFile {
     pub shape: HookShape,
 }
 
+/// A part of a file of hooks that cannot be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("in {}{}: {place}{}{why}", quote::path(path), line.map(|line| format!(", line {line}")).unwrap_or_default(), if place.is_empty() { "" } else { ": " })]
+pub struct HookFileError {
+    /// The file.
+    pub path: PathBuf,
+    /// The line of the part, if it is known.
+    pub line: Option<usize>,
+    /// The place of the part in the structure of the file, as in `hooks[2]`; empty for the whole file.
+    pub place: String,
+    /// The reason, which names the word.
+    pub why: String,
+}
+
 /// What is left of an entry to look at; what nobody took is not known.
 type Fields = Map<String, Value>;
 
 impl HookFile {
     /// The hooks in the order of the file, and what is to be said of what is not understood.
     pub fn read(&self) -> (Vec<HookDefinition>, Vec<String>) {
-        let mut reader = Reader { file: self, hooks: Vec::new(), warnings: Vec::new() };
-        match self.parse() {
-            Ok(top) => reader.top(top),
-            Err(why) => reader.warn("", &why),
-        }
-        if reader.hooks.len() > MOST_HOOKS {
-            reader.warn("", &format!("only the first {MOST_HOOKS} hooks are used"));
-            reader.hooks.truncate(MOST_HOOKS);
-        }
+        let reader = self.reader();
         (reader.hooks, reader.warnings)
     }
 
+    /// The first part that cannot be understood, so that a hook that its author relies on could be missing. Such a file is not to be used.
+    ///
+    /// ```
+    /// use windlass_core::Author;
+    /// use windlass_hooks::{HookFile, HookShape};
+    /// let text = "[[hooks]]\nevent = \"pre_tol\"\ncommand = \"./check.sh\"\n".to_owned();
+    /// let file = HookFile { path: "c.toml".into(), text, author: Author::Person, shape: HookShape::Windlass };
+    /// let why = "in c.toml, line 2: hooks[0]: there is no event `pre_tol`; did you mean `pre_tool`?";
+    /// assert_eq!(file.check().unwrap_err().to_string(), why);
+    /// ```
+    pub fn check(&self) -> Result<(), HookFileError> {
+        self.reader().error.map_or(Ok(()), Err)
+    }
+
+    fn reader(&self) -> Reader<'_> {
+        let mut reader =
+            Reader { file: self, hooks: Vec::new(), warnings: Vec::new(), error: None };
+        match self.parse() {
+            Ok(top) => reader.top(top),
+            Err(why) => reader.wrong("", None, &why, ""),
+        }
+        if reader.hooks.len() > MOST_HOOKS {
+            let most = format!("it has more than {MOST_HOOKS} hooks");
+            reader.wrong("", None, &most, "; only the first are used");
+            reader.hooks.truncate(MOST_HOOKS);
+        }
+        reader
+    }
+
+    fn is_json(&self) -> bool {
+        self.path.extension().is_some_and(|extension| extension == "json")
+    }
+
     fn parse(&self) -> Result<Fields, String> {
-        let is_json = self.path.extension().is_some_and(|extension| extension == "json");
-        let parsed = if is_json {
+        let parsed = if self.is_json() {
             serde_json::from_str(&self.text).map_err(|error| format!("it is not JSON: {error}"))
         } else {
             toml::from_str(&self.text).map_err(|error| format!("it is not TOML: {error}"))
@@ -76,6 +118,7 @@ struct Reader<'f> {
     file: &'f HookFile,
     hooks: Vec<HookDefinition>,
     warnings: Vec<String>,
+    error: Option<HookFileError>,
 }
 
 impl Reader<'_> {
@@ -85,9 +128,41 @@ impl Reader<'_> {
         self.warnings.push(format!("{path}: {place}{colon}{why}"));
     }
 
+    /// Notes a part that cannot be understood: an error of the file. A reader who goes on all the same is told what happens otherwise.
+    fn wrong(&mut self, place: &str, word: Option<&str>, why: &str, otherwise: &str) {
+        self.warn(place, &format!("{why}{otherwise}"));
+        if self.error.is_none() {
+            let line = lines::of(self.file, place, word);
+            let (path, place) = (self.file.path.clone(), place.to_owned());
+            self.error = Some(HookFileError { path, line, place, why: why.to_owned() });
+        }
+    }
+
+    /// Notes a word that is not known: an error in a file of ours, where all words are known. In those of others it may be new there.
+    fn unclear(&mut self, place: &str, word: &str, why: &str, otherwise: &str) {
+        if self.file.shape == HookShape::Windlass {
+            self.wrong(place, Some(word), why, otherwise);
+        } else {
+            self.warn(place, &format!("{why}{otherwise}"));
+        }
+    }
+
+    /// Notes an event that there is not.
+    fn no_event(&mut self, place: &str, event: &str, why: &str) {
+        if is_misspelt_gate(event) {
+            self.wrong(place, Some(event), why, "; it is left out");
+        } else {
+            self.unclear(place, event, why, "; it is left out");
+        }
+    }
+
     fn top(&mut self, mut top: Fields) {
         if top.get("disableAllHooks") == Some(&Value::Bool(true)) {
             return self.warn("", "`disableAllHooks` is set: its hooks are not used");
+        }
+        if let Some(key) = top.keys().find(|key| is_misspelt(key, "hooks")).cloned() {
+            let why = format!("unknown field `{}`; did you mean `hooks`?", quote::visible(&key));
+            self.wrong("", Some(&key), &why, "");
         }
         match top.remove("hooks") {
             None => {}
@@ -106,14 +181,14 @@ impl Reader<'_> {
                     self.event(&format!("hooks.{event}"), &event, entries);
                 }
             }
-            Some(_) => self.warn("hooks", "it is neither a list nor an object"),
+            Some(_) => self.wrong("hooks", None, "it is neither a list nor an object", ""),
         }
     }
 
     /// An entry that says itself of which events it wants to hear.
     fn named(&mut self, place: &str, name: Option<String>, entry: Value) {
         let Value::Object(mut entry) = entry else {
-            return self.warn(place, "a hook is an object with `event` and `command`");
+            return self.wrong(place, None, "a hook is an object with `event` and `command`", "");
         };
         if let Some(name) = name {
             entry.entry("name").or_insert(name.into());
@@ -121,14 +196,19 @@ impl Reader<'_> {
         let events = match entry.remove("event").or_else(|| entry.remove("events")) {
             Some(Value::String(event)) => vec![event],
             Some(Value::Array(events)) => {
-                events.iter().filter_map(|event| event.as_str().map(str::to_owned)).collect()
+                let text =
+                    |event: &Value| event.as_str().map_or_else(|| event.to_string(), str::to_owned);
+                events.iter().map(text).collect()
             }
-            _ => return self.warn(place, "it has no `event`, so it is left out"),
+            _ => Vec::new(),
         };
+        if events.is_empty() {
+            return self.wrong(place, None, "it has no `event`", ", so it is left out");
+        }
         for event in events {
             match moment(&event) {
                 Ok(moment) => self.entry(place, moment, self.file.shape, entry.clone(), None),
-                Err(why) => self.warn(place, &format!("{why}; it is left out")),
+                Err(why) => self.no_event(place, &event, &why),
             }
         }
     }
@@ -137,7 +217,7 @@ impl Reader<'_> {
     fn event(&mut self, place: &str, event: &str, entries: Value) {
         let moment = match moment(event) {
             Ok(moment) => moment,
-            Err(why) => return self.warn(place, &format!("{why}; it is left out")),
+            Err(why) => return self.no_event(place, event, &why),
         };
         let entries = match entries {
             Value::Array(entries) => entries,
@@ -156,7 +236,7 @@ impl Reader<'_> {
                     };
                     self.entry(&place, moment, shape, entry, None);
                 }
-                _ => self.warn(&place, "a hook is an object with `command`"),
+                _ => self.wrong(&place, None, "a hook is an object with `command`", ""),
             }
         }
     }
@@ -166,12 +246,13 @@ impl Reader<'_> {
             None | Some(Value::Null) => None,
             Some(Value::String(matcher)) => Some(matcher),
             Some(_) => {
-                self.warn(place, "`matcher` is not a text; the hooks are told of every call");
+                let why = "`matcher` is not a text";
+                self.unclear(place, "matcher", why, "; the hooks are told of every call");
                 None
             }
         };
         let Some(Value::Array(hooks)) = group.remove("hooks") else {
-            return self.warn(place, "`hooks` is not a list");
+            return self.wrong(place, None, "`hooks` is not a list", "");
         };
         self.unknown(place, &group);
         for (at, hook) in hooks.into_iter().enumerate() {
@@ -180,7 +261,7 @@ impl Reader<'_> {
                 Value::Object(hook) => {
                     self.entry(&place, moment, HookShape::Claude, hook, matcher.as_deref());
                 }
-                _ => self.warn(&place, "a hook is an object with `command`"),
+                _ => self.wrong(&place, None, "a hook is an object with `command`", ""),
             }
         }
     }
@@ -190,4 +271,17 @@ impl Reader<'_> {
 fn moment(name: &str) -> Result<Moment, String> {
     let of_others = Moment::NAMES.iter().find(|(_, moment)| claude_moment(*moment) == name);
     of_others.map_or_else(|| name.parse(), |(_, moment)| Ok(*moment))
+}
+
+/// Tells whether a word is another one with a slip or two.
+fn is_misspelt(word: &str, known: &str) -> bool {
+    word != known && likeness(word, known) >= MISSPELT
+}
+
+/// Tells whether the name of an event that there is not is meant for a gate, ours or that of others.
+fn is_misspelt_gate(event: &str) -> bool {
+    let gates = Moment::NAMES.iter().filter(|(_, moment)| moment.is_gate());
+    gates.into_iter().any(|(name, moment)| {
+        is_misspelt(event, name) || is_misspelt(event, claude_moment(*moment))
+    })
 }

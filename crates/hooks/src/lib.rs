@@ -21,7 +21,7 @@ use windlass_core::{
 };
 
 pub use definition::{HookCommand, HookDefinition, HookShape};
-pub use file::HookFile;
+pub use file::{HookFile, HookFileError};
 pub use matching::HookMatcher;
 pub use pins::{Pin, named_files};
 pub use reach::{PINNABLE, reached_files};

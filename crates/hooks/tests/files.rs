@@ -141,3 +141,128 @@ fn nonsense_is_told_of_and_stops_nothing() {
     }
     assert_eq!(read(HookShape::Claude, Author::Person, "a.json", "{}"), (vec![], vec![]));
 }
+
+/// In our own files, nothing may be misspelt. In those of others, words that we do not have are no errors, unless one is a gate misspelt.
+#[test]
+fn a_gate_is_not_lost_to_a_typing_mistake() {
+    use HookShape::{Claude, Hygge, Windlass};
+    let group = |event: &str, kind: &str| {
+        format!(
+            r#"{{
+ "hooks": {{
+  "{event}": [{{"hooks": [{{"type": "{kind}", "command": "x"}}]}}]}}}}"#
+        )
+    };
+    let toml = |fields: &str| format!("a = 1\n# pre_tol\n[[hooks]]\n{fields}\n");
+    for (shape, name, content, why) in [
+        (
+            Windlass,
+            "c.toml",
+            toml("command = \"x\"\nevent = \"pre_tol\""),
+            "in c.toml, line 5: hooks[0]: there is no event `pre_tol`",
+        ),
+        (
+            Windlass,
+            "c.toml",
+            toml("command = \"x\"\nevent = [\"stop\", \"pre_tol\"]"),
+            "line 5: hooks[0]: there is no event `pre_tol`",
+        ),
+        (
+            Windlass,
+            "c.toml",
+            toml("event = \"zzz\"\ncommand = \"x\""),
+            "line 4: hooks[0]: there is no event `zzz`",
+        ),
+        (
+            Windlass,
+            "c.toml",
+            toml("event = \"stop\"\ncommand = \"x\"\n\ngaet = true"),
+            "line 7: hooks[0]: unknown field `gaet`",
+        ),
+        (
+            Windlass,
+            "c.toml",
+            toml("event = \"stop\"\ncommand = \"x\"\ngate = \"yes\""),
+            "line 6: hooks[0]: `gate` is neither",
+        ),
+        (
+            Windlass,
+            "c.toml",
+            toml("event = \"stop\"\ncommand = \"x\"\nmatch = { pth = \"x\" }"),
+            "line 6: hooks[0].match: unknown field `pth`",
+        ),
+        (
+            Windlass,
+            "c.toml",
+            toml("event = \"stop\"\ncommand = 3"),
+            "line 5: hooks[0]: its `command` is neither",
+        ),
+        (Windlass, "c.toml", toml("command = \"x\""), "line 3: hooks[0]: it has no `event`"),
+        (
+            Windlass,
+            "c.toml",
+            "[hooks.pre_tol]\ncommand = \"x\"".to_owned(),
+            "line 1: hooks.pre_tol: there is no event `pre_tol`",
+        ),
+        (
+            Windlass,
+            "c.toml",
+            "hooks = 3".to_owned(),
+            "line 1: hooks: it is neither a list nor an object",
+        ),
+        (
+            Windlass,
+            "h.json",
+            "{\n\"hoks\": []}".to_owned(),
+            "in h.json, line 2: unknown field `hoks`; did you mean `hooks`?",
+        ),
+        (Windlass, "h.json", "{".to_owned(), "in h.json: it is not JSON"),
+        (
+            Windlass,
+            "h.json",
+            group("PreToolUs", "command"),
+            "line 3: hooks.PreToolUs: there is no event",
+        ),
+        (
+            Windlass,
+            "h.json",
+            group("PostToolUseFailure", "command"),
+            "line 3: hooks.PostToolUseFailure: there is no event",
+        ),
+        (
+            Claude,
+            "s.json",
+            group("PreToolUs", "command"),
+            "line 3: hooks.PreToolUs: there is no event",
+        ),
+        (
+            Claude,
+            "s.json",
+            group("pretooluse", "command"),
+            "line 3: hooks.pretooluse: there is no event",
+        ),
+        (
+            Claude,
+            "s.json",
+            group("PreToolUse", "comand"),
+            "line 3: hooks.PreToolUse[0].hooks[0]: hooks of the type \"comand\"",
+        ),
+        (Claude, "s.json", "{\"hooks\": 3}".to_owned(), "in s.json: hooks: it is neither"),
+        (
+            Hygge,
+            "h.toml",
+            "[hooks.a]\nevent = \"pre_tol\"".to_owned(),
+            "line 2: hooks.a: there is no event",
+        ),
+        (Windlass, "h.json", group("PreToolUse", "command"), ""),
+        (Claude, "s.json", group("PostToolUseFailure", "command"), ""),
+        (Claude, "s.json", group("PreToolUse", "prompt"), ""),
+        (Claude, "s.json", group("SubagentStart", "command"), ""),
+        (Windlass, "c.toml", toml("event = \"stop\"\ncommand = \"x\"\ntimeout = 500"), ""),
+    ] {
+        let author = Author::Person;
+        let file = HookFile { path: name.into(), text: content.clone(), author, shape };
+        let said = file.check().map_or_else(|error| error.to_string(), |()| String::new());
+        assert!(said.contains(why) && said.is_empty() == why.is_empty(), "{content}: {said}");
+    }
+}

@@ -12,7 +12,7 @@ use std::{fmt, io};
 
 use toml::Value;
 use windlass::Mode;
-use windlass::hooks::{HookFile, HookShape};
+use windlass::hooks::{HookFile, HookFileError, HookShape};
 use windlass::policy::{Decision, Layer, Resource, Ruling};
 use windlass::process::{Backend, Confinement, Level, NetworkAccess, Shell};
 use windlass::tool::{Author, CommandFile};
@@ -70,6 +70,9 @@ pub enum ConfigError {
         /// The reason.
         why: String,
     },
+    /// A file has a hook that cannot be understood.
+    #[error(transparent)]
+    WrongHook(#[from] HookFileError),
     /// An override gives a key a value that the key does not take.
     #[error("{why}")]
     WrongOverride {
@@ -189,12 +192,18 @@ impl Config {
         let parsed = parse(&text, path, layer)?;
         self.settings.extend(parsed.settings);
         self.examples.extend(parsed.examples);
-        self.hook_files.push(HookFile {
+        self.add_hook_file(HookFile {
             path: path.to_owned(),
             text,
             author: Author::Person,
             shape: HookShape::Windlass,
-        });
+        })
+    }
+
+    /// Adds a file that may have hooks in it. A hook that cannot be understood could be a gate, so it is an error as a wrong rule is.
+    fn add_hook_file(&mut self, file: HookFile) -> Result<(), ConfigError> {
+        file.check()?;
+        self.hook_files.push(file);
         Ok(())
     }
 

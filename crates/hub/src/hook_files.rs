@@ -1,21 +1,33 @@
 //! The hooks in force: the person's own first, then those of the workspace, if a person trusts it.
 
+use std::io;
 use std::path::Path;
 
 use windlass::hooks::{HookDefinition, HookFile, HookShape};
 use windlass::tool::Author;
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::trust::{self, Trusted};
 
 /// Reads the file of nothing but hooks in the person's own configuration directory, if there is one.
-pub(crate) fn own(directory: &Path) -> Option<HookFile> {
+pub(crate) fn own(directory: &Path) -> Result<Option<HookFile>, ConfigError> {
     let path = directory.join("hooks.json");
-    let text = std::fs::read_to_string(&path).ok()?;
-    Some(HookFile { path, text, author: Author::Person, shape: HookShape::Windlass })
+    match std::fs::read_to_string(&path) {
+        Ok(text) => {
+            let shape = HookShape::Windlass;
+            Ok(Some(HookFile { path, text, author: Author::Person, shape }))
+        }
+        Err(error) if is_absent(&error) => Ok(None),
+        Err(source) => Err(ConfigError::Unreadable { path, source }),
+    }
 }
 
-/// Reads the hooks of all files, in their order. The parts that are not understood become warnings of the configuration.
+/// Tells whether nothing is there, which is no error.
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Reads the hooks of all files, in their order. What there is to say of them becomes a warning of the configuration.
 pub(crate) fn read(
     config: &mut Config,
     workspace: &Path,

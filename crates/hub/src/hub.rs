@@ -11,6 +11,7 @@ use windlass::policy::Secrets;
 
 use crate::config::{Config, ConfigError};
 use crate::settings::canonical;
+use crate::trust::Found;
 use crate::{Error, Settings, Workspace, secrets};
 
 /// Opens engines by workspace. All of them follow the same [`Settings`] and share the state directory: each has its own writer there,
@@ -89,6 +90,11 @@ impl Hub {
     pub fn hooks_of_person(&self) -> Result<Vec<HookDefinition>, ConfigError> {
         let config = Config::of_person(&self.settings)?;
         Ok(config.hook_files.iter().flat_map(|file| file.read().0).collect())
+    }
+
+    /// The warnings that the files of a workspace lead to where a person trusts them; the error is why they cannot be used.
+    pub fn warnings_of(&self, workspace: &Path, found: &Found) -> Result<Vec<String>, Error> {
+        Ok(Config::if_trusted(&self.settings, workspace, found)?.warnings().to_vec())
     }
 
     /// The secrets of the person and of a workspace, for what is shown of earlier sessions.

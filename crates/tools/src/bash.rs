@@ -133,8 +133,14 @@ fn check(command: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Refuses what is no name or address of a host.
+/// Refuses what is no name or address of a host, and the words of `--net` that are none.
 fn check_host(host: &str) -> Result<(), ToolError> {
+    let is_word = |word: &str| host.eq_ignore_ascii_case(word);
+    if is_word("full") || is_word("none") {
+        return Err(ToolError::invalid_args(format!("`net`: `{host}` is not a host")).hint(
+            "name the hosts that the command needs, such as \"docs.rs\"; a person opens the whole network, with `--net full`",
+        ));
+    }
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
     if !host.is_empty() && host.chars().all(is_part) {
         return Ok(());

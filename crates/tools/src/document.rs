@@ -14,6 +14,14 @@ use windlass_core::{Context, FailureReason, OpenFile, Output, Stat, ToolError, q
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
 use crate::shown;
 
+/// Refuses an empty path, which would mean the workspace itself.
+pub(crate) fn check_path_given(path: &Path) -> Result<(), ToolError> {
+    if path.as_os_str().is_empty() {
+        return Err(ToolError::invalid_args("`path` is empty").hint("give the name of a file"));
+    }
+    Ok(())
+}
+
 /// Larger files are not changed as a whole in memory.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 

@@ -74,6 +74,7 @@ impl PlannedTool for Edit {
     }
 
     fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Wish>, ToolError> {
+        document::check_path_given(&args.path)?;
         let path = args.path.clone();
         let effects = Effects::read(&path).and(Effect::Write(PathPattern::file(&path)));
         Ok(Planned { effects, plan: Wish { path, edits: args.edits()? } })

@@ -102,7 +102,7 @@ impl PlannedTool for Git {
     type Plan = (Plan, Repository);
 
     fn about(&self) -> About {
-        About::titled("Git")
+        About::titled("Git").with_beyond("`bash` runs the other commands of git")
     }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {

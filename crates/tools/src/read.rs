@@ -27,6 +27,7 @@ use self::lines::BLOCK;
 use self::look::{Look, Seen};
 use self::page::Ask;
 pub(crate) use self::page::MAX_CHARACTERS;
+use crate::document;
 use crate::shown::Root;
 
 /// Files up to this size are read where the call is; a thread for them would cost more than the reading.
@@ -85,6 +86,7 @@ impl PlannedTool for Read {
     type Plan = Text;
 
     fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Text>, ToolError> {
+        document::check_path_given(&args.path)?;
         let (effects, plan) = match kept_call(&args.path) {
             Some(call) => (Effects::state("output"), Text::Kept(call, args)),
             None => (Effects::read(&args.path), Text::File(args)),

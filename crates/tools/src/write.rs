@@ -64,6 +64,7 @@ impl Tool for Write {
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
+        document::check_path_given(&args.path)?;
         if args.content.len() > MAX_BYTES {
             return Err(too_large(args.content.len()));
         }

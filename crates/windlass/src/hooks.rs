@@ -19,6 +19,6 @@ pub use windlass_core::{
     Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVerdict, Moment,
 };
 pub use windlass_hooks::{
-    HookCommand, HookDefinition, HookFile, HookMatcher, HookShape, PINNABLE, Pin, named_files,
-    reached_files,
+    HookCommand, HookDefinition, HookFile, HookFileError, HookMatcher, HookShape, PINNABLE, Pin,
+    named_files, reached_files,
 };

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use serde_json::json;
+use windlass::quote;
 use windlass_hub::{KEYS, key};
 
 use crate::options::Global;
 use crate::terminal::add;
-use crate::{setup, terminal};
+use crate::{places, setup, terminal};
 
 /// `windlass config`
 #[derive(Debug, Args)]
@@ -30,6 +31,16 @@ pub(crate) enum ConfigWhat {
     },
 }
 
+/// A comment that says where the person's own configuration is looked for.
+fn own_file() -> String {
+    let Some(directory) = places::all().config else {
+        return "# no place for your own configuration: HOME is not set\n".to_owned();
+    };
+    let file = directory.join("config.toml");
+    let is = if file.exists() { "" } else { " (not there)" };
+    format!("# your own configuration: {}{is}\n", quote::path(&file))
+}
+
 pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
     let config = setup::hub(global)?.config(&global.workspace)?;
     for warning in config.warnings() {
@@ -48,7 +59,7 @@ pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
             terminal::print_json(&all.into())?;
         }
         ConfigWhat::Show => {
-            let mut text = String::new();
+            let mut text = own_file();
             for key in KEYS {
                 let (value, said) = config.explain(key);
                 let source = said.last().map(|(_, source)| source.to_string()).unwrap_or_default();

@@ -3,7 +3,7 @@
 mod filter;
 mod note;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use windlass::journal::{
     CallExtended, CallFinished, CallStarted, JobEnded, JournalRow, Kind, Recovery, Store,
     VerifyError, utc,
 };
-use windlass::policy::Secrets;
+use windlass::policy::{Decided, Decision, Secrets};
+use windlass::tool::{BUILTIN, nearest};
 use windlass::{Outcome, quote};
 
 pub(super) use self::filter::Filter;
@@ -85,6 +86,9 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
         None => show(global, &store, filter, 0)?,
     };
     if !log.follow {
+        if let Some(tool) = &log.tool {
+            tell_if_unknown(global, &store, tool)?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     // Until somebody interrupts.
@@ -92,6 +96,26 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
         std::thread::sleep(PAUSE);
         after = show(global, &store, filter, after)?;
     }
+}
+
+/// Says of a tool that has no record that it has none, and which one may be meant.
+fn tell_if_unknown(global: &Global, store: &Store, tool: &str) -> Result<()> {
+    let mut known: BTreeSet<String> = BUILTIN.iter().map(|tool| tool.name().to_owned()).collect();
+    let is_builtin = known.contains(tool);
+    let mut has_record = false;
+    each_portion(store, &Filter::default(), 0, |rows| {
+        known.extend(rows.into_iter().filter_map(|row| row.tool).inspect(|name| {
+            has_record |= name == tool;
+        }));
+        Ok(())
+    })?;
+    if has_record {
+        return Ok(());
+    }
+    let near = nearest(tool, known.iter().map(String::as_str)).filter(|_| !is_builtin);
+    let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    terminal::note(global, &format!("no call of `{}` is on record{near}", quote::visible(tool)));
+    Ok(())
 }
 
 /// Prints the records after one; the number of the last.
@@ -189,12 +213,24 @@ fn line(row: &JournalRow, paint: Paint) -> String {
     format!("{head}  {what}")
 }
 
-/// The arguments of a call that began, and the shell of its command if that is another than bash.
+/// The arguments of a call that began, the shell of its command if that is another than bash, and who decided.
 fn begun(body: &CallStarted<'_>, paint: Paint) -> String {
     let input = short(&body.input);
+    let decided = paint.dim(&short(&decided(&body.decided).into()));
     match body.effects.shell() {
-        Some(shell) => format!("{input} {}", paint.dim(&format!("(in {})", quote::visible(shell)))),
-        None => input,
+        Some(shell) => {
+            let shell = paint.dim(&format!("(in {})", quote::visible(shell)));
+            format!("{input} {shell}  {decided}")
+        }
+        None => format!("{input}  {decided}"),
+    }
+}
+
+/// Who let a call begin. A question that is open then is about what it changes.
+fn decided(decided: &Decided) -> String {
+    match (decided.decision, &decided.settled_by) {
+        (Decision::Ask, None) => format!("{decided}, about what it changes"),
+        _ => decided.to_string(),
     }
 }
 
@@ -229,7 +265,8 @@ fn finished(row: &JournalRow, tool: &str, paint: Paint) -> String {
     let millis = body
         .duration_us
         .map_or_else(String::new, |micros| format!(" {}.{:03} ms", micros / 1000, micros % 1000));
-    let text = body.first_line().unwrap_or_default();
+    let refusal = body.refusal().filter(|_| outcome == Outcome::Denied);
+    let text = refusal.or_else(|| body.first_line()).unwrap_or_default();
     let said = if outcome == Outcome::Ok {
         String::new()
     } else {

@@ -183,8 +183,16 @@ fn show(
     let look = if paint.is_on() { Look::colour() } else { Look::plain() }.words(true);
     let is_named =
         |path: &Path| paths.is_none_or(|paths| paths.iter().any(|one| path.starts_with(one)));
+    let list = proposals.list();
+    if let Some(unknown) = paths
+        .into_iter()
+        .flatten()
+        .find(|one| !list.iter().any(|proposal| proposal.path.starts_with(one)))
+    {
+        bail!("no change of {} is proposed", shown(workspace, unknown));
+    }
     let mut text = String::new();
-    for proposal in proposals.list().iter().filter(|one| is_named(&one.path)) {
+    for proposal in list.iter().filter(|one| is_named(&one.path)) {
         let report = report(proposals, proposal, workspace, &look)?;
         if global.json {
             let mut value = as_json(proposals.session(), proposal);

@@ -113,10 +113,11 @@ fn list(global: &Global, rows: &[SessionRow]) -> Result<()> {
         };
         writeln!(
             out,
-            "{}  {}  {:>5} calls{running}  {}",
+            "{}  {}  {:>5} {}{running}  {}",
             paint.dim(&utc(row.last)),
             paint.bold(row.id.as_str()),
             row.calls,
+            if row.calls == 1 { "call " } else { "calls" },
             paint.dim(&workspace)
         )?;
     }

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use windlass::people::{Difference, FileChange};
 use windlass::quote;
 use windlass::tool::diff::Look;
+use windlass_hub::real_workspace;
 use windlass_hub::trust::{Acting, Change, Found, Known, Role, Trusted, listed};
 
 use crate::options::Global;
@@ -37,7 +38,7 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     if command.revoke {
         return revoke(global, &state, &place(global, command)?);
     }
-    let workspace = std::fs::canonicalize(place(global, command)?)?;
+    let workspace = real_workspace(&place(global, command)?)?;
     let mut found = Found::in_workspace(&workspace)?;
     found.add_scripts(&workspace, &setup::hub(global)?.hooks_of_person()?)?;
     let before = Known::load(&state).get(&workspace);
@@ -45,10 +46,17 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
         Some(known) => known.changes(&workspace, &found)?,
         None => Vec::new(),
     };
-    for warning in &found.warnings {
+    let (in_force, is_usable) = match setup::hub(global)?.warnings_of(&workspace, &found) {
+        Ok(warnings) => (warnings, true),
+        Err(error) => {
+            let why = anyhow::Error::from(error);
+            (vec![format!("no command runs here until this is mended: {why:#}")], false)
+        }
+    };
+    for warning in found.warnings.iter().chain(&in_force) {
         terminal::note(global, warning);
     }
-    let code = ExitCode::from(u8::from(!found.unaccepted.is_empty()));
+    let code = ExitCode::from(u8::from(!found.unaccepted.is_empty() || !is_usable));
     let line = format!("trusted: {}\n", workspace.display());
     if asks(global) {
         let paint = Paint::of(global);
@@ -245,7 +253,9 @@ fn list(global: &Global, state: &Path) -> Result<ExitCode> {
     }
     if global.json {
         let entry = |(workspace, is): &(String, String)| json!({"workspace": workspace, "is": is});
-        terminal::print_json(&lines.iter().map(entry).collect())?;
+        for line in &lines {
+            terminal::print_json(&entry(line))?;
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let mut text = String::new();

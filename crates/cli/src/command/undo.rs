@@ -206,8 +206,12 @@ fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
     for change in checkpoint.changes.iter().filter(is_told) {
         by_word.entry(word(change)).or_default().push(change);
     }
+    if by_word.is_empty() {
+        // Nothing else happened to these.
+        by_word.insert("set time of", checkpoint.changes.iter().collect());
+    }
     let mut parts = Vec::new();
-    for (word, changes) in by_word {
+    for (word, changes) in by_word.into_iter().filter(|(_, changes)| !changes.is_empty()) {
         let paths: Vec<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
         parts.push(format!("{word} {}", names(&paths, workspace)));
     }
@@ -225,7 +229,10 @@ fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
 
 /// The first of these paths, and the number of the others.
 fn names(paths: &[&Path], workspace: &Path) -> String {
-    let name = |path: &&Path| proposals::shown(workspace, path);
+    let name = |path: &&Path| match *path {
+        path if path == workspace => "the workspace directory".to_owned(),
+        path => proposals::shown(workspace, path),
+    };
     let named = paths.iter().take(MAX_NAMED).map(name).collect::<Vec<_>>().join(" ");
     let more = paths.len().saturating_sub(MAX_NAMED);
     if more > 0 { format!("{named} and {more} more") } else { named }
@@ -239,6 +246,16 @@ fn word(change: &RecordedChange) -> &'static str {
         (FileState::Absent, _) => "created",
         (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
             "set mode of"
+        }
+        (
+            FileState::Directory { attributes: before },
+            FileState::Directory { attributes: after },
+        ) => {
+            if before.mode == after.mode {
+                "set time of"
+            } else {
+                "set mode of"
+            }
         }
         _ => "changed",
     }

@@ -13,19 +13,24 @@ use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
 use crate::{
-    Approval, ApprovalRequest, Asker, Decision, Effect, Files, Grant, Host, Keep, Level, Overrides,
-    Session, Settled, Situation, ToolError, Verdict, When,
+    Approval, ApprovalRequest, Asker, Decision, Effect, Effects, Files, Grant, Host, Keep, Level,
+    Overrides, Session, Settled, Situation, ToolError, Verdict, When,
 };
 
 pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
+    let verdict = decide_on(engine, call, &ready.effects);
+    if ready.planned.needs_person() { verdict.needing_person() } else { verdict }
+}
+
+/// The policy's decision about effects, resolved, of a call.
+fn decide_on(engine: &Shared, call: &Call, effects: &Arc<Effects>) -> Verdict {
     let (policy, files) = (engine.policy_of(call), call.files.get());
-    let harmless = policy.harmless(&ready.effects, files);
-    let git_places = unnamed_git_places(&ready.effects, files);
+    let harmless = policy.harmless(effects, files);
+    let git_places = unnamed_git_places(effects, files);
     let situation =
         Situation { harmless, git_places, ..situation(&*engine.host, files, &call.session) };
     let workspace = files.workspace();
-    let verdict = policy.decide_in(&call.name, ready.effects.clone(), workspace, &situation);
-    if ready.planned.needs_person() { verdict.needing_person() } else { verdict }
+    policy.decide_in(&call.name, effects.clone(), workspace, &situation)
 }
 
 /// What a decision in this session depends on besides the call and the rules.
@@ -188,6 +193,9 @@ async fn settle(
     let Some(mut request) = request else { return Err(verdict.denial(None)) };
     if engine.broker.is_attended(&call.session) {
         request.changes = trial::changes(engine, call, ready, verdict).await?;
+    } else if may_read_all(engine, call, verdict) {
+        // Only for its error: a call that fails anyway is not to be told that it needs a yes.
+        trial::changes(engine, call, ready, verdict).await?;
     }
     let source = call.source();
     let announce =
@@ -201,6 +209,16 @@ async fn settle(
         }
         answer = engine.broker.ask(verdict, request, &call.session, announce) => answer,
     }
+}
+
+/// Tells whether a call could read all files that it is about without anybody's yes, so that the error of a trial tells it nothing new.
+fn may_read_all(engine: &Shared, call: &Call, verdict: &Verdict) -> bool {
+    let reads = verdict.effects().iter().filter_map(|effect| match effect {
+        Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => Some(Effect::Read(at.clone())),
+        _ => None,
+    });
+    let reads: Arc<Effects> = Arc::new(reads.collect());
+    !reads.is_empty() && decide_on(engine, call, &reads).decision() == Decision::Allow
 }
 
 /// Rules that a person can give with a yes: none for what is asked each time.

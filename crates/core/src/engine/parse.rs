@@ -16,5 +16,11 @@ pub(super) fn weigh(call: &mut Call) -> Result<(), ToolError> {
 }
 
 pub(super) fn check(slot: &Slot, call: &mut Call) -> Result<(), ToolError> {
-    schema::check(&slot.spec().input_schema, &mut call.input)
+    let spec = slot.spec();
+    schema::check(&spec.input_schema, &mut call.input).map_err(|error| {
+        match (&spec.about.beyond, &error.message().hint) {
+            (Some(beyond), None) => error.hint(beyond.clone()),
+            _ => error,
+        }
+    })
 }

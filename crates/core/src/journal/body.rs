@@ -205,6 +205,21 @@ impl CallFinished<'_> {
         }
     }
 
+    /// The sentence that says why the call was denied. It comes behind what a command printed that has run.
+    pub fn refusal(&self) -> Option<&str> {
+        const REFUSAL: &str = "not allowed: ";
+        let mut texts = self.content.iter().rev().filter_map(|content| match content {
+            Content::Text { text } => Some(text),
+            _ => None,
+        });
+        // Names of files that would have changed are indented, and what would allow them comes last.
+        let is_told = |line: &&str| {
+            line.contains(REFUSAL) && !line.starts_with(' ') && !line.starts_with("to allow")
+        };
+        let line = texts.find_map(|text| text.lines().rfind(is_told))?;
+        line.get(line.find(REFUSAL)?..)
+    }
+
     /// The first line of the output.
     pub fn first_line(&self) -> Option<&str> {
         match self.content.first()? {

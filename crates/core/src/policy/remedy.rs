@@ -7,10 +7,11 @@ use std::path::Path;
 
 use super::rule::host_of;
 use super::{Rule, change_of_read};
-use crate::{CommandLine, Effect, PathPattern, Reach, SimpleCommand, quote};
+use crate::{CommandLine, Effect, PathPattern, Reach, SimpleCommand, When, quote};
 
 /// What to write so that a call is allowed of which the mode has decided on these effects; `effect` is the one that is told of.
-pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
+/// A command about whose changes is asked after it ran is also allowed by rules for these.
+pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)], when: When) -> String {
     let alone = [(effect.clone(), Vec::new())];
     let open = if open.iter().any(|(one, _)| one == effect) { open } else { &alone };
     let mut rules = Vec::new();
@@ -24,6 +25,7 @@ pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
             Effect::Write(_) | Effect::Delete(_) if together.is_some() => {}
             Effect::Exec(command) => match rules_for_command(command, parts) {
                 Ok(more) => rules.extend(more),
+                Err(why) if when == When::After => return for_changes(&why),
                 Err(why) => return format!("another --mode would allow it; no rule can: {why}"),
             },
             other => match rule_for(other) {
@@ -36,6 +38,14 @@ pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)]) -> String {
     let options: Vec<String> =
         rules.iter().map(|rule| format!("--allow '{}'", rule.replace('\'', r"'\''"))).collect();
     format!("to allow it: {}", options.join(" "))
+}
+
+/// What allows a command that no rule can name, and that runs before anybody is asked.
+fn for_changes(why: &str) -> String {
+    format!(
+        "another --mode would allow it, and so would rules for what it changes, since the question comes after the run: \
+         --allow 'write **' for all of the workspace, --allow 'write PATH' for a file; no rule can name the command itself: {why}"
+    )
 }
 
 /// More changes than this are put into one rule, about the directory that all of them are in.

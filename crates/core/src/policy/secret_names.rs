@@ -125,6 +125,14 @@ const COPIES: usize = 4;
 
 /// The reason of files that hold a credential only sometimes.
 const CREDENTIALS_REASON: &str = "a file of credentials";
+const SECRETS_REASON: &str = "a file of secrets";
+const KEY_REASON: &str = "a private key";
+const STORE_REASON: &str = "a store of secrets";
+
+/// Returns whether a hard deny for this reason looks at the name alone, so that `not_secret` lifts it.
+pub(super) fn is_by_name(reason: &str) -> bool {
+    [CREDENTIALS_REASON, SECRETS_REASON, KEY_REASON, STORE_REASON].contains(&reason)
+}
 
 /// Tells from its last component, and for some names from its place, whether a path is secret.
 pub(super) fn of_entry(path: &Path, workspace: &Path) -> SecretName {
@@ -134,7 +142,7 @@ pub(super) fn of_entry(path: &Path, workspace: &Path) -> SecretName {
         Named::Open => directory(name).map_or(SecretName::No, SecretName::Yes),
         Named::Secret(reason) => SecretName::Yes(reason),
         Named::Key if holds_certificates(path, workspace) => SecretName::No,
-        Named::Key => SecretName::Yes("a private key"),
+        Named::Key => SecretName::Yes(KEY_REASON),
         Named::Settings if path.starts_with(workspace) => {
             SecretName::IfCredential(CREDENTIALS_REASON)
         }
@@ -226,8 +234,8 @@ fn of_name(name: &[u8]) -> Named {
 /// The class of a name, whatever it may be a copy of.
 fn of_plain(name: &[u8]) -> Named {
     match name.first() {
-        Some(b'.') if env_rest(name).is_some() => return Named::Secret("a file of secrets"),
-        Some(b'i' | b'I') if is_key(name) => return Named::Secret("a private key"),
+        Some(b'.') if env_rest(name).is_some() => return Named::Secret(SECRETS_REASON),
+        Some(b'i' | b'I') if is_key(name) => return Named::Secret(KEY_REASON),
         None => return Named::Open,
         _ => {}
     }
@@ -288,7 +296,7 @@ fn original(name: &[u8]) -> Option<&[u8]> {
 }
 
 fn directory(name: &[u8]) -> Option<&'static str> {
-    DIRECTORIES.iter().any(|known| name.eq_ignore_ascii_case(known)).then_some("a store of secrets")
+    DIRECTORIES.iter().any(|known| name.eq_ignore_ascii_case(known)).then_some(STORE_REASON)
 }
 
 /// Tells whether a path is below a build directory or where the system keeps certificates. The workspace may itself be below

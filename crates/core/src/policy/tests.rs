@@ -281,5 +281,8 @@ fn a_refusal_says_what_would_allow_it() {
     assert_eq!(verdict.remedy().as_deref(), Some("to allow it: --allow 'write /w/b'"));
     let verdict =
         Policy::new(Mode::Yolo).decide("read", Effects::read("/w/key.pem"), Path::new("/w"));
-    assert_eq!(verdict.remedy(), None);
+    let remedy = verdict.remedy().expect("a name is no proof");
+    assert!(remedy.contains("`not_secret`"), "{remedy}");
+    let verdict = Policy::new(Mode::Yolo).decide("write", Effects::write("/"), Path::new("/w"));
+    assert_eq!(verdict.remedy(), None, "nothing lifts it");
 }

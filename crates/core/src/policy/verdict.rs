@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Decided, DecidedBy, Decision, Grant, Keep, When, remedy};
+use super::{Decided, DecidedBy, Decision, Grant, Keep, When, remedy, secret_names};
 use crate::{Effect, Effects, ToolError};
 
 /// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
@@ -189,11 +189,14 @@ impl Verdict {
         }
     }
 
-    /// What a person could do so that it is allowed; `None` for hard denies.
+    /// What a person could do so that it is allowed; `None` for hard denies that nothing lifts.
     pub fn remedy(&self) -> Option<String> {
         let effect = self.effect.as_ref()?;
         match &self.by {
-            DecidedBy::HardDeny { .. } => None,
+            DecidedBy::HardDeny { reason } => secret_names::is_by_name(reason).then(|| {
+                "if it holds no secret, a person can name it under `not_secret` in their own configuration"
+                    .to_owned()
+            }),
             DecidedBy::AlwaysAsk { .. } => {
                 Some("a person has to say yes to this each time (or --yes)".to_owned())
             }
@@ -214,7 +217,7 @@ impl Verdict {
             | DecidedBy::Staged
             | DecidedBy::Command
             | DecidedBy::Trial
-            | DecidedBy::Words { .. } => Some(remedy::remedy(effect, &self.open)),
+            | DecidedBy::Words { .. } => Some(remedy::remedy(effect, &self.open, self.when())),
         }
     }
 }

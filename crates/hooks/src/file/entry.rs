@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass_core::{Author, Kinds, Level, Moment, quote};
 
-use super::{Fields, Reader};
+use super::{Fields, Reader, is_misspelt};
 use crate::matching::{PathMatch, names, stars_of_regex};
 use crate::{HookCommand, HookDefinition, HookMatcher, HookShape};
 
@@ -25,12 +25,7 @@ impl Reader<'_> {
         match entry.remove("type") {
             None => {}
             Some(kind) if kind == "command" => {}
-            Some(kind) => {
-                return self.warn(
-                    place,
-                    &format!("hooks of the type {kind} are not run; only commands are"),
-                );
-            }
+            Some(kind) => return self.not_a_command(place, &kind),
         }
         let Some(command) = self.command(place, moment, &mut entry) else { return };
         let matcher = self.matcher(place, moment, &mut entry, matcher);
@@ -59,6 +54,15 @@ impl Reader<'_> {
         self.hooks.push(hook);
     }
 
+    /// Notes a hook that is another thing than a command. One that only misspells the word is an error in the files of others, too.
+    fn not_a_command(&mut self, place: &str, kind: &Value) {
+        let why = format!("hooks of the type {kind} are not run; only commands are");
+        match kind.as_str() {
+            Some(word) if !is_misspelt(word, "command") => self.unclear(place, word, &why, ""),
+            word => self.wrong(place, word, &why, ""),
+        }
+    }
+
     fn command(&mut self, place: &str, moment: Moment, entry: &mut Fields) -> Option<HookCommand> {
         let words = |values: &[Value]| -> Option<Vec<String>> {
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
@@ -78,14 +82,16 @@ impl Reader<'_> {
             }
             _ => None,
         };
-        if command.is_none() && moment.is_gate() {
-            self.warn(place, "its `command` is neither a text nor a list of words; it refuses everything that it is asked");
+        if command.is_some() {
+            return command;
+        }
+        let why = "its `command` is neither a text nor a list of words";
+        if moment.is_gate() {
+            self.unclear(place, "command", why, "; it refuses everything that it is asked");
             return Some(HookCommand::Words(Vec::new()));
         }
-        if command.is_none() {
-            self.warn(place, "its `command` is neither a text nor a list of words; it is left out");
-        }
-        command
+        self.unclear(place, "command", why, "; it is left out");
+        None
     }
 
     fn matcher(
@@ -109,7 +115,8 @@ impl Reader<'_> {
             None => return matcher,
             Some(Value::Object(given)) => given,
             Some(_) => {
-                self.warn(place, "`match` is not an object; the hook is told of everything");
+                let why = "`match` is not an object";
+                self.unclear(place, "match", why, "; the hook is told of everything");
                 return matcher;
             }
         };
@@ -128,7 +135,8 @@ impl Reader<'_> {
             match PathMatch::rule(&path) {
                 Ok(path) => matcher.paths.push(path),
                 Err(why) => {
-                    self.warn(place, &format!("`path`: {why}; the hook is told of every path"));
+                    let why = format!("`path`: {why}");
+                    self.unclear(place, "match", &why, "; the hook is told of every path");
                 }
             }
         }
@@ -144,7 +152,7 @@ impl Reader<'_> {
         match given.remove("isSubagent") {
             None => {}
             Some(Value::Bool(is)) => matcher.subagent = Some(is),
-            Some(_) => self.warn(place, "`isSubagent` is neither true nor false"),
+            Some(_) => self.unclear(place, "match", "`isSubagent` is neither true nor false", ""),
         }
         self.unknown(&format!("{place}.match"), &given);
         matcher
@@ -185,7 +193,12 @@ impl Reader<'_> {
                 HookDefinition::LONGEST_TIMEOUT
             }
             None => {
-                self.warn(place, "`timeout` is not a number of seconds; it gets 5 s");
+                self.unclear(
+                    place,
+                    "timeout",
+                    "`timeout` is not a number of seconds",
+                    "; it gets 5 s",
+                );
                 HookDefinition::USUAL_TIMEOUT
             }
         }
@@ -211,7 +224,7 @@ impl Reader<'_> {
             }
             Ok(level) => level,
             Err(why) => {
-                self.warn(place, &format!("{why}; it is read-only"));
+                self.unclear(place, &text, &why, "; it is read-only");
                 Level::ReadOnly
             }
         }
@@ -222,7 +235,7 @@ impl Reader<'_> {
             None => return Vec::new(),
             Some(Value::Object(given)) => given,
             Some(_) => {
-                self.warn(place, "`env` is not an object");
+                self.unclear(place, "env", "`env` is not an object", "");
                 return Vec::new();
             }
         };
@@ -233,7 +246,11 @@ impl Reader<'_> {
                 Some(value) if is_name && !value.contains('\0') => {
                     variables.push((name, value.to_owned()));
                 }
-                _ => self.warn(place, &format!("`env`: `{}` is left out", quote::visible(&name))),
+                _ => {
+                    let why =
+                        format!("`env`: `{}` is no variable with a text", quote::visible(&name));
+                    self.unclear(place, "env", &why, "; it is left out");
+                }
             }
         }
         variables
@@ -241,7 +258,7 @@ impl Reader<'_> {
 
     fn names(&mut self, place: &str, text: &str) -> Option<Vec<String>> {
         names(text).unwrap_or_else(|why| {
-            self.warn(place, &format!("{why}; the hook is told of everything"));
+            self.unclear(place, "match", &why, "; the hook is told of everything");
             None
         })
     }
@@ -251,10 +268,8 @@ impl Reader<'_> {
         for name in text.split('|').map(str::trim) {
             let Some(kind) = Kinds::named(name) else {
                 let known = Kinds::ALL.names().join(", ");
-                self.warn(
-                    place,
-                    &format!("there is no effect `{name}`: it is one of {known}; the hook is told of every effect"),
-                );
+                let why = format!("there is no effect `{name}`: it is one of {known}");
+                self.unclear(place, "match", &why, "; the hook is told of every effect");
                 return None;
             };
             kinds = kinds | kind;
@@ -265,7 +280,7 @@ impl Reader<'_> {
     fn text(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<String> {
         let value = fields.remove(key)?;
         if !value.is_string() {
-            self.warn(place, &format!("`{key}` is not a text"));
+            self.unclear(place, key, &format!("`{key}` is not a text"), "");
         }
         value.as_str().map(str::to_owned)
     }
@@ -273,14 +288,15 @@ impl Reader<'_> {
     fn flag(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<bool> {
         let value = fields.remove(key)?;
         if !value.is_boolean() {
-            self.warn(place, &format!("`{key}` is neither true nor false"));
+            self.unclear(place, key, &format!("`{key}` is neither true nor false"), "");
         }
         value.as_bool()
     }
 
     pub(super) fn unknown(&mut self, place: &str, rest: &Fields) {
         for key in rest.keys() {
-            self.warn(place, &format!("unknown field `{}`", quote::visible(key)));
+            let why = format!("unknown field `{}`", quote::visible(key));
+            self.unclear(place, key, &why, "");
         }
     }
 }

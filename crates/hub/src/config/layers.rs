@@ -26,6 +26,18 @@ impl Config {
         Ok(config)
     }
 
+    /// The configuration that would be read for a workspace if a person trusted these files of it.
+    pub(crate) fn if_trusted(
+        settings: &Settings,
+        workspace: &Path,
+        found: &Found,
+    ) -> Result<Self, ConfigError> {
+        let mut config = Self::default();
+        config.add_own(settings)?;
+        config.add_narrowing(workspace, &found.files)?;
+        Ok(config)
+    }
+
     /// Adds the last word: the extra file, then the overrides.
     pub(crate) fn add_overrides(&mut self, settings: &Settings) -> Result<(), ConfigError> {
         self.add_config_file(settings)?;
@@ -52,8 +64,7 @@ impl Config {
     fn add_own(&mut self, settings: &Settings) -> Result<(), ConfigError> {
         let Some(own) = &settings.places.config else { return Ok(()) };
         self.add_file(&own.join("config.toml"), false, Layer::User)?;
-        self.hook_files.extend(hook_files::own(own));
-        Ok(())
+        hook_files::own(own)?.map_or(Ok(()), |file| self.add_hook_file(file))
     }
 
     fn add_config_file(&mut self, settings: &Settings) -> Result<(), ConfigError> {
@@ -98,7 +109,9 @@ impl Config {
             if file.role == Role::Config {
                 self.add_workspace(&file.text(), &workspace.join(&file.path))?;
             }
-            self.hook_files.extend(file.to_hook_file());
+            if let Some(file) = file.to_hook_file() {
+                self.add_hook_file(file)?;
+            }
         }
         Ok(())
     }

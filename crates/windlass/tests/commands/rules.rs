@@ -189,7 +189,11 @@ async fn a_refusal_names_the_part_and_what_would_allow_it() {
             "no rule allows `npm i`",
             "--allow 'exec npm i' --allow 'exec pip list'",
         ),
-        ("make $x", "it expands a variable (at column 6)", "no rule can: it expands a variable"),
+        (
+            "make $x",
+            "it expands a variable (at column 6)",
+            "no rule can name the command itself: it expands a variable",
+        ),
         ("cargo test > log", "", "--allow 'write "),
     ] {
         let verdict = explain(&place, policy(Mode::Ask, &rules), command).await;

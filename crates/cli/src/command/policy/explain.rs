@@ -38,7 +38,7 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
             Err(error) => Err(anyhow::Error::from(error)),
         }
     })??;
-    terminal::print_json(&answer)?;
+    terminal::print_json_for_reader(global, &answer)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,7 +7,7 @@
 use crate::shell::found::Found;
 use crate::shell::syntax::Word;
 
-const WHY: &str = "says what is run, read or written";
+const WHY: &str = "can make the program run another one, or read or write other files";
 const IS_TOLD: &str = "is told to run or load something else";
 
 /// Notes the suspects among the words of a command.

@@ -114,6 +114,8 @@ async fn hygge_g2_a_repository_brings_no_approvals() {
     call(&ground.open(person), &session("s"), "write", write("a")).await;
     let record = fs::read(ground.path("state/approvals.json")).unwrap();
     fs::remove_dir_all(ground.path("state")).unwrap();
+    // A file that is there and was not read would be an error before anybody is asked.
+    fs::remove_file(ground.path("work/a")).unwrap();
     for name in ["approvals.json", ".windlass/approvals.json", ".hygge/permissions.json"] {
         ground.put(&format!("work/{name}"), std::str::from_utf8(&record).unwrap());
     }
