@@ -12,6 +12,9 @@ use crate::{
     ApprovalId, CallId, ContentHash, DecidedBy, Effect, Effects, ModelCall, RiskLevel, SessionId,
 };
 
+/// The most characters of a call that are kept for a list.
+const MOST_IN_SHORT: usize = 1_000;
+
 /// What a person is asked.
 ///
 /// ```
@@ -111,6 +114,17 @@ impl ApprovalRequest {
             self.has_run || self.effects.iter().any(is_it)
         };
         self.ran.as_deref().or_else(|| given().filter(runs))
+    }
+
+    /// The call as it is listed: its command and its other arguments, shortened.
+    pub(crate) fn in_short(&self) -> String {
+        let others = self.other_arguments().map(|others| others.to_string());
+        let parts: Vec<&str> = self.command().into_iter().chain(others.as_deref()).collect();
+        let whole = parts.join(" ");
+        match whole.char_indices().nth(MOST_IN_SHORT) {
+            Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
+            None => whole,
+        }
     }
 
     /// The arguments besides the [command](Self::command); `None` if there are no others.
