@@ -241,7 +241,17 @@ fn an_answer_that_comes_too_late_is_a_conflict_and_a_no_drops_the_changes() {
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.stdout.contains("cannot change a: stale"), "{ran:?}");
+    assert!(!ran.stdout.contains("read it again"), "that is advice for a model: {ran:?}");
+    assert!(ran.stdout.contains("put back what the command found"), "{ran:?}");
     assert_eq!((read(&home, "a").as_deref(), read(&home, "n")), (Some("mine\n"), None));
+    let shown = home.run(&["policy", "diff", &id]);
+    assert!(shown.stdout.contains(" two\n+x\n") && !shown.stdout.contains("mine"), "{shown:?}");
+    assert!(shown.stderr.contains("a changed since the command ran"), "{shown:?}");
+    assert!(!shown.stderr.contains("n changed since"), "{shown:?}");
+    fs::write(home.workspace().join("a"), "one\ntwo\n").expect("a file");
+    assert_eq!(home.run(&["policy", "diff", &id]).stderr, "", "it is as it was");
+    assert_eq!(home.run(&["policy", "approve", &id]).code, 0);
+    fs::write(home.workspace().join("a"), "mine\n").expect("a file");
     let id = deferred(&home, "echo x >> a");
     assert_eq!(home.run(&["policy", "deny", &id]).code, 0);
     assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "nothing is held any more");
@@ -625,6 +635,45 @@ fn never_after_a_command_denies_it_before_it_runs() {
         assert_eq!(home.run(&["policy", "revoke", id]).code, 0);
         assert_eq!(bash(&home, command, &["--yes"]).code, 0);
     }
+}
+
+/// A yes to what a command changed counts once: a longer scope is refused before anything is kept.
+#[test]
+fn a_yes_to_changes_takes_no_longer_scope() {
+    let home = home();
+    let id = deferred(&home, "echo x >> src/b");
+    for scope in ["session", "project", "always"] {
+        let ran = home.run(&["policy", "approve", &id, "--scope", scope]);
+        assert_eq!((ran.code, read(&home, "src/b").as_deref()), (2, Some("b\n")), "{ran:?}");
+        assert!(ran.stderr.contains("--allow 'write src/**'"), "{ran:?}");
+    }
+    assert_eq!(home.run(&["policy", "approve", &id, "--scope", "once"]).code, 0);
+    let write = json!({"path": "n", "content": "n\n"});
+    let id = deferred_call(&home, "write", &write);
+    let other = ["policy", "approve", &id, "--input", &write.to_string(), "--scope", "always"];
+    assert_eq!(home.run(&other).code, 2);
+}
+
+/// What is asked and what is remembered can be traced back to its call.
+#[test]
+fn the_call_of_a_question_and_of_an_answer_is_shown() {
+    let home = home();
+    let command = "echo 1 > made; echo 2 > target/x";
+    let id = deferred(&home, command);
+    let shown = home.run(&["policy", "diff", &id]).stdout;
+    assert!(shown.starts_with(&format!("bash {command}\n")), "{shown}");
+    assert!(shown.contains("build directory target/: 1 files, "), "{shown}");
+    assert!(shown.contains("; cannot be undone\n"), "{shown}");
+    let check = |state: &str| {
+        let table = home.run(&["policy", "approvals"]).stdout;
+        let first = table.lines().next().unwrap_or_default();
+        assert!(first.contains(state) && first.contains(command), "{table}");
+        let record = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+        assert_eq!(record["call"], command, "{record}");
+    };
+    check("open");
+    assert_eq!(home.run(&["policy", "deny", &id, "--scope", "always"]).code, 0);
+    check("denied");
 }
 
 #[test]

@@ -132,7 +132,6 @@ fn a_yes_to_a_job_waits_for_the_models_call() {
     assert_eq!(started["_meta"]["windlass/result"]["outcome"], "ok", "{started}");
     let again = ask(3, "tools/call", call);
     assert_eq!(again["_meta"]["windlass/result"]["outcome"], "denied", "it counts once: {again}");
-    drop(ask);
     drop(input);
     assert!(server.wait().expect("an end").success());
 }

@@ -210,3 +210,19 @@ pub struct FileChange {
     /// What its contents do not show: the target of a link, the new mode.
     pub detail: Option<String>,
 }
+
+/// The changes of a command that wait for an answer.
+///
+/// ```
+/// use windlass_core::HeldDifference;
+/// assert!(HeldDifference::default().changed_since.is_empty());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeldDifference {
+    /// Files, against what the command found.
+    pub files: Vec<FileChange>,
+    /// Build directories.
+    pub built: Vec<BuiltChange>,
+    /// The files that changed since, so that the changes cannot be made.
+    pub changed_since: Vec<PathBuf>,
+}
