@@ -405,6 +405,40 @@ fn a_question_that_is_taken_back_or_denied_frees_its_stage() {
     }
 }
 
+/// Each object of git has a name of its own, so that a rule about one would be of use once.
+#[test]
+fn a_denied_git_add_names_a_rule_that_helps_again() {
+    let home = home();
+    let mut git = std::process::Command::new("git");
+    let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
+    assert!(git.expect("git runs").success());
+    let ran = bash(&home, "git add a", &[]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stdout.contains("to allow it: --allow 'exec git add a'"), "{ran:?}");
+    assert_eq!(bash(&home, "git add a", &["--allow", "exec git add a"]).code, 0);
+}
+
+#[test]
+fn what_is_taken_back_is_told_by_workspace() {
+    let home = home();
+    deferred(&home, "echo x >> a");
+    deferred(&home, "echo y >> a");
+    deferred_call(&home, "write", &json!({"path": "n", "content": "n"}));
+    let id = deferred_call(&home, "write", &json!({"path": "m", "content": "m"}));
+    assert_eq!(home.run(&["policy", "deny", &id, "--scope", "always"]).code, 0);
+    let elsewhere = home.workspace().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a directory");
+    let elsewhere = elsewhere.to_str().expect("a path");
+    let ran = home.run(&["policy", "revoke", "--all", "-C", elsewhere]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let workspace = home.workspace().display().to_string();
+    let told = format!(
+        "in {workspace}: 1 answer forgotten, 1 open question forgotten, 2 commands' held changes dropped"
+    );
+    assert!(ran.stderr.contains(&told), "{ran:?}");
+    assert_eq!(stages(&home), 0);
+}
+
 #[test]
 fn many_files_have_a_line_each_up_to_a_number() {
     let home = home();
@@ -657,7 +691,8 @@ fn a_yes_to_changes_takes_no_longer_scope() {
 /// What is asked and what is remembered can be traced back to its call.
 #[test]
 fn the_call_of_a_question_and_of_an_answer_is_shown() {
-    let home = home();
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
+    let home = home().having(&[("target/CACHEDIR.TAG", tag)]);
     let command = "echo 1 > made; echo 2 > target/x";
     let id = deferred(&home, command);
     let shown = home.run(&["policy", "diff", &id]).stdout;

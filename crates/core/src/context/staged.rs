@@ -164,6 +164,7 @@ impl Context {
         let protected = |path: &Path| judgement.reason(path);
         let verdict =
             inner.policy.decide_changes(&effects, workspace, usual, &situation, &protected);
+        let verdict = verdict.made_by(self.0.grant.effects());
         match verdict.decision() {
             Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
