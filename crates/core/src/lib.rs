@@ -6,6 +6,7 @@
 //!
 //! Start with [`Tool`], then [`Engine`].
 
+mod address;
 mod author;
 mod budget;
 mod changes;
@@ -50,6 +51,7 @@ mod toolset;
 mod transcript;
 mod utc;
 
+pub use address::{is_public_address, special_purpose};
 pub use author::Author;
 pub use budget::{Budget, Spent};
 pub use changes::commit::Step;

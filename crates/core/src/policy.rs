@@ -35,8 +35,8 @@ pub use mode::Mode;
 pub(crate) use offers::offers;
 pub use rights::{DirectWrites, FileRights, OutsidePaths};
 pub use risk::RiskLevel;
-pub(crate) use rule::authority_of;
 pub use rule::{PathGlob, Resource, Rule, RuleError};
+pub(crate) use rule::{authority_of, host_name_of};
 use ruling::InForce;
 pub use ruling::{Layer, Ruling};
 pub use secret_names::{PASS_THROUGH, SecretName, holds_credential};
@@ -46,6 +46,7 @@ pub use verdict::Verdict;
 
 use situation::{Programs, suspicious};
 
+use crate::address::is_private_host;
 use crate::{
     Confinement, Effect, Effects, Files, Level, NetworkAccess, Reach, Rights, SimpleCommand,
     protected,
@@ -670,6 +671,11 @@ impl Policy {
             }
             Effect::Exec(_) if !self.programs().confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
+            Effect::Net { origin, .. }
+                if host_name_of(origin).is_some_and(|host| is_private_host(&host)) =>
+            {
+                [Ask, Ask, Deny]
+            }
             Effect::Net { .. } => [Ask, Allow, Ask],
         };
         match self.mode {

@@ -225,6 +225,7 @@ impl ProcessDoor<'_> {
         } else if is_staged && request.access == Access::Direct {
             request.access = Access::Staged;
         }
+        request.private_hosts = self.private_hosts();
         let network = self.granted_network(&narrowed.network);
         if network != of_machine.network {
             request.network = Some(network);
@@ -234,6 +235,11 @@ impl ProcessDoor<'_> {
 
     /// The hosts that programs of this call may reach: those of their confinement, and those that this call was granted.
     fn granted_network(self, confined: &NetworkAccess) -> NetworkAccess {
+        let is_named = |host: &&String| {
+            let origin = format!("https://{host}");
+            crate::policy::host_name_of(&origin).is_some_and(|host| host.is_plain())
+                || self.cx.is_named(&Effect::Net { origin, method: "CONNECT".to_owned() })
+        };
         let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
             Effect::Net { origin, .. } => Some(crate::policy::authority_of(origin).to_owned()),
             _ => None,
@@ -245,6 +251,24 @@ impl ProcessDoor<'_> {
             NetworkAccess::None => {}
         }
         if hosts.is_empty() { NetworkAccess::None } else { NetworkAccess::Hosts(hosts) }
+    }
+
+    /// The hosts that may have addresses which are not public. Of those that are listed for the session, a name must be in a rule, too: who
+    /// lists one need not know where it leads.
+    fn private_hosts(self) -> Vec<String> {
+        let listed = match &self.processes.confinement().network {
+            NetworkAccess::Hosts(listed) => &listed[..],
+            NetworkAccess::None | NetworkAccess::Full => &[],
+        };
+        let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
+            Effect::Net { origin, .. } if self.cx.may_reach_private(effect) => {
+                Some(crate::policy::authority_of(origin))
+            }
+            _ => None,
+        });
+        let named = listed.iter().filter(is_named).map(String::as_str).chain(granted);
+        // A pattern names nobody.
+        named.filter(|host| !host.contains('*')).map(str::to_owned).collect()
     }
 
     /// The rights of this call, from which the view of its programs is computed.
