@@ -235,11 +235,6 @@ impl ProcessDoor<'_> {
 
     /// The hosts that programs of this call may reach: those of their confinement, and those that this call was granted.
     fn granted_network(self, confined: &NetworkAccess) -> NetworkAccess {
-        let is_named = |host: &&String| {
-            let origin = format!("https://{host}");
-            crate::policy::host_name_of(&origin).is_some_and(|host| host.is_plain())
-                || self.cx.is_named(&Effect::Net { origin, method: "CONNECT".to_owned() })
-        };
         let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
             Effect::Net { origin, .. } => Some(crate::policy::authority_of(origin).to_owned()),
             _ => None,
@@ -266,6 +261,11 @@ impl ProcessDoor<'_> {
             }
             _ => None,
         });
+        let is_named = |host: &&String| {
+            let origin = format!("https://{host}");
+            crate::policy::host_name_of(&origin).is_some_and(|host| host.is_plain())
+                || self.cx.is_named(&Effect::Net { origin, method: "CONNECT".to_owned() })
+        };
         let named = listed.iter().filter(is_named).map(String::as_str).chain(granted);
         // A pattern names nobody.
         named.filter(|host| !host.contains('*')).map(str::to_owned).collect()
