@@ -241,7 +241,17 @@ fn an_answer_that_comes_too_late_is_a_conflict_and_a_no_drops_the_changes() {
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.stdout.contains("cannot change a: stale"), "{ran:?}");
+    assert!(!ran.stdout.contains("read it again"), "that is advice for a model: {ran:?}");
+    assert!(ran.stdout.contains("put back what the command found"), "{ran:?}");
     assert_eq!((read(&home, "a").as_deref(), read(&home, "n")), (Some("mine\n"), None));
+    let shown = home.run(&["policy", "diff", &id]);
+    assert!(shown.stdout.contains(" two\n+x\n") && !shown.stdout.contains("mine"), "{shown:?}");
+    assert!(shown.stderr.contains("a changed since the command ran"), "{shown:?}");
+    assert!(!shown.stderr.contains("n changed since"), "{shown:?}");
+    fs::write(home.workspace().join("a"), "one\ntwo\n").expect("a file");
+    assert_eq!(home.run(&["policy", "diff", &id]).stderr, "", "it is as it was");
+    assert_eq!(home.run(&["policy", "approve", &id]).code, 0);
+    fs::write(home.workspace().join("a"), "mine\n").expect("a file");
     let id = deferred(&home, "echo x >> a");
     assert_eq!(home.run(&["policy", "deny", &id]).code, 0);
     assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "nothing is held any more");
@@ -395,12 +405,47 @@ fn a_question_that_is_taken_back_or_denied_frees_its_stage() {
     }
 }
 
+/// Each object of git has a name of its own, so that a rule about one would be of use once.
+#[test]
+fn a_denied_git_add_names_a_rule_that_helps_again() {
+    let home = home();
+    let mut git = std::process::Command::new("git");
+    let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
+    assert!(git.expect("git runs").success());
+    let ran = bash(&home, "git add a", &[]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.stdout.contains("to allow it: --allow 'exec git add a'"), "{ran:?}");
+    assert_eq!(bash(&home, "git add a", &["--allow", "exec git add a"]).code, 0);
+}
+
+#[test]
+fn what_is_taken_back_is_told_by_workspace() {
+    let home = home();
+    deferred(&home, "echo x >> a");
+    deferred(&home, "echo y >> a");
+    deferred_call(&home, "write", &json!({"path": "n", "content": "n"}));
+    let id = deferred_call(&home, "write", &json!({"path": "m", "content": "m"}));
+    assert_eq!(home.run(&["policy", "deny", &id, "--scope", "always"]).code, 0);
+    let elsewhere = home.workspace().join("elsewhere");
+    fs::create_dir(&elsewhere).expect("a directory");
+    let elsewhere = elsewhere.to_str().expect("a path");
+    let ran = home.run(&["policy", "revoke", "--all", "-C", elsewhere]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let workspace = home.workspace().display().to_string();
+    let told = format!(
+        "in {workspace}: 1 answer forgotten, 1 open question forgotten, 2 commands' held changes dropped"
+    );
+    assert!(ran.stderr.contains(&told), "{ran:?}");
+    assert_eq!(stages(&home), 0);
+}
+
 #[test]
 fn many_files_have_a_line_each_up_to_a_number() {
     let home = home();
     let id = deferred(&home, "for i in $(seq 1000 1024); do echo $i > n$i; done");
     let table = home.run(&["policy", "approvals"]).stdout;
-    assert_eq!(table.lines().count(), 11, "{table}");
+    assert_eq!(table.lines().count(), 12, "{table}");
+    assert!(table.contains("bash  ") && table.contains("echo $i > n$i"), "{table}");
     assert!(table.lines().all(|line| line.matches("write ").count() <= 1), "{table}");
     assert!(
         table.contains(&format!("and 15 more: `windlass policy diff {id}` has all")),
@@ -624,6 +669,46 @@ fn never_after_a_command_denies_it_before_it_runs() {
         assert_eq!(home.run(&["policy", "revoke", id]).code, 0);
         assert_eq!(bash(&home, command, &["--yes"]).code, 0);
     }
+}
+
+/// A yes to what a command changed counts once: a longer scope is refused before anything is kept.
+#[test]
+fn a_yes_to_changes_takes_no_longer_scope() {
+    let home = home();
+    let id = deferred(&home, "echo x >> src/b");
+    for scope in ["session", "project", "always"] {
+        let ran = home.run(&["policy", "approve", &id, "--scope", scope]);
+        assert_eq!((ran.code, read(&home, "src/b").as_deref()), (2, Some("b\n")), "{ran:?}");
+        assert!(ran.stderr.contains("--allow 'write src/**'"), "{ran:?}");
+    }
+    assert_eq!(home.run(&["policy", "approve", &id, "--scope", "once"]).code, 0);
+    let write = json!({"path": "n", "content": "n\n"});
+    let id = deferred_call(&home, "write", &write);
+    let other = ["policy", "approve", &id, "--input", &write.to_string(), "--scope", "always"];
+    assert_eq!(home.run(&other).code, 2);
+}
+
+/// What is asked and what is remembered can be traced back to its call.
+#[test]
+fn the_call_of_a_question_and_of_an_answer_is_shown() {
+    let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
+    let home = home().having(&[("target/CACHEDIR.TAG", tag)]);
+    let command = "echo 1 > made; echo 2 > target/x";
+    let id = deferred(&home, command);
+    let shown = home.run(&["policy", "diff", &id]).stdout;
+    assert!(shown.starts_with(&format!("bash {command}\n")), "{shown}");
+    assert!(shown.contains("build directory target/: 1 files, "), "{shown}");
+    assert!(shown.contains("; cannot be undone\n"), "{shown}");
+    let check = |state: &str| {
+        let table = home.run(&["policy", "approvals"]).stdout;
+        let first = table.lines().next().unwrap_or_default();
+        assert!(first.contains(state) && first.contains(command), "{table}");
+        let record = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
+        assert_eq!(record["call"], command, "{record}");
+    };
+    check("open");
+    assert_eq!(home.run(&["policy", "deny", &id, "--scope", "always"]).code, 0);
+    check("denied");
 }
 
 #[test]

@@ -93,6 +93,49 @@ fn a_question_of_a_client_without_forms_is_answered_later() {
     assert!(home.workspace().join("b").exists());
 }
 
+/// A job lives in the process that starts it, so a yes that is given elsewhere is kept for the model's next call.
+#[test]
+fn a_yes_to_a_job_waits_for_the_models_call() {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::Stdio;
+    let home = Home::new();
+    let mut command = home.command(&["mcp"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut server = command.spawn().expect("a server");
+    let mut input = server.stdin.take().expect("a standard input");
+    let mut output = BufReader::new(server.stdout.take().expect("a standard output"));
+    let mut ask = |id: u64, method: &str, params: Value| {
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        writeln!(input, "{message}").expect("it reads");
+        loop {
+            let mut line = String::new();
+            output.read_line(&mut line).expect("an answer");
+            let answer: Value = serde_json::from_str(&line).expect("JSON");
+            if answer["id"] == id {
+                return answer["result"].clone();
+            }
+        }
+    };
+    ask(0, "initialize", initialize()["params"].clone());
+    let call = json!({"name": "bash", "arguments": {"command": "touch up; sleep 600", "background": true}});
+    let denied = ask(1, "tools/call", call.clone());
+    let id = denied["_meta"]["windlass/result"]["metadata"]["approval"].as_str();
+    let id = id.unwrap_or_else(|| panic!("{denied}"));
+    assert!(denied.to_string().contains("make it again once a person has answered"), "{denied}");
+    for _ in 0..2 {
+        let approved = home.run(&["policy", "approve", id]);
+        assert_eq!(approved.code, 0, "{approved:?}");
+        assert!(approved.stderr.contains("the answer is kept; a job ends with"), "{approved:?}");
+        assert_eq!(approved.stdout, "", "it did not run");
+    }
+    let started = ask(2, "tools/call", call.clone());
+    assert_eq!(started["_meta"]["windlass/result"]["outcome"], "ok", "{started}");
+    let again = ask(3, "tools/call", call);
+    assert_eq!(again["_meta"]["windlass/result"]["outcome"], "denied", "it counts once: {again}");
+    drop(input);
+    assert!(server.wait().expect("an end").success());
+}
+
 /// Rules of the server that deny something hold for other arguments, whichever process makes the call.
 #[test]
 fn a_rule_of_the_server_holds_for_who_answers_later() {

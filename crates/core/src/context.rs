@@ -41,14 +41,13 @@ use crate::{
 pub use self::files::{FilesDoor, WalkSettings};
 pub(crate) use self::files::{resolve, resolve_entry};
 pub use self::index::IndexDoor;
-pub(crate) use self::judge::show_changes;
 pub use self::net::NetDoor;
 pub use self::people::PeopleDoor;
 pub(crate) use self::printed::look;
 pub use self::printed::{Printed, PrintedPiece};
 pub use self::processes::ProcessDoor;
 pub use self::reversal::UndoDoor;
-pub(crate) use self::staged::{effects_of_changes, listed as list_changes};
+pub(crate) use self::staged::{effects_of_changes, listed as list_changes, show_held};
 pub use self::state::{StateDoor, StateScope};
 
 /// The surroundings of one call. Cheap to clone.

@@ -28,7 +28,7 @@ pub use network::{
     HostName, HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, Network, NetworkTerms,
 };
 pub use process_changes::{
-    ChangedTo, HeldChanges, HeldFor, ProcessChange, ProcessChanges, Stage, Tracking,
+    ChangedTo, FoundText, HeldChanges, HeldFor, ProcessChange, ProcessChanges, Stage, Tracking,
 };
 pub use processes::{
     Access, Backend, Confinement, Errors, Level, Meter, NetworkAccess, Process, ProcessEnd,

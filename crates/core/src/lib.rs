@@ -6,6 +6,7 @@
 //!
 //! Start with [`Tool`], then [`Engine`].
 
+mod address;
 mod author;
 mod budget;
 mod changes;
@@ -50,6 +51,7 @@ mod toolset;
 mod transcript;
 mod utc;
 
+pub use address::{is_public_address, special_purpose};
 pub use author::Author;
 pub use budget::{Budget, Spent};
 pub use changes::commit::Step;
@@ -78,8 +80,8 @@ pub use hooks::{Happening, Heard, Hook, HookAnswer, HookCall, HookEvent, HookVer
 pub use host::{
     Absence, Access, Alteration, Altered, Attributes, Backend, Batch, BoxFuture, ChangedTo, Clock,
     Confinement, Entry, Errors, Expect, Extent, FileError, FileErrorKind, FileKind, Files,
-    Fingerprint, Found, FoundBody, Grammar, HeldChanges, HeldFor, Host, HostName, HttpBody,
-    HttpLimits, HttpRequest, HttpResponse, HttpUrl, KeptContent, Level, Meter, Network,
+    Fingerprint, Found, FoundBody, FoundText, Grammar, HeldChanges, HeldFor, Host, HostName,
+    HttpBody, HttpLimits, HttpRequest, HttpResponse, HttpUrl, KeptContent, Level, Meter, Network,
     NetworkAccess, NetworkTerms, Note, OpenFile, Opened, Opener, PathUse, Process, ProcessChange,
     ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Resolved, Shell, Signal,
     Source, Stage, Stat, Stdin, TerminalSize, To, Tracking, Visitor, Walk, WalkOptions, WalkReport,
@@ -99,8 +101,8 @@ pub use nearest::{likeness, nearest};
 pub use output::{Content, EmbeddedResource, Metadata, Outcome, Output, ResourceBody};
 pub use people::{
     Answer, AnswerError, Approval, ApprovalRequest, Asker, Attendance, Attendant, Book,
-    BuiltChange, FileChange, Held, Inquiry, InquiryState, Listening, MemoryBook, Question,
-    QuestionAnswer, QuestionOption, QuestionRequest, Reply, Scope, Selection, Settled,
+    BuiltChange, FileChange, Held, HeldDifference, Inquiry, InquiryState, Listening, MemoryBook,
+    Question, QuestionAnswer, QuestionOption, QuestionRequest, Reply, Scope, Selection, Settled,
 };
 pub use plain::{Plain, plain};
 pub use plan::{Planned, PlannedCall, PlannedTool};

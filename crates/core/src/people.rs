@@ -18,7 +18,7 @@ mod watcher;
 mod worker;
 
 pub use answer::{Answer, AnswerError, Reply};
-pub use approval::{ApprovalRequest, Asker, BuiltChange, FileChange};
+pub use approval::{ApprovalRequest, Asker, BuiltChange, FileChange, HeldDifference};
 pub use attendant::{Attendance, Attendant, Listening};
 pub use book::{Book, Held, Inquiry, InquiryState, MemoryBook};
 pub(crate) use broker::{Broker, Permission, Settings};

@@ -36,8 +36,8 @@ pub use mode::Mode;
 pub(crate) use offers::offers;
 pub use rights::{DirectWrites, FileRights, OutsidePaths};
 pub use risk::RiskLevel;
-pub(crate) use rule::authority_of;
 pub use rule::{PathGlob, Resource, Rule, RuleError};
+pub(crate) use rule::{authority_of, host_name_of};
 use ruling::InForce;
 pub use ruling::{Layer, Ruling};
 pub use secret_names::{PASS_THROUGH, SecretName, holds_credential};
@@ -47,6 +47,7 @@ pub use verdict::Verdict;
 
 use situation::{Programs, suspicious};
 
+use crate::address::is_private_host;
 use crate::effects::is_within;
 use crate::{
     CommandLine, Confinement, Effect, Effects, Files, Level, NetworkAccess, Reach, Rights,
@@ -720,6 +721,11 @@ impl Policy {
             Effect::Exec(command) if self.only_reads(command) => [Allow, Allow, Allow],
             Effect::Exec(_) if !self.programs().confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
+            Effect::Net { origin, .. }
+                if host_name_of(origin).is_some_and(|host| is_private_host(&host)) =>
+            {
+                [Ask, Ask, Deny]
+            }
             Effect::Net { .. } => [Ask, Allow, Ask],
         };
         match self.mode {

@@ -11,9 +11,7 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use windlass_core::{BoxFuture, HostName};
-
-use crate::address::{is_public, special_purpose};
+use windlass_core::{BoxFuture, HostName, is_public_address, special_purpose};
 
 /// The number of addresses of a host that are tried.
 pub(crate) const MAX_ADDRESSES: usize = 8;
@@ -78,7 +76,7 @@ pub(crate) async fn lookup(
 /// Leaves only addresses that may be dialled. The error says why none is left.
 pub(crate) fn admit(addresses: &mut Vec<SocketAddr>, may_be_private: bool) -> Result<(), String> {
     let first = addresses.first().map(SocketAddr::ip);
-    addresses.retain(|address| may_be_private || is_public(address.ip()));
+    addresses.retain(|address| may_be_private || is_public_address(address.ip()));
     addresses.truncate(MAX_ADDRESSES);
     match first {
         Some(first) if addresses.is_empty() => {

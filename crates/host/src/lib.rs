@@ -8,7 +8,6 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("this host is written for Linux; another system needs its own way to look up paths");
 
-mod address;
 mod alter;
 mod ancestry;
 mod attributes;

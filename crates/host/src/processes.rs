@@ -415,6 +415,7 @@ impl LocalProcesses {
         let Some(listener) = confined.take_listener() else { return Ok(None) };
         let settings = ProxySettings {
             allow_private: self.settings.private_hosts,
+            private_hosts: request.private_hosts.clone(),
             meter: request.meter.clone(),
             ..ProxySettings::default()
         };

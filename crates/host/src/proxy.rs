@@ -65,6 +65,8 @@ pub struct Proxy {
 pub struct ProxySettings {
     /// Listed hosts may have addresses that are not public.
     pub allow_private: bool,
+    /// Those of the listed hosts that may have such addresses anyway.
+    pub private_hosts: Vec<String>,
     /// How many connections there are at once; others wait until one ends.
     pub max_connections: usize,
     /// Within which time a client must have said what it wants.
@@ -81,6 +83,7 @@ impl Default for ProxySettings {
     fn default() -> Self {
         Self {
             allow_private: false,
+            private_hosts: Vec::new(),
             max_connections: 128,
             head_time: Duration::from_secs(30),
             connect_time: Duration::from_secs(30),
@@ -150,7 +153,9 @@ impl Proxy {
         listener.set_nonblocking(true).map_err(ProxyError::Listener)?;
         let listener = TcpListener::from_std(listener).map_err(ProxyError::Listener)?;
         let settings = settings.bounded();
-        let gate = Gate::new(rules, settings.allow_private, settings.connect_time);
+        let private =
+            (!settings.allow_private).then(|| Rules::parse(&settings.private_hosts)).transpose()?;
+        let gate = Gate::new(rules, private, settings.connect_time);
         let shared =
             Arc::new(Shared { gate, record: Record::new(settings.meter.clone()), settings });
         let accepting = runtime.spawn(accept(listener, Arc::clone(&shared))).abort_handle();

@@ -390,6 +390,7 @@ mod tests {
             workspace: "/w".into(),
             tool: "bash".into(),
             input: Some(serde_json::json!({"command": "make"})),
+            shown: Some("make".into()),
             effects: "exec make".into(),
             rule: "mode ask".into(),
             at: SystemTime::UNIX_EPOCH,

@@ -70,7 +70,8 @@ impl Difference {
                 0 => "files removed, or modes changed".to_owned(),
                 files => format!("{files} files, {}", size(one.bytes)),
             };
-            let line = format!("build directory {name}/: {what}\n");
+            // It has no history.
+            let line = format!("build directory {name}/: {what}; cannot be undone\n");
             whole.push_str(&line);
             by_file.push_str(&line);
         }
@@ -238,7 +239,10 @@ mod tests {
         ] {
             let shown = of(std::slice::from_ref(&change)).shown();
             assert!(shown.contains(expected), "{change:?}: {shown}");
-            assert!(shown.ends_with("build directory target/: 3 files, 45 kB\n"), "{shown}");
+            assert!(
+                shown.ends_with("build directory target/: 3 files, 45 kB; cannot be undone\n"),
+                "{shown}"
+            );
         }
         let shown = of(&[change("create", None, Some(long.as_bytes()))]).shown();
         assert!(shown.starts_with("create a (+3000 -0)\nbuild directory"), "{shown}");

@@ -31,8 +31,8 @@
 pub use crate::difference::Difference;
 pub use windlass_core::{
     Answer, AnswerError, Approval, ApprovalAnswered, ApprovalRequest, Asker, Attendance, Attendant,
-    Book, BuiltChange, FileChange, Held, Inquiry, InquiryState, Listening, MemoryBook, Question,
-    QuestionAnswer, QuestionAnswered, QuestionOption, QuestionRequest, Reply, Scope, Selection,
-    Settled,
+    Book, BuiltChange, FileChange, Held, HeldDifference, Inquiry, InquiryState, Listening,
+    MemoryBook, Question, QuestionAnswer, QuestionAnswered, QuestionOption, QuestionRequest, Reply,
+    Scope, Selection, Settled,
 };
 pub use windlass_store::{ApprovalFile, QuestionFile};

@@ -37,8 +37,8 @@
 //! | read what it prints, and how it ended | [`Job`], [`JobEnd`], [`ProcessEnd`] |
 
 pub use windlass_core::{
-    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, Grammar,
-    HeldChanges, HeldFor, Job, JobEnd, Level, Meter, NetworkAccess, PathUse, Process,
+    Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, FoundText,
+    Grammar, HeldChanges, HeldFor, Job, JobEnd, Level, Meter, NetworkAccess, PathUse, Process,
     ProcessChange, ProcessChanges, ProcessEnd, ProcessRequest, Processes, Program, Shell, Signal,
     Stage, Stdin, TerminalSize, Tracking,
 };

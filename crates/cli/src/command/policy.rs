@@ -79,7 +79,7 @@ pub(crate) enum PolicyWhat {
         /// Their ids.
         #[arg(required_unless_present = "all")]
         ids: Vec<String>,
-        /// All of them.
+        /// All of them, of every workspace.
         #[arg(long, conflicts_with = "ids")]
         all: bool,
     },

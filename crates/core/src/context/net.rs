@@ -2,7 +2,10 @@
 
 use super::Context;
 use crate::engine::situation;
-use crate::{DecidedBy, Effect, HttpRequest, HttpResponse, Network, NetworkTerms, ToolError};
+use crate::policy::host_name_of;
+use crate::{
+    Decided, DecidedBy, Effect, HttpRequest, HttpResponse, Mode, Network, NetworkTerms, ToolError,
+};
 
 /// The door to the network. A request is sent if the call was granted its origin and method. Redirects come back as answers:
 /// [`HttpResponse::redirect`] makes the next request of one, and [`Context::extend`] asks for its effect.
@@ -39,6 +42,32 @@ impl Context {
     }
 }
 
+impl Context {
+    /// Returns whether the host of a granted effect may have an address that is not public: a rule of the person names it, or it was
+    /// decided on as what it is, an address or this machine.
+    pub(super) fn may_reach_private(&self, effect: &Effect) -> bool {
+        let inner = &self.0;
+        let Effect::Net { origin, .. } = effect else { return false };
+        let by_person = |decided: &Decided| {
+            matches!(decided.settled_by, Some(DecidedBy::Approval { .. } | DecidedBy::Beforehand))
+        };
+        let is_agreed = inner.grant.deciding(effect, by_person).unwrap_or_default();
+        if (is_agreed || inner.policy.mode() == Mode::Yolo)
+            && host_name_of(origin).is_some_and(|host| host.is_plain())
+        {
+            return true;
+        }
+        self.is_named(effect)
+    }
+
+    /// Returns whether a rule of the person names this host itself, so that it may be one that is not public.
+    pub(super) fn is_named(&self, effect: &Effect) -> bool {
+        let inner = &self.0;
+        let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
+        inner.policy.names_host(effect, &situation)
+    }
+}
+
 impl NetDoor<'_> {
     /// The most redirects that [`NetDoor::follow`] takes.
     pub const MAX_REDIRECTS: usize = 10;
@@ -50,21 +79,18 @@ impl NetDoor<'_> {
         inner.lineage.check_open()?;
         request.check()?;
         let effect = request.effect();
-        let Some(by_person) = inner.grant.deciding(&effect, |decided| {
-            matches!(decided.settled_by, Some(DecidedBy::Approval { .. }))
-        }) else {
+        if !inner.grant.covers(&effect) {
             return Err(ToolError::undeclared_effect(format!(
                 "the tool wanted to {effect} without having declared it"
             )));
-        };
+        }
         let meter = inner.session.ledger().clone();
         if !crate::Meter::pass(&*meter, 0) {
             return Err(ToolError::busy(
                 "the budget of this session is used up: it may move no more bytes over the network",
             ));
         }
-        let is_agreed = by_person && request.url.host().is_plain();
-        let may_reach_private = is_agreed || self.is_named(&effect);
+        let may_reach_private = self.cx.may_reach_private(&effect);
         self.network.send(request, NetworkTerms { may_reach_private, meter }).await
     }
 
@@ -82,12 +108,5 @@ impl NetDoor<'_> {
             request.url,
             Self::MAX_REDIRECTS
         )))
-    }
-
-    /// Returns whether a rule of the person names this host itself, so that it may be one that is not public.
-    fn is_named(self, effect: &Effect) -> bool {
-        let inner = &self.cx.0;
-        let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
-        inner.policy.names_host(effect, &situation)
     }
 }

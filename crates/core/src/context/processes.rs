@@ -233,6 +233,7 @@ impl ProcessDoor<'_> {
         } else if is_staged && request.access == Access::Direct {
             request.access = Access::Staged;
         }
+        request.private_hosts = self.private_hosts();
         Ok(())
     }
 
@@ -248,6 +249,29 @@ impl ProcessDoor<'_> {
             NetworkAccess::Hosts(listed) => NetworkAccess::of_hosts(granted.chain(listed)),
             NetworkAccess::None => NetworkAccess::of_hosts(granted),
         }
+    }
+
+    /// The hosts that may have addresses which are not public. Of those that are listed for the session, a name must be in a rule, too: who
+    /// lists one need not know where it leads.
+    fn private_hosts(self) -> Vec<String> {
+        let listed = match &self.processes.confinement().network {
+            NetworkAccess::Hosts(listed) => &listed[..],
+            NetworkAccess::None | NetworkAccess::Full => &[],
+        };
+        let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
+            Effect::Net { origin, .. } if self.cx.may_reach_private(effect) => {
+                Some(crate::policy::authority_of(origin))
+            }
+            _ => None,
+        });
+        let is_named = |host: &&String| {
+            let origin = format!("https://{host}");
+            crate::policy::host_name_of(&origin).is_some_and(|host| host.is_plain())
+                || self.cx.is_named(&Effect::Net { origin, method: "CONNECT".to_owned() })
+        };
+        let named = listed.iter().filter(is_named).map(String::as_str).chain(granted);
+        // A pattern names nobody.
+        named.filter(|host| !host.contains('*')).map(str::to_owned).collect()
     }
 
     /// The rights of this call, from which the view of its programs is computed.

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::commit::states_before;
+use self::commit::{changed_since, states_before};
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
 use super::approval::unanswered;
@@ -19,8 +19,8 @@ use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
 use crate::{
     ApprovalRequest, BuiltChange, ChangedTo, ContentHash, Decision, Effect, Effects, FailureReason,
-    FileChange, HeldFor, HookCall, Keep, Level, NewCheckpoint, Note, PathPattern, ProcessChange,
-    ProcessChanges, ToolError, Tracking, Verdict, WithoutHistory,
+    FileChange, Files, FoundText, HeldChanges, HeldFor, HookCall, Keep, Level, NewCheckpoint, Note,
+    PathPattern, ProcessChange, ProcessChanges, ToolError, Tracking, Verdict, WithoutHistory,
 };
 
 impl Context {
@@ -164,6 +164,7 @@ impl Context {
         let protected = |path: &Path| judgement.reason(path);
         let verdict =
             inner.policy.decide_changes(&effects, workspace, usual, &situation, &protected);
+        let verdict = verdict.made_by(self.0.grant.effects());
         match verdict.decision() {
             Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
@@ -307,7 +308,8 @@ impl Context {
             return false;
         }
         let until = self.0.broker.expiry(request.at);
-        let held = HeldFor { approval: request.id.clone(), until };
+        let held =
+            HeldFor { approval: request.id.clone(), until, found: found_texts(&request.changes) };
         let changes = changes.clone();
         let holding = self.blocking(move |_| {
             changes.stage.as_ref().is_some_and(|stage| stage.hold(&held, &changes).is_ok())
@@ -373,7 +375,8 @@ impl Context {
             "stale: another program changed the build directory {} after the command began",
             names.join(", ")
         ))
-        .hint("look at what is there now and run the command again"))
+        .hint("look at what is there now and run the command again")
+        .because(FailureReason::Stale))
     }
 
     /// Records that this call makes the changes: what a process that is killed leaves on the stage is decided on by them. Blocking.
@@ -384,6 +387,38 @@ impl Context {
                 .hint("make room in the state directory, or set XDG_STATE_HOME to another one, and run the command again")
         })
     }
+}
+
+/// The most bytes of texts that are written down with held changes: the record is read at every start.
+const FOUND_BYTES: usize = 1 << 20;
+
+/// The texts that a command changed, as it found them.
+fn found_texts(shown: &[FileChange]) -> Vec<FoundText> {
+    let mut room = FOUND_BYTES;
+    let mut found = Vec::new();
+    for change in shown {
+        let text = change.before.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
+        let Some(text) = text.filter(|text| text.len() <= room) else { continue };
+        room -= text.len();
+        found.push(FoundText { path: change.path.clone(), text: text.to_owned() });
+    }
+    found
+}
+
+/// Held changes against what their command found, and the files that are another by now. Blocking.
+pub(crate) fn show_held(held: &HeldChanges, files: &dyn Files) -> (Vec<FileChange>, Vec<PathBuf>) {
+    let mut shown = show_changes(&held.changes, &held.masked, files);
+    let changed = changed_since(files, &held.changes, &held.states);
+    let stale = shown.iter_mut().filter(|change| changed.contains(&change.path));
+    for change in stale.filter(|change| change.before.is_some()) {
+        let found = held.held.found.iter().find(|found| found.path == change.path);
+        change.before = found.map(|found| found.text.clone().into_bytes());
+        if change.before.is_none() {
+            // Only its name is known to be right.
+            change.after = None;
+        }
+    }
+    (shown, changed)
 }
 
 /// What became of staged changes that are made.

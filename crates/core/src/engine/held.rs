@@ -8,25 +8,23 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::Engine;
-use crate::context::{effects_of_changes, list_changes, show_changes};
+use crate::context::{effects_of_changes, list_changes, show_held};
 use crate::policy::StagedChanges;
 use crate::{
-    AnyTool, Approval, ApprovalId, BoxFuture, BuiltChange, CallResult, Context, Decision, Effect,
-    Effects, FileChange, Kinds, Outcome, Output, Planned, PlannedCall, ProcessChanges, Query,
-    Scene, Session, Spec, ToolError,
+    AnyTool, Approval, ApprovalId, BoxFuture, CallResult, Context, Decision, Effect, Effects,
+    FailureReason, HeldDifference, Kinds, Outcome, Output, Planned, PlannedCall, ProcessChanges,
+    Query, Scene, Session, Spec, ToolError,
 };
 
 impl Engine {
-    /// The changes of a command that wait for this approval: its files, and its build directories. `None` if none wait.
-    pub async fn held_changes(
-        &self,
-        id: &ApprovalId,
-    ) -> Result<Option<(Vec<FileChange>, Vec<BuiltChange>)>, ToolError> {
+    /// The changes of a command that wait for this approval. `None` if none wait.
+    pub async fn held_changes(&self, id: &ApprovalId) -> Result<Option<HeldDifference>, ToolError> {
         let (host, id) = (self.0.host.clone(), id.clone());
         let looking = tokio::task::spawn_blocking(move || {
             let Some(processes) = host.processes() else { return Ok(None) };
             let Some((held, built)) = processes.look_at_held(&id)? else { return Ok(None) };
-            Ok(Some((show_changes(&held.changes, &held.masked, host.files()), built)))
+            let (files, changed_since) = show_held(&held, host.files());
+            Ok(Some(HeldDifference { files, built, changed_since }))
         });
         let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
         found.map_err(|error| unreadable(&error))
@@ -145,6 +143,18 @@ fn stays_open(error: ToolError, id: &ApprovalId) -> ToolError {
     ))
 }
 
+/// The same, with advice for the person who answers instead of the model: what the command found is not there any more.
+fn for_answerer(error: ToolError, id: &ApprovalId) -> ToolError {
+    let is_stale = error.reason() == Some(&FailureReason::Stale);
+    let error = stays_open(error, id);
+    if !is_stale {
+        return error;
+    }
+    error.hint(format!(
+        "put back what the command found (`windlass policy diff {id}` shows it) and approve it again, or deny it and let the command run again"
+    ))
+}
+
 /// Commits changes of a stage under the name of the tool that ran the command.
 struct KeepChanges {
     tool: String,
@@ -193,7 +203,7 @@ impl PlannedCall for Keeping {
     {
         Box::pin(async move {
             let made = cx.make_real(self.changes.clone(), true).await;
-            let made = made.map_err(|error| stays_open(error, &self.id))?;
+            let made = made.map_err(|error| for_answerer(error, &self.id))?;
             let listed = list_changes(&self.changes, cx.files().workspace());
             let mut text = format!("what the command changed is kept now; it\n{listed}");
             for note in made.notes() {

@@ -56,7 +56,7 @@ impl ProcessChanges {
 ///
 /// ```
 /// use windlass_core::{ApprovalId, HeldFor};
-/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH };
+/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH, found: vec![] };
 /// assert_eq!(held.approval.as_str(), "a7");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,13 +65,32 @@ pub struct HeldFor {
     pub approval: ApprovalId,
     /// The time at which it expires, and the stage is removed.
     pub until: SystemTime,
+    /// Texts that the command found and changed, to be shown when they are another by then: as many as fit into a small record.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub found: Vec<FoundText>,
+}
+
+/// The text of a file before a command changed it.
+///
+/// ```
+/// use windlass_core::FoundText;
+/// let found = FoundText { path: "/w/a".into(), text: "one\n".into() };
+/// assert_eq!(found.text, "one\n");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundText {
+    /// The file, absolute.
+    #[serde(with = "crate::quote::serde_path")]
+    pub path: PathBuf,
+    /// All of it.
+    pub text: String,
 }
 
 /// Changes on a stage as they are written down while a question about them waits.
 ///
 /// ```
 /// use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges, Tracking};
-/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH };
+/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH, found: vec![] };
 /// let changes = ProcessChanges::none(Tracking::Staged);
 /// let text = HeldChanges::text(&held, "/w".as_ref(), &changes);
 /// assert_eq!(HeldChanges::parse(&text).map(|read| read.held), Some(held));

@@ -390,6 +390,8 @@ pub struct ProcessRequest {
     pub rights: Option<Arc<FileRights>>,
     /// The hosts that it may reach, if they are fewer than those of the machine's settings.
     pub network: Option<NetworkAccess>,
+    /// Those of its hosts that a person named: these may have addresses that are not public.
+    pub private_hosts: Vec<String>,
     /// Who counts what it moves over the network, as far as that passes through our hands.
     pub meter: Option<Arc<dyn Meter>>,
 }
@@ -434,6 +436,7 @@ impl ProcessRequest {
             session: None,
             rights: None,
             network: None,
+            private_hosts: Vec::new(),
             meter: None,
         }
     }

@@ -12,6 +12,9 @@ use crate::{
     ApprovalId, CallId, ContentHash, DecidedBy, Effect, Effects, ModelCall, RiskLevel, SessionId,
 };
 
+/// The most characters of a call that are kept for a list.
+const MOST_IN_SHORT: usize = 1_000;
+
 /// What a person is asked.
 ///
 /// ```
@@ -114,6 +117,17 @@ impl ApprovalRequest {
         self.ran.as_deref().or_else(|| given().filter(runs))
     }
 
+    /// The call as it is listed: its command and its other arguments, shortened.
+    pub(crate) fn in_short(&self) -> String {
+        let others = self.other_arguments().map(|others| others.to_string());
+        let parts: Vec<&str> = self.command().into_iter().chain(others.as_deref()).collect();
+        let whole = parts.join(" ");
+        match whole.char_indices().nth(MOST_IN_SHORT) {
+            Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
+            None => whole,
+        }
+    }
+
     /// The arguments besides the [command](Self::command); `None` if there are no others.
     pub fn other_arguments(&self) -> Option<Value> {
         let mut input = self.input.clone();
@@ -196,4 +210,20 @@ pub struct FileChange {
     pub after: Option<Vec<u8>>,
     /// What its contents do not show: the target of a link, the new mode.
     pub detail: Option<String>,
+}
+
+/// The changes of a command that wait for an answer.
+///
+/// ```
+/// use windlass_core::HeldDifference;
+/// assert!(HeldDifference::default().changed_since.is_empty());
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeldDifference {
+    /// Files, against what the command found.
+    pub files: Vec<FileChange>,
+    /// Build directories.
+    pub built: Vec<BuiltChange>,
+    /// The files that changed since, so that the changes cannot be made.
+    pub changed_since: Vec<PathBuf>,
 }

@@ -18,8 +18,8 @@ use super::{
 use crate::recorder::Recorder;
 use crate::sync::Lock;
 use crate::{
-    ApprovalId, Clock, ContentHash, DecidedBy, FailureReason, Grant, Host, IdSource, QuestionId,
-    Session, SessionId, ToolError, Verdict, id,
+    ApprovalId, Clock, ContentHash, DecidedBy, Effect, FailureReason, Grant, Host, IdSource,
+    QuestionId, Session, SessionId, ToolError, Verdict, id,
 };
 
 pub(crate) struct Broker {
@@ -436,7 +436,7 @@ impl Broker {
     ) -> Result<Permission, ToolError> {
         let approval = match waited {
             Waited::Answered(approval) => approval,
-            Waited::Deferred(approval) => return Err(self.deferred(verdict, approval.id)),
+            Waited::Deferred(approval) => return Err(self.deferred(verdict, &approval)),
             Waited::Unavailable(why) => return Err(verdict.denial(Some(&why.join("; ")))),
             Waited::Withdrawn => {
                 return Err(
@@ -461,12 +461,22 @@ impl Broker {
         }
     }
 
-    fn deferred(&self, verdict: &Verdict, id: ApprovalId) -> ToolError {
+    fn deferred(&self, verdict: &Verdict, approval: &Approval) -> ToolError {
+        let id = approval.id.clone();
         let limit = in_words(self.settings.expire_after);
         let remedy = verdict.remedy().map(|remedy| format!("\n{remedy}")).unwrap_or_default();
+        let is_job = |effect: &Effect| matches!(effect, Effect::Exec(line) if line.is_job);
+        let is_of_model =
+            !approval.has_run && (approval.input.is_none() || verdict.effects().iter().any(is_job));
+        let (yes, next) = if approval.has_run {
+            ("keeps what its command has changed", "do not make it again before")
+        } else if is_of_model {
+            ("allows it", "make it again once a person has answered, and not before")
+        } else {
+            ("makes the call", "do not make it again before")
+        };
         let hint = format!(
-            "a person can answer within {limit}: `windlass policy approve {id}` makes the call, or keeps what its command has changed; `windlass policy deny {id}` ends it; \
-             do not make it again before{remedy}"
+            "a person can answer within {limit}: `windlass policy approve {id}` {yes}; `windlass policy deny {id}` ends it; {next}{remedy}"
         );
         ToolError::denied(format!("{}: it waits for a person's answer as {id}", verdict.refusal()))
             .hint(hint)
@@ -521,6 +531,7 @@ fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         workspace: request.workspace.clone(),
         tool: request.tool.clone(),
         input: request.is_whole.then(|| request.input.clone()),
+        shown: Some(request.in_short()),
         effects: request.effects.to_string(),
         rule: request.by.to_string(),
         at: request.at,

@@ -108,7 +108,7 @@ impl fmt::Display for Settled {
 /// #     input: None, effects: "exec make".into(), rule: "mode ask".into(), at: std::time::SystemTime::UNIX_EPOCH,
 /// #     asker: Default::default(), directory: None, expires: None, who: None, reason: None, edited: None,
 /// #     rights: None, denies: vec![], offers: vec![], rules: vec![], has_run: false, call_subject: None, can_be_remembered: true,
-/// #     made: Default::default(), is_journaled: false,
+/// #     shown: None, made: Default::default(), is_journaled: false,
 /// # };
 /// let book = MemoryBook::default();
 /// book.put(&approval)?;
@@ -138,6 +138,10 @@ pub struct Approval {
     pub tool: String,
     /// Its arguments, if they hold no secret: with them, the call can be made once somebody has answered.
     pub input: Option<Value>,
+    /// The call as it is listed: its command and its other arguments, shortened and without secrets. `None` if a version that did not
+    /// write it down asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<String>,
     /// What it does, in words.
     pub effects: String,
     /// Which rule or mode asked.
@@ -202,6 +206,13 @@ impl Approval {
         let reason = self.reason.as_ref()?;
         let who = self.who.clone().unwrap_or_default();
         Some(format!("[{who}, who allowed this call, says: {reason}]"))
+    }
+
+    /// Returns whether an answer can count for more than this call. A yes to what a command changed cannot, nor one with other arguments,
+    /// nor one to what is asked about each time.
+    pub fn can_remember(&self, answer: &Answer) -> bool {
+        let is_no_to_call = !answer.is_yes() && self.call_subject.is_some();
+        answer.input.is_none() && (self.can_be_remembered || is_no_to_call)
     }
 
     /// Returns whether its call can be made from the record: it is answered, and no call has used the answer for it.
@@ -291,11 +302,8 @@ impl Inquiry for Approval {
         } else {
             Settled::Denied(answer.why_not().to_owned())
         };
-        let is_edited = answer.input.is_some();
         let call_subject = self.call_subject.filter(|_| !answer.is_yes());
-        let is_remembered = self.can_be_remembered || call_subject.is_some();
-        // What was approved with other arguments was approved for this call alone.
-        self.scope = if is_edited || !is_remembered { Scope::Once } else { answer.scope };
+        self.scope = if self.can_remember(&answer) { answer.scope } else { Scope::Once };
         if self.scope != Scope::Once {
             self.subject = call_subject.unwrap_or(self.subject);
         }
@@ -417,6 +425,7 @@ mod tests {
             workspace: "/w".into(),
             tool: "bash".into(),
             input: None,
+            shown: None,
             effects: String::new(),
             rule: String::new(),
             at: SystemTime::UNIX_EPOCH,

@@ -1,5 +1,6 @@
 //! Rules that a person is offered besides a single yes, each as it would be written in a configuration.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Rule;
@@ -24,8 +25,7 @@ pub(crate) fn offers(
         .map(|at| at.path.as_path())
         .filter(|path| path.starts_with(workspace) && !built.iter().any(|one| one == path))
         .collect();
-    let mut rules = Vec::new();
-    rules.extend(for_changes(&changed, workspace));
+    let mut rules = for_changes(&changed, workspace);
     rules.extend(built.iter().filter_map(|path| below(path, workspace)));
     for effect in effects {
         match effect {
@@ -43,21 +43,44 @@ pub(crate) fn offers(
     rules
 }
 
-/// A rule for the directory that all changed files are in. For a single file at the top of the workspace it is about that file, since the
-/// other would be about every file of the project.
-fn for_changes(changed: &[&Path], workspace: &Path) -> Option<String> {
-    let directory = common_directory(changed)?;
-    match changed {
-        [file] if directory == workspace => {
-            let text = format!(
-                "write {}",
-                spelled(&PathPattern::file(file.strip_prefix(workspace).ok()?))
-            );
-            let rule: Rule = text.parse().ok()?;
-            rule.matches(&Effect::Write(PathPattern::file(*file)), workspace).then_some(text)
-        }
-        _ => below(directory, workspace),
+/// Rules for the directory that all changed files are in. Where that is the workspace, the rule would be about every file of the project: the
+/// first one is then about the files and directories at its top that these are, if they are few.
+fn for_changes(changed: &[&Path], workspace: &Path) -> Vec<String> {
+    let Some(directory) = common_directory(changed) else { return Vec::new() };
+    if directory != workspace {
+        return below(directory, workspace).into_iter().collect();
     }
+    let narrow = for_tops(changed, workspace);
+    let whole = if changed.len() == 1 { None } else { below(directory, workspace) };
+    narrow.into_iter().chain(whole).collect()
+}
+
+/// The most files and directories at the top of the workspace that one rule names.
+const MOST_TOPS: usize = 4;
+
+/// A rule for the files and directories at the top of the workspace that hold these files.
+fn for_tops(changed: &[&Path], workspace: &Path) -> Option<String> {
+    let top = |path: &&Path| {
+        let inside = path.strip_prefix(workspace).ok()?;
+        let first = Path::new(inside.components().next()?.as_os_str());
+        let pattern =
+            if first == inside { PathPattern::file(first) } else { PathPattern::tree(first) };
+        Some(spelled(&pattern))
+    };
+    let tops: BTreeSet<String> = changed.iter().map(top).collect::<Option<_>>()?;
+    let tops: Vec<String> = tops.into_iter().collect();
+    let text = match &tops[..] {
+        [one] => format!("write {one}"),
+        // A comma would separate two names.
+        several if several.len() > MOST_TOPS || several.iter().any(|one| one.contains(',')) => {
+            return None;
+        }
+        several => format!("write {{{}}}", several.join(",")),
+    };
+    let rule: Rule = text.parse().ok()?;
+    let is_covered =
+        |path: &&Path| rule.matches(&Effect::Write(PathPattern::file(*path)), workspace);
+    changed.iter().all(is_covered).then_some(text)
 }
 
 /// A rule for changes below a directory of the workspace.
@@ -86,7 +109,19 @@ mod tests {
         for (all, built, expected) in [
             (vec![write("/w/src/a.rs")], vec![], vec!["write src/**"]),
             (vec![write("/w/src/a.rs"), write("/w/src/b/c.rs")], vec![], vec!["write src/**"]),
-            (vec![write("/w/src/a.rs"), write("/w/b")], vec![], vec!["write **"]),
+            (
+                vec![write("/w/src/a.rs"), write("/w/b")],
+                vec![],
+                vec!["write {b,src/**}", "write **"],
+            ),
+            (vec![write("/w/b"), write("/w/a")], vec![], vec!["write {a,b}", "write **"]),
+            (vec![write("/w/b"), write("/w/a,c")], vec![], vec!["write **"]),
+            (vec![write("/w/{x}"), write("/w/a")], vec![], vec!["write {[{]x[}],a}", "write **"]),
+            (
+                "abcde".chars().map(|it| write(&format!("/w/{it}"))).collect(),
+                vec![],
+                vec!["write **"],
+            ),
             (vec![write("/w/notes.md")], vec![], vec!["write notes.md"]),
             (vec![write("/w/a*")], vec![], vec!["write a[*]"]),
             (vec![write("/w/we[i]rd/a")], vec![], vec!["write we[[]i]rd/**"]),

@@ -7,14 +7,24 @@ use std::path::Path;
 
 use super::rule::host_of;
 use super::{Rule, change_of_read};
-use crate::{CommandLine, Effect, PathPattern, Reach, SimpleCommand, When, quote};
+use crate::{
+    CommandLine, Effect, GitRecord, PathPattern, Reach, SimpleCommand, When, git_record, quote,
+};
 
-/// What to write so that a call is allowed of which the mode has decided on these effects; `effect` is the one that is told of.
-/// A command about whose changes is asked after it ran is also allowed by rules for these.
-pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)], when: When) -> String {
+/// What to write so that a call is allowed of which the mode has decided on these effects; `effect` is the one that is told of. Of
+/// changes, `commands` made them. A command about whose changes is asked after it ran is also allowed by rules for these.
+pub(super) fn remedy(
+    effect: &Effect,
+    open: &[(Effect, Vec<usize>)],
+    commands: &[CommandLine],
+    when: When,
+) -> String {
     let alone = [(effect.clone(), Vec::new())];
     let open = if open.iter().any(|(one, _)| one == effect) { open } else { &alone };
     let mut rules = Vec::new();
+    if let Some(rules) = rules_for_git(open.iter().map(|(effect, _)| effect), commands) {
+        return to_allow(&rules);
+    }
     // A rule for the change of a file covers the reading that the change needs.
     let changes = || open.iter().map(|(effect, _)| effect);
     let needs_rule = |effect: &Effect| change_of_read(effect, changes()).is_none();
@@ -35,9 +45,26 @@ pub(super) fn remedy(effect: &Effect, open: &[(Effect, Vec<usize>)], when: When)
         }
     }
     rules.dedup();
-    let options: Vec<String> =
-        rules.iter().map(|rule| format!("--allow '{}'", rule.replace('\'', r"'\''"))).collect();
-    format!("to allow it: {}", options.join(" "))
+    to_allow(&rules)
+}
+
+/// The options that give rules.
+fn to_allow(rules: &[String]) -> String {
+    let option = |rule: &String| format!("--allow '{}'", rule.replace('\'', r"'\''"));
+    format!("to allow it: {}", rules.iter().map(option).collect::<Vec<_>>().join(" "))
+}
+
+/// Rules for commands that wrote objects into git's store. Each object has a name of its own, so that a rule about it would never help
+/// again.
+fn rules_for_git<'e>(
+    mut changes: impl Iterator<Item = &'e Effect>,
+    commands: &[CommandLine],
+) -> Option<Vec<String>> {
+    let is_object = |at: &PathPattern| git_record(&at.path) == Some(GitRecord::Object);
+    changes.find(|effect| effect.changed_path().is_some_and(is_object))?;
+    let rules = commands.iter().map(|command| rules_for_command(command, &[]));
+    let rules: Vec<Vec<String>> = rules.collect::<Result<_, _>>().ok()?;
+    Some(rules.concat()).filter(|rules| !rules.is_empty())
 }
 
 /// What allows a command that no rule can name, and that runs before anybody is asked.

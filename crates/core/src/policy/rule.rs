@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use globset::{GlobBuilder, GlobMatcher};
 
-use crate::{Effect, PathPattern, Reach, SimpleCommand, program_name};
+use crate::{Effect, HostName, PathPattern, Reach, SimpleCommand, program_name};
 
 /// One rule, without the word that says whether it allows or denies.
 ///
@@ -355,6 +355,11 @@ pub(crate) fn authority_of(origin: &str) -> &str {
 /// The host of `scheme://host:port`, brackets and all.
 pub(super) fn host_of(origin: &str) -> &str {
     split_port(authority_of(origin)).0
+}
+
+/// The host of `scheme://host:port` as it is understood.
+pub(crate) fn host_name_of(origin: &str) -> Option<HostName> {
+    HostName::parse(unbracketed(host_of(origin)))
 }
 
 /// Splits off `:port`, if there is one. The colons of an address without brackets are its own.

@@ -175,6 +175,35 @@ fn every_part_of_a_command_counts() {
     }
 }
 
+/// Only what the text of a host says is known before anything is connected to.
+#[test]
+fn addresses_that_are_not_public_are_decided_like_places_outside() {
+    use Decision::{Allow, Ask, Deny};
+    for (host, is_private) in [
+        ("192.168.1.5", true),
+        ("127.0.0.1:8799", true),
+        ("[::1]:80", true),
+        ("169.254.169.254", true),
+        ("localhost:3000", true),
+        ("a.localhost", true),
+        ("1.1.1.1", false),
+        ("docs.rs", false),
+        ("localhost.example", false),
+    ] {
+        let effect = Effect::Net { origin: format!("https://{host}"), method: "CONNECT".into() };
+        let effects = || Effects::from(effect.clone());
+        let private = [(Mode::Ask, Ask), (Mode::Auto, Ask), (Mode::Plan, Deny), (Mode::Deny, Deny)];
+        let public = [(Mode::Ask, Ask), (Mode::Auto, Allow), (Mode::Plan, Ask), (Mode::Deny, Deny)];
+        for (mode, wanted) in if is_private { private } else { public } {
+            let verdict = Policy::new(mode).decide("t", effects(), Path::new("/w"));
+            assert_eq!(verdict.decision(), wanted, "{host} in {mode}");
+        }
+        let rule = format!("net {host}").parse().expect("a rule");
+        let verdict = Policy::new(Mode::Plan).allow(rule).decide("t", effects(), Path::new("/w"));
+        assert_eq!(verdict.decision(), Allow, "{host} by its rule");
+    }
+}
+
 #[test]
 fn a_command_runs_before_it_is_asked_about_where_nothing_is_kept_unseen() {
     use Keep::{All, Asked, Nothing};

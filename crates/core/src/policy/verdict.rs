@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Decided, DecidedBy, Decision, Grant, Keep, When, remedy, secret_names};
-use crate::{Effect, Effects, ToolError};
+use crate::{CommandLine, Effect, Effects, ToolError};
 
 /// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
 ///
@@ -25,6 +25,8 @@ pub struct Verdict {
     pub(super) effects: Arc<Effects>,
     /// What the mode alone decided on: each effect, and of a command the parts that no rule allows.
     pub(super) open: Vec<(Effect, Vec<usize>)>,
+    /// The commands that made the changes which it is about.
+    commands: Vec<CommandLine>,
 }
 
 impl Verdict {
@@ -35,7 +37,18 @@ impl Verdict {
         effects: &Arc<Effects>,
     ) -> Self {
         let keeps = Keep::All;
-        Self { decision, keeps, by, effect, effects: effects.clone(), open: Vec::new() }
+        let (open, commands) = (Vec::new(), Vec::new());
+        Self { decision, keeps, by, effect, effects: effects.clone(), open, commands }
+    }
+
+    /// The same about changes that the commands among these effects made.
+    pub(crate) fn made_by(mut self, effects: &Effects) -> Self {
+        let commands = effects.iter().filter_map(|effect| match effect {
+            Effect::Exec(command) => Some(command.clone()),
+            _ => None,
+        });
+        self.commands = commands.collect();
+        self
     }
 
     /// Allow, ask or deny. A command that runs first and is asked about afterwards counts as asked.
@@ -217,7 +230,9 @@ impl Verdict {
             | DecidedBy::Staged
             | DecidedBy::Command
             | DecidedBy::Trial
-            | DecidedBy::Words { .. } => Some(remedy::remedy(effect, &self.open, self.when())),
+            | DecidedBy::Words { .. } => {
+                Some(remedy::remedy(effect, &self.open, &self.commands, self.when()))
+            }
         }
     }
 }

@@ -19,7 +19,8 @@ use crate::dial::{self, SystemResolver};
 #[derive(Debug)]
 pub(super) struct Gate {
     rules: Rules,
-    allow_private: bool,
+    /// Hosts whose addresses need not be public; `None`: all.
+    private: Option<Rules>,
     time: Duration,
 }
 
@@ -66,8 +67,8 @@ impl Failure {
 }
 
 impl Gate {
-    pub(super) fn new(rules: Rules, allow_private: bool, time: Duration) -> Self {
-        Self { rules, allow_private, time }
+    pub(super) fn new(rules: Rules, private: Option<Rules>, time: Duration) -> Self {
+        Self { rules, private, time }
     }
 
     /// Connects to a host, if that is allowed.
@@ -108,15 +109,24 @@ impl Gate {
         target: &Target,
         mut addresses: Vec<SocketAddr>,
     ) -> Result<Vec<SocketAddr>, Failure> {
-        match dial::admit(&mut addresses, self.allow_private) {
+        let may_be_private =
+            self.private.as_ref().is_none_or(|hosts| hosts.judge(target) == Verdict::Allowed);
+        match dial::admit(&mut addresses, may_be_private) {
             Ok(()) if addresses.is_empty() => Err(no_such_host(target, "it has no address")),
             Ok(()) => Ok(addresses),
             Err(reason) => {
+                let reason =
+                    format!("{reason}; a rule that names it: --allow 'net {}'", rule(target));
                 let text = format!("host {} cannot be reached from here: {reason}", target.host);
                 Err(Failure { kind: FailureKind::Refused(Some(reason)), text })
             }
         }
     }
+}
+
+/// The host as a rule names it: the ports of the web need not stand there.
+fn rule(target: &Target) -> String {
+    if matches!(target.port, 80 | 443) { target.host.to_string() } else { target.to_string() }
 }
 
 async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Failure> {
@@ -135,8 +145,9 @@ mod tests {
     use crate::dial::MAX_ADDRESSES;
 
     fn gate(allow_private: bool) -> Gate {
-        let rules = Rules::parse(&["docs.rs".to_owned()]).unwrap();
-        Gate::new(rules, allow_private, Duration::from_secs(30))
+        let rules = |host: &str| Rules::parse(&[host.to_owned()]).unwrap();
+        let private = rules(if allow_private { "docs.rs" } else { "docs.rs:22" });
+        Gate::new(rules("docs.rs"), Some(private), Duration::from_secs(30))
     }
 
     fn check(allow_private: bool, found: &[&str], expected: Result<&[&str], &str>) {
@@ -155,7 +166,8 @@ mod tests {
 
     #[test]
     fn only_public_addresses_are_dialled() {
-        let loopback = "not reached: docs.rs:443 (127.0.0.1 is not a public address: loopback)";
+        let loopback = "not reached: docs.rs:443 (127.0.0.1 is not a public address: loopback; \
+                        a rule that names it: --allow 'net docs.rs')";
         check(false, &["8.8.8.8:443"], Ok(&["8.8.8.8:443"]));
         check(false, &["10.0.0.1:443", "8.8.8.8:443", "[::1]:443"], Ok(&["8.8.8.8:443"]));
         check(false, &["127.0.0.1:443"], Err(loopback));

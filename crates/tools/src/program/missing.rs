@@ -88,6 +88,7 @@ impl Missing {
             Some(ProcessEnd::Exited(code)) => Some(code),
             _ => None,
         };
+        self.notes.extend(own_loopback(job.network(), job.command(), exit_code));
         match network::missed(text, job.command(), exit_code) {
             Some(named) if hosts.is_empty() => hosts = named,
             None if hosts.is_empty() => return,
@@ -104,6 +105,21 @@ impl Missing {
         self.notes.push(network_note(job.network(), &hosts));
         self.listed.push(json!({"reason": "no network", "hosts": hosts}));
     }
+}
+
+/// The note for a failed command that names a host of the machine's loopback which it may reach. Programs take the name for their own
+/// loopback, and `NO_PROXY` keeps them from asking the proxy.
+fn own_loopback(network: &NetworkAccess, command: &str, exit_code: Option<i32>) -> Option<String> {
+    let NetworkAccess::Hosts(listed) = network else { return None };
+    let is_loopback =
+        |host: &&String| ["127.", "localhost", "[::1]"].iter().any(|start| host.starts_with(start));
+    let host = listed.iter().filter(is_loopback).find(|host| command.contains(host.as_str()))?;
+    (exit_code != Some(0)).then(|| {
+        format!(
+            "[{host} is the sandbox's own loopback to programs; the machine's is behind the proxy, which NO_PROXY keeps them from asking: \
+             curl --noproxy '' http://{host}/]"
+        )
+    })
 }
 
 /// The note for a program that could not reach a host; not always is it known which.
@@ -303,6 +319,21 @@ mod tests {
                 listed => NetworkAccess::Hosts(hosts(listed)),
             };
             assert_eq!(network_note(&network, &hosts(missed)), expected);
+        }
+    }
+
+    #[test]
+    fn the_machines_loopback_is_told_from_the_sandboxs_own() {
+        let granted = NetworkAccess::Hosts(vec!["docs.rs".into(), "127.0.0.1:8799".into()]);
+        for (network, command, exit_code, is_told) in [
+            (&granted, "curl http://127.0.0.1:8799/x", Some(7), true),
+            (&granted, "curl http://127.0.0.1:8799/x", Some(0), false),
+            (&granted, "curl http://127.0.0.1:3000/x", Some(7), false),
+            (&granted, "curl http://docs.rs", Some(7), false),
+            (&NetworkAccess::None, "curl http://127.0.0.1:8799/x", Some(7), false),
+        ] {
+            let note = own_loopback(network, command, exit_code);
+            assert_eq!(note.is_some(), is_told, "{command}: {note:?}");
         }
     }
 

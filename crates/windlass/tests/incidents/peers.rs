@@ -106,6 +106,11 @@ fn connected(hosts: &[String], private_hosts: bool) -> Place {
 
 /// What the proxy answers a program that says these bytes, each written as for `printf`; one line for each.
 async fn proxy_says(place: &Place, said: &[String]) -> Vec<String> {
+    proxy_says_to(place, said, &[]).await
+}
+
+/// The same to a program that asks for these hosts.
+async fn proxy_says_to(place: &Place, said: &[String], net: &[String]) -> Vec<String> {
     let one = |bytes: &String| {
         format!(
             "exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{bytes}' >&3; \
@@ -113,7 +118,11 @@ async fn proxy_says(place: &Place, said: &[String]) -> Vec<String> {
         )
     };
     let command: String = said.iter().map(one).collect();
-    let answers = text(&place.ok("bash", shell(&command)).await);
+    let mut input = shell(&command);
+    if !net.is_empty() {
+        input["net"] = json!(net);
+    }
+    let answers = text(&place.ok("bash", input).await);
     let answers: Vec<String> =
         answers.lines().filter(|line| !line.starts_with('[')).map(str::to_owned).collect();
     assert_eq!(answers.len(), said.len(), "{answers:?}");
@@ -160,6 +169,43 @@ async fn i_51_the_proxy_connects_to_the_name_that_was_judged() {
     let answers = proxy_says(&open, &asked_for("127.0.0.1", port)[..1]).await;
     assert!(answers[0].contains(CONNECTED), "{answers:?}");
     assert!(outsider.was_reached(), "it shows nothing");
+}
+
+/// A host that is not public is reached if a person names it: by an option, by a rule, by a yes. A pattern names nobody.
+#[tokio::test]
+async fn a_private_host_is_reached_where_a_person_names_it() {
+    let outsider = Outsider::new();
+    let port = outsider.port();
+    let host = format!("127.0.0.1:{port}");
+    let by_rule = |mode: Mode, rule: String| {
+        Place::built(&[], move |builder| builder.mode(mode).allow(rule.parse().expect("a rule")))
+    };
+    let by_yes =
+        Place::built(&[], |builder| builder.mode(Mode::Auto).attendant(|_: &ApprovalRequest| true));
+    let (own, call) = (Vec::new(), vec![host.clone()]);
+    for (place, net, is_reached) in [
+        (connected(&call, false), &own, true),
+        (by_rule(Mode::Auto, format!("net {host}")), &call, true),
+        (by_rule(Mode::Auto, "net 127.0.0.1".to_owned()), &call, true),
+        (by_rule(Mode::Auto, "net *".to_owned()), &call, false),
+        (by_yes, &call, true),
+        (Place::built(&[], |builder| builder.mode(Mode::Yolo)), &call, true),
+    ] {
+        let [said, ..] = asked_for("127.0.0.1", port);
+        let command = format!(
+            "exec 3<>/dev/tcp/127.0.0.1/${{http_proxy##*:}}; printf '{said}' >&3; read -r status <&3; echo $status; \
+             case $status in *' 200 '*) ;; *) timeout 3 cat <&3;; esac"
+        );
+        let mut input = json!({"command": command});
+        if !net.is_empty() {
+            input["net"] = json!(net);
+        }
+        let answer = text(&place.ok("bash", input).await);
+        assert_eq!(answer.contains(" 200 "), is_reached, "{answer}");
+        assert_eq!(outsider.was_reached(), is_reached, "{answer}");
+        let remedy = format!("a rule that names it: --allow 'net {host}'");
+        assert_eq!(answer.contains(&remedy), !is_reached, "{answer}");
+    }
 }
 
 /// Whom one may write to is not whom one wanted to tell just this: a yes to one call is not one to the next with other content.
@@ -227,9 +273,11 @@ async fn i_54_a_listed_name_does_not_lead_to_a_private_address() {
         .filter(|host| check_hosts(std::slice::from_ref(host)).is_ok())
         .collect();
     assert!(listed.len() > 4, "{listed:?}");
-    let place = connected(&listed, false);
+    // A pattern lets a command list them, and names none.
+    let any = || "net *".parse().expect("a rule");
+    let place = Place::built(&[], |builder| builder.mode(Mode::Auto).allow(any()));
     for host in spellings {
-        let answers = proxy_says(&place, &asked_for(host, port)).await;
+        let answers = proxy_says_to(&place, &asked_for(host, port), &listed).await;
         assert!(!answers.iter().any(|answer| answer.contains(CONNECTED)), "{host}: {answers:?}");
         assert!(!outsider.was_reached(), "{host}");
     }

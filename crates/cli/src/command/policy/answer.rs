@@ -2,18 +2,24 @@
 //!
 //! The call is made at once, in its session and on the record, so that its model finds a result and need not ask again. The answer is
 //! used up by that. If the call is no longer what was asked about (another place behind a path, another sandbox), it is not used.
+//!
+//! Two calls are not made here: one that holds a secret, whose arguments are not on record, and one that starts a job, which would end with
+//! this process. Their answer is kept for the model, which makes the call again.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
+use windlass::effect::Effect;
 use windlass::journal::utc;
 use windlass::people::{
     Answer, Approval, ApprovalFile, Book as _, Inquiry as _, InquiryState, Scope, Settled,
 };
 use windlass::session::ApprovalId;
-use windlass::{Outcome, quote};
-use windlass_hub::{Hub, Recording, SessionOptions};
+use windlass::tool::Overrides;
+use windlass::{Outcome, Session, ToolCall, quote};
+use windlass_hub::{Hub, Recording, SessionOptions, Workspace};
 
 use super::approvals;
 use crate::command::{block_on, call, until_interrupted};
@@ -25,6 +31,7 @@ use crate::terminal;
 pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
     let book = approvals::book(global)?;
     let question = question(global, &book, id)?;
+    check_scope(&question, answer)?;
     // The start of the engine finds out what became of changes that a killed process was making.
     let may_be_made = question.has_run && question.settled == Settled::Allowed;
     if !may_be_made {
@@ -51,12 +58,26 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
         })?;
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
         let (engine, id) = (windlass.engine(), &question.id);
-        let has_no_call = answer.input.is_none() && question.input.is_none() && !question.has_run;
-        if !is_awaited && is_open && has_no_call {
-            engine.answer(id, answer.clone()).await.map_err(|error| anyhow!("`{id}`: {error}"))?;
+        if !is_awaited
+            && let Some(why) = why_left_to_model(&windlass, &session, &question, answer).await
+        {
+            if answer.input.is_some() {
+                bail!(
+                    "{why}, so that its arguments cannot be changed here: `windlass policy deny {id} --why TEXT` tells the model what to change"
+                );
+            }
+            if is_open {
+                engine
+                    .answer(id, answer.clone())
+                    .await
+                    .map_err(|error| anyhow!("`{id}`: {error}"))?;
+            }
             terminal::note(
                 global,
-                "the answer is kept; the call holds a secret, so that the model has to make it again",
+                &format!(
+                    "the answer is kept; {why}, so that the model has to make it again in session {}",
+                    question.session
+                ),
             );
             return Ok(ExitCode::SUCCESS);
         }
@@ -83,6 +104,52 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             shown
         })
     })?
+}
+
+/// Refuses a scope that the answer cannot have, before anything is kept.
+fn check_scope(question: &Approval, answer: &Answer) -> Result<()> {
+    if answer.scope == Scope::Once || question.can_remember(answer) {
+        return Ok(());
+    }
+    let (id, scope) = (quote::visible(question.id.as_str()), answer.scope);
+    let rules = question.offers.iter().map(|rule| format!("`--allow '{rule}'`"));
+    let rules: Vec<String> = rules.collect();
+    let rule = if rules.is_empty() { "`--allow RULE`".to_owned() } else { rules.join(" or ") };
+    if answer.input.is_some() {
+        bail!("a yes with other arguments counts once: leave `--scope {scope}` out");
+    }
+    if question.has_run && answer.is_yes() {
+        bail!(
+            "the command of `{id}` has run, and a yes is for what it changed, once: leave `--scope {scope}` out. \
+             What is to be kept without a question is a rule: {rule}, or `allow` in the configuration"
+        );
+    }
+    bail!(
+        "`{id}` is asked about each time, so that its answer counts once: leave `--scope {scope}` out"
+    )
+}
+
+/// Returns why a yes to an open question does not make its call here, if it does not.
+async fn why_left_to_model(
+    windlass: &Workspace,
+    session: &Arc<Session>,
+    question: &Approval,
+    answer: &Answer,
+) -> Option<&'static str> {
+    if question.has_run {
+        return None;
+    }
+    let Some(input) = answer.input.as_ref().or(question.input.as_ref()) else {
+        let is_open = question.state(SystemTime::now()) == InquiryState::Open;
+        return is_open.then_some("the call holds a secret");
+    };
+    let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
+    let call = ToolCall::new(question.tool.clone(), input.clone()).with_overrides(overrides);
+    let is_job = |effect: &Effect| matches!(effect, Effect::Exec(command) if command.is_job);
+    // What cannot be decided on ends as the call would.
+    let verdict = windlass.engine().explain(session, call).await.ok()?;
+    let starts_job = answer.is_yes() && verdict.effects().iter().any(is_job);
+    starts_job.then_some("a job ends with the process that starts it")
 }
 
 /// Finds a question by its id, or by a beginning of it that no other has.

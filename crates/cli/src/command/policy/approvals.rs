@@ -59,7 +59,7 @@ fn as_json(approval: &Approval) -> Value {
     };
     json!({
         "id": approval.id, "state": state(approval), "why": why, "scope": approval.scope,
-        "tool": approval.tool, "input": approval.input, "effects": approval.effects, "rule": approval.rule,
+        "tool": approval.tool, "input": approval.input, "call": call(approval), "effects": approval.effects, "rule": approval.rule,
         "session": approval.session, "workspace": quote::path(&approval.workspace), "at": utc(approval.at),
         "expires": utc(approval.expires()), "who": approval.who, "reason": approval.reason, "rules": approval.rules,
     })
@@ -130,12 +130,20 @@ fn row(approval: &Approval) -> ([String; 7], Vec<String>) {
     (row, about.map(|line| one_line(&line)).collect())
 }
 
-/// The parts of a record: the rules that it gives, or the effects of its call, and how many there are besides.
+/// The command or the arguments of a record's call, shortened and without secrets. A record of an earlier version may have neither.
+pub(super) fn call(approval: &Approval) -> Option<String> {
+    approval.shown.clone().or_else(|| approval.input.as_ref().map(Value::to_string))
+}
+
+/// The parts of a record: its call, and the rules that it gives or the effects of the call, and how many there are besides.
 fn about(approval: &Approval) -> Vec<String> {
+    let call = call(approval);
     if approval.settled == Settled::Allowed && !approval.rules.is_empty() {
-        return approval.rules.iter().map(|rule| format!("the rule `{rule}`")).collect();
+        let rules = approval.rules.iter().map(|rule| format!("the rule `{rule}`"));
+        return rules.chain(call).collect();
     }
     let mut effects = effects(&approval.effects);
+    effects.retain(|effect| call.is_none() || effect.strip_prefix("exec ") != call.as_deref());
     let more = effects.len().saturating_sub(MOST_EFFECTS);
     if more > 0 {
         effects.truncate(MOST_EFFECTS);
@@ -146,7 +154,7 @@ fn about(approval: &Approval) -> Vec<String> {
         };
         effects.push(format!("and {more} more: {shown} has all"));
     }
-    effects
+    call.into_iter().chain(effects).collect()
 }
 
 /// The effects of a list as it is kept: separated by commas, each with its kind at the beginning.

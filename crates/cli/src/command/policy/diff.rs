@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 use serde_json::json;
-use windlass::people::{Approval, BuiltChange, Difference, FileChange, Settled};
+use windlass::people::{Approval, Difference, HeldDifference, Settled};
 use windlass::tool::Overrides;
 use windlass::tool::diff::Look;
 use windlass::{ToolCall, quote};
@@ -21,7 +21,7 @@ async fn changes_of(
     global: &Global,
     windlass: &Workspace,
     question: &Approval,
-) -> Result<(Vec<FileChange>, Vec<BuiltChange>)> {
+) -> Result<HeldDifference> {
     let id = quote::visible(question.id.as_str());
     if let Some(held) = windlass.engine().held_changes(&question.id).await? {
         return Ok(held);
@@ -46,14 +46,14 @@ async fn changes_of(
     if changes.is_empty() {
         bail!("what `{id}` would change is not known before it runs");
     }
-    Ok((changes.to_vec(), Vec::new()))
+    Ok(HeldDifference { files: changes.to_vec(), ..HeldDifference::default() })
 }
 
 pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let book = approvals::book(global)?;
     let question = answer::question(global, &book, id)?;
     let settings = setup::settings(global, Recording::Brief)?;
-    let (changes, built) = block_on(async {
+    let HeldDifference { files: changes, built, changed_since } = block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
         changes_of(global, &windlass, &question).await
     })??;
@@ -66,7 +66,8 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
             .map(|one| json!({"path": quote::path(&one.path), "change": one.verb, "detail": one.detail}))
             .collect();
         terminal::print_json(
-            &json!({"id": question.id, "files": files, "built": built, "diff": whole}),
+            &json!({"id": question.id, "tool": question.tool, "call": approvals::call(&question), "files": files, "built": built, "diff": whole,
+            "changed_since": changed_since.iter().map(|path| quote::path(path)).collect::<Vec<_>>()}),
         )?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -74,6 +75,19 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let look = if paint.is_on() { Look::colour() } else { Look::plain() };
     let look = look.words(paint.is_on()).whole();
     let place = question.workspace.as_path();
+    let tool = paint.bold(&quote::visible(&question.tool));
+    let call = approvals::call(&question).unwrap_or_default();
+    terminal::print_painted(&format!("{tool} {}\n", quote::undisguised(&quote::visible(&call))))?;
     terminal::print_painted(&Difference::between(&changes, &built, place, &look, None).whole)?;
+    for path in &changed_since {
+        let name = quote::path(path.strip_prefix(place).unwrap_or(path));
+        terminal::note(
+            global,
+            &format!(
+                "{name} changed since the command ran: put it back as the difference shows it before an approval, or deny `{}`",
+                question.id
+            ),
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }

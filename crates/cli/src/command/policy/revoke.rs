@@ -1,10 +1,13 @@
 //! `windlass policy revoke`: forgets remembered answers and open questions.
 
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Result, anyhow};
 use serde_json::json;
-use windlass::people::{Approval, ApprovalFile, Book as _};
+use windlass::people::{Approval, ApprovalFile, Book as _, Settled};
 use windlass::quote;
 use windlass::session::ApprovalId;
 use windlass_hub::{Hub, Recording};
@@ -24,17 +27,28 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
     let ids: Vec<ApprovalId> =
         if all { known.clone() } else { ids.iter().map(whole).collect::<Result<_>>()? };
     let (mut removed, mut unknown) = (Vec::new(), Vec::new());
+    let (mut dropped, mut forgotten) = (Vec::new(), BTreeMap::<&Path, Forgotten>::new());
     for id in &ids {
         let found = all_known.iter().find(|one| one.id == *id);
-        if forget(global, &book, id, found)? {
-            removed.push(id);
-        } else if !all {
-            unknown.push(id);
+        let Some(gone) = forget(global, &book, id, found)? else {
+            if !all {
+                unknown.push(id);
+            }
+            continue;
+        };
+        removed.push(id);
+        if gone == Gone::WithChanges {
+            dropped.push(id);
+        }
+        if let Some(one) = found {
+            forgotten.entry(&one.workspace).or_default().count(one, gone);
         }
     }
     let code = ExitCode::from(u8::from(!unknown.is_empty()));
     if global.json {
-        terminal::print_json(&json!({"forgotten": removed, "unknown": unknown}))?;
+        terminal::print_json(
+            &json!({"forgotten": removed, "dropped": dropped, "unknown": unknown}),
+        )?;
         return Ok(code);
     }
     for id in unknown {
@@ -43,25 +57,79 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
             "there is no `{id}`: `windlass policy approvals` lists what there is"
         ));
     }
-    terminal::note(global, &format!("{} forgotten", removed.len()));
+    if removed.is_empty() {
+        terminal::note(global, "nothing forgotten");
+    }
+    for (workspace, forgotten) in forgotten {
+        terminal::note(global, &format!("in {}: {forgotten}", quote::path(workspace)));
+    }
     Ok(code)
 }
 
-/// Forgets one. What a command changed and is held for the answer goes with the question.
+/// The records of one workspace that are forgotten.
+#[derive(Default)]
+struct Forgotten {
+    answers: usize,
+    questions: usize,
+    /// Questions, or answers that were cut off, whose held changes are dropped.
+    with_changes: usize,
+}
+
+impl Forgotten {
+    fn count(&mut self, one: &Approval, gone: Gone) {
+        let counted = match (gone, &one.settled) {
+            (Gone::WithChanges, _) => &mut self.with_changes,
+            (Gone::Alone, Settled::Pending) => &mut self.questions,
+            (Gone::Alone, _) => &mut self.answers,
+        };
+        *counted += 1;
+    }
+}
+
+impl fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.answers, "answer", "answers", "forgotten"),
+            (self.questions, "open question", "open questions", "forgotten"),
+            (self.with_changes, "command's held changes", "commands' held changes", "dropped"),
+        ];
+        let counts = counts.iter().filter(|(count, ..)| *count > 0);
+        let parts: Vec<String> = counts
+            .map(|(count, one, many, verb)| {
+                format!("{count} {} {verb}", if *count == 1 { one } else { many })
+            })
+            .collect();
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// The end of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gone {
+    Alone,
+    /// What its command changed was held, and is dropped.
+    WithChanges,
+}
+
+/// Forgets one; `None` if it is not there. What a command changed and is held for the answer goes with the question.
 fn forget(
     global: &Global,
     book: &ApprovalFile,
     id: &ApprovalId,
     found: Option<&Approval>,
-) -> Result<bool> {
+) -> Result<Option<Gone>> {
     // A question can outlive its workspace.
     let question = found.filter(|one| one.has_run && one.workspace.is_dir());
     let Some(question) = question else {
-        return book.remove(id.as_str()).map_err(|why| anyhow!(why));
+        let is_there = book.remove(id.as_str()).map_err(|why| anyhow!(why))?;
+        return Ok(is_there.then_some(Gone::Alone));
     };
     let settings = setup::settings(global, Recording::Brief)?;
     block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
-        Ok(windlass.engine().revoke(id).await?)
+        let engine = windlass.engine();
+        let holds = engine.held_changes(id).await?.is_some();
+        let gone = if holds { Gone::WithChanges } else { Gone::Alone };
+        Ok(engine.revoke(id).await?.then_some(gone))
     })?
 }

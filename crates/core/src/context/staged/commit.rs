@@ -22,7 +22,8 @@ impl Context {
         let inner = &self.0;
         let files = inner.files();
         let others = others_of(&*files, &changes.changes)?;
-        let expected = expected(&*files, changes);
+        let states = changes.states.get().map_or(&[][..], Vec::as_slice);
+        let expected = expected(&*files, &changes.changes, states);
         let steps: Vec<Step<'_>> = changes
             .changes
             .iter()
@@ -126,6 +127,21 @@ pub(super) fn states_before(
     changes.iter().map(|change| change.before.and_then(|_| state(change))).collect()
 }
 
+/// The places where something else is than the program found, or than had the state that was noted then. Blocking.
+pub(super) fn changed_since(
+    files: &dyn Files,
+    changes: &[ProcessChange],
+    states: &[Option<FileState>],
+) -> Vec<PathBuf> {
+    let expected = expected(files, changes, states);
+    let is_as_found = |change: &ProcessChange, expected: &Expected<'_>| {
+        expected.known.is_some() || fingerprint(files, &change.path) == change.before
+    };
+    let changed =
+        changes.iter().zip(&expected).filter(|(change, expected)| !is_as_found(change, expected));
+    changed.map(|(change, _)| change.path.clone()).collect()
+}
+
 /// Which object is at a place now.
 fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
     let found = files.look(&commit::beside(files, path)).ok()??;
@@ -140,11 +156,14 @@ struct Expected<'s> {
 }
 
 /// What must be at the place of each change: what the program found there, or what differs from that in its times and its number alone.
-fn expected<'s>(files: &dyn Files, changes: &'s ProcessChanges) -> Vec<Expected<'s>> {
-    let states = changes.states.get().map_or(&[][..], Vec::as_slice);
+fn expected<'s>(
+    files: &dyn Files,
+    changes: &[ProcessChange],
+    states: &'s [Option<FileState>],
+) -> Vec<Expected<'s>> {
     let is_gone = |change: &&ProcessChange| matches!(change.to, ChangedTo::Nothing);
     let gone: HashSet<&Path> =
-        changes.changes.iter().filter(is_gone).map(|change| change.path.as_path()).collect();
+        changes.iter().filter(is_gone).map(|change| change.path.as_path()).collect();
     // A directory that goes must not have come to hold anything else.
     let holds_others = |change: &ProcessChange, now: &Seen| {
         !matches!(change.to, ChangedTo::Attributes(_) | ChangedTo::Directory(_))
@@ -167,7 +186,7 @@ fn expected<'s>(files: &dyn Files, changes: &'s ProcessChanges) -> Vec<Expected<
             _ => as_found(None),
         }
     };
-    changes.changes.iter().enumerate().map(expected).collect()
+    changes.iter().enumerate().map(expected).collect()
 }
 
 /// The files of which changes become more names, by the place of the change among all.

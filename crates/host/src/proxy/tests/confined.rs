@@ -64,10 +64,12 @@ async fn listed_hosts_whose_addresses_are_not_public() {
         ] {
             let target = Target::parse(&format!("{host}:{port}"), None).unwrap();
             let said = format!(
-                "host {} cannot be reached from here: {address} is not a public address: {purpose}",
+                "host {} cannot be reached from here: {address} is not a public address: {purpose}; a rule that names it: --allow 'net {target}'",
                 target.host
             );
-            let note = format!("{target} ({address} is not a public address: {purpose})");
+            let note = format!(
+                "{target} ({address} is not a public address: {purpose}; a rule that names it: --allow 'net {target}')"
+            );
             check(&[&format!("{host}:{port}")], &target.to_string(), &said, &note).await;
         }
         assert_eq!(origin.connections(), 0);
@@ -87,7 +89,8 @@ async fn a_name_that_leads_to_the_loopback() {
         ] {
             let answer = stand.ask(said).await;
             assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
-            assert!(answer.ends_with("is not a public address: loopback\n"), "{answer}");
+            assert!(answer.contains("is not a public address: loopback; "), "{answer}");
+            assert!(answer.ends_with(&format!("--allow 'net localhost:{port}'\n")), "{answer}");
         }
         let answer = stand.talk(socks_by_name(b"localhost", port)).await;
         assert_eq!(answer, b"\x05\0\x05\x02\0\x01\0\0\0\0\0\0");

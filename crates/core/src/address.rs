@@ -7,16 +7,37 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address belongs to the public network.
-pub(crate) fn is_public(address: IpAddr) -> bool {
+use crate::HostName;
+
+/// Returns whether an address belongs to the public network.
+///
+/// ```
+/// use windlass_core::is_public_address;
+/// let is_public = |text: &str| text.parse().is_ok_and(is_public_address);
+/// assert!(is_public("1.1.1.1") && !is_public("192.168.1.5") && !is_public("::1"));
+/// ```
+pub fn is_public_address(address: IpAddr) -> bool {
     special_purpose(address).is_none()
 }
 
-/// What an address is for, if it is not public.
-pub(crate) fn special_purpose(address: IpAddr) -> Option<&'static str> {
+/// The purpose of an address that is not public.
+///
+/// ```
+/// use windlass_core::special_purpose;
+/// assert_eq!(special_purpose([127, 0, 0, 1].into()), Some("loopback"));
+/// ```
+pub fn special_purpose(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => purpose_of_v4(address),
         IpAddr::V6(address) => purpose_of_v6(address),
+    }
+}
+
+/// Returns whether a host is an address that is not public, or a name of this machine. Where other names lead is not looked up.
+pub(crate) fn is_private_host(host: &HostName) -> bool {
+    match host {
+        HostName::Address(address) => !is_public_address(*address),
+        HostName::Name(_) => host.is_plain(),
     }
 }
 
@@ -117,10 +138,10 @@ mod tests {
         let first: IpAddr = first.parse().unwrap();
         let last = last_of(first, length.parse().unwrap());
         for address in [first, last] {
-            assert!(!is_public(address), "{address} in {block}");
+            assert!(!is_public_address(address), "{address} in {block}");
         }
         for neighbour in [before, after].into_iter().flatten() {
-            assert!(is_public(neighbour.parse().unwrap()), "{neighbour} beside {block}");
+            assert!(is_public_address(neighbour.parse().unwrap()), "{neighbour} beside {block}");
         }
     }
 
@@ -221,7 +242,7 @@ mod tests {
             "64:ff9b::808:808",
             "2002:808:808::1",
         ] {
-            assert!(is_public(address.parse().unwrap()), "{address}");
+            assert!(is_public_address(address.parse().unwrap()), "{address}");
         }
     }
 
@@ -250,24 +271,24 @@ mod tests {
             let wide = u128::from(bits);
             let nat64 = Ipv6Addr::from_bits(0x0064_ff9b_u128 << 96 | wide);
             let sixtofour = Ipv6Addr::from_bits(0x2002_u128 << 112 | wide << 80 | rest >> 48);
-            prop_assert_eq!(is_public(nat64.into()), is_public(inner.into()));
-            prop_assert_eq!(is_public(sixtofour.into()), is_public(inner.into()));
-            prop_assert!(!is_public(inner.to_ipv6_mapped().into()));
-            prop_assert!(!is_public(Ipv6Addr::from_bits(wide).into()));
+            prop_assert_eq!(is_public_address(nat64.into()), is_public_address(inner.into()));
+            prop_assert_eq!(is_public_address(sixtofour.into()), is_public_address(inner.into()));
+            prop_assert!(!is_public_address(inner.to_ipv6_mapped().into()));
+            prop_assert!(!is_public_address(Ipv6Addr::from_bits(wide).into()));
         }
 
         #[test]
-        fn nothing_that_std_calls_local_is_public(bits: u32, wide: u128) {
+        fn nothing_that_std_calls_local_is_public_address(bits: u32, wide: u128) {
             let (old, new) = (Ipv4Addr::from_bits(bits), Ipv6Addr::from_bits(wide));
             if old.is_loopback() || old.is_private() || old.is_link_local() || old.is_multicast()
                 || old.is_documentation() || old.is_broadcast() || old.is_unspecified()
             {
-                prop_assert!(!is_public(old.into()));
+                prop_assert!(!is_public_address(old.into()));
             }
             if new.is_loopback() || new.is_unique_local() || new.is_unicast_link_local()
                 || new.is_multicast() || new.is_unspecified()
             {
-                prop_assert!(!is_public(new.into()));
+                prop_assert!(!is_public_address(new.into()));
             }
         }
     }
