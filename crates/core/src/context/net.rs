@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::engine::situation;
-use crate::policy::host_name_of;
+use crate::policy::is_plain;
 use crate::{
     Decided, DecidedBy, Effect, HttpRequest, HttpResponse, Mode, Network, NetworkTerms, ToolError,
 };
@@ -43,21 +43,27 @@ impl Context {
 }
 
 impl Context {
-    /// Returns whether the host of a granted effect may have an address that is not public: a rule of the person names it, or it was
-    /// decided on as what it is, an address or this machine.
+    /// Returns whether the host of a granted effect may have an address that is not public: a rule of the person names it, or the person
+    /// said yes to what it is, an address or this machine.
     pub(super) fn may_reach_private(&self, effect: &Effect) -> bool {
         let inner = &self.0;
         let Effect::Net { origin, .. } = effect else { return false };
-        let by_person = |decided: &Decided| {
-            matches!(decided.settled_by, Some(DecidedBy::Approval { .. } | DecidedBy::Beforehand))
-        };
+        let by_person =
+            |decided: &Decided| matches!(decided.settled_by, Some(DecidedBy::Approval { .. }));
         let is_agreed = inner.grant.deciding(effect, by_person).unwrap_or_default();
-        if (is_agreed || inner.policy.mode() == Mode::Yolo)
-            && host_name_of(origin).is_some_and(|host| host.is_plain())
-        {
-            return true;
-        }
-        self.is_named(effect)
+        (is_agreed && is_plain(origin)) || self.is_named(effect)
+    }
+
+    /// The same for the programs of a call. The call itself names the host, unlike that of a redirect, so it is also enough that a person
+    /// allowed everything.
+    pub(super) fn program_may_reach_private(&self, effect: &Effect) -> bool {
+        let inner = &self.0;
+        let Effect::Net { origin, .. } = effect else { return false };
+        let beforehand =
+            |decided: &Decided| matches!(decided.settled_by, Some(DecidedBy::Beforehand));
+        let is_any_allowed = inner.policy.mode() == Mode::Yolo
+            || inner.grant.deciding(effect, beforehand).unwrap_or_default();
+        (is_any_allowed && is_plain(origin)) || self.may_reach_private(effect)
     }
 
     /// Returns whether a rule of the person names this host itself, so that it may be one that is not public.

@@ -12,6 +12,7 @@ use super::Context;
 use super::job_attendant::attend;
 use super::judge::obeyed_paths;
 use crate::jobs::{Interruption, Job, JobEnd, WhenStopped};
+use crate::policy::is_plain;
 use crate::sync::Lock;
 use crate::transcript::Transcript;
 use crate::{
@@ -259,14 +260,14 @@ impl ProcessDoor<'_> {
             NetworkAccess::None | NetworkAccess::Full => &[],
         };
         let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
-            Effect::Net { origin, .. } if self.cx.may_reach_private(effect) => {
+            Effect::Net { origin, .. } if self.cx.program_may_reach_private(effect) => {
                 Some(crate::policy::authority_of(origin))
             }
             _ => None,
         });
         let is_named = |host: &&String| {
             let origin = format!("https://{host}");
-            crate::policy::host_name_of(&origin).is_some_and(|host| host.is_plain())
+            is_plain(&origin)
                 || self.cx.is_named(&Effect::Net { origin, method: "CONNECT".to_owned() })
         };
         let named = listed.iter().filter(is_named).map(String::as_str).chain(granted);

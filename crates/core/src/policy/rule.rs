@@ -358,8 +358,13 @@ pub(super) fn host_of(origin: &str) -> &str {
 }
 
 /// The host of `scheme://host:port` as it is understood.
-pub(crate) fn host_name_of(origin: &str) -> Option<HostName> {
+pub(super) fn host_name_of(origin: &str) -> Option<HostName> {
     HostName::parse(unbracketed(host_of(origin)))
+}
+
+/// Returns whether a person who reads an origin knows that its host is this machine or a given address.
+pub(crate) fn is_plain(origin: &str) -> bool {
+    host_name_of(origin).is_some_and(|host| host.is_plain())
 }
 
 /// Splits off `:port`, if there is one. The colons of an address without brackets are its own.
