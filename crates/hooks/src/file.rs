@@ -45,6 +45,13 @@ pub struct HookFile {
 }
 
 /// A part of a file of hooks that cannot be understood.
+///
+/// ```
+/// use windlass_hooks::HookFileError;
+/// let (path, line) = ("hooks.toml".into(), Some(2));
+/// let error = HookFileError { path, line, place: "hooks[0]".into(), why: "`x` is no event".into() };
+/// assert_eq!(error.to_string(), "in hooks.toml, line 2: hooks[0]: `x` is no event");
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("in {}{}: {place}{}{why}", quote::path(path), line.map(|line| format!(", line {line}")).unwrap_or_default(), if place.is_empty() { "" } else { ": " })]
 pub struct HookFileError {
