@@ -73,7 +73,8 @@ fn give_extended(to: impl AsFd, wanted: &[(String, Vec<u8>)]) -> Result<bool, Er
     let is_wanted =
         |name: &CStr| wanted.iter().any(|(wanted, _)| wanted.as_bytes() == name.to_bytes());
     let mut is_other = false;
-    for (name, _) in now.0.iter().filter(|(name, _)| is_told(name.to_bytes()) && !is_wanted(name)) {
+    let is_other_of_people = |name: &CStr| Attributes::is_told(name.to_bytes()) && !is_wanted(name);
+    for (name, _) in now.0.iter().filter(|(name, _)| is_other_of_people(name)) {
         remove_extended(&to, name)?;
         is_other = true;
     }
@@ -86,13 +87,6 @@ fn give_extended(to: impl AsFd, wanted: &[(String, Vec<u8>)]) -> Result<bool, Er
         }
     }
     Ok(is_other)
-}
-
-/// Returns whether an extended attribute belongs to its object: those of people and access control lists do. Labels are the system's
-/// to give, and what overlayfs notes is its own.
-pub(crate) fn is_told(name: &[u8]) -> bool {
-    let is_users = name.starts_with(b"user.") && !is_note_of_overlay(name);
-    is_users || name.starts_with(b"system.posix_acl_")
 }
 
 /// Returns whether an extended attribute is one in which overlayfs notes something about an object of its layers.

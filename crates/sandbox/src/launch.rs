@@ -185,7 +185,7 @@ pub struct Fence {
     pub internet: bool,
     /// Whether it may connect by TCP.
     pub connect: bool,
-    /// Whether it cannot set extended attributes. On a real directory it could plant those by which overlayfs hides files, or keeps
+    /// The program cannot set extended attributes. On a real directory it could plant those by which overlayfs hides files, or keeps
     /// them from being opened, when the directory is a lower layer later; an overlay stores these under other names.
     pub without_attributes: bool,
 }

@@ -226,7 +226,7 @@ fn begun(body: &CallStarted<'_>, paint: Paint) -> String {
     }
 }
 
-/// Who let a call begin. A question that is open then is about what it changes.
+/// The decision that let a call begin. A question that is open then is about what it changes.
 fn decided(decided: &Decided) -> String {
     match (decided.decision, &decided.settled_by) {
         (Decision::Ask, None) => format!("{decided}, about what it changes"),

@@ -132,7 +132,7 @@ fn shown(found: &Found, changes: &[Change]) -> String {
     text
 }
 
-/// What differs from what was trusted before.
+/// The difference to the files that were trusted before.
 struct Since<'a> {
     before: &'a Trusted,
     state: &'a Path,

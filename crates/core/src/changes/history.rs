@@ -396,7 +396,7 @@ impl Query {
         }
     }
 
-    /// Whether only the newest call is meant, with those after it that left nothing to take back.
+    /// Tells whether only the newest call is meant, with those after it that left nothing to take back.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::LastOfSession(_) | Self::LastOfWorkspace(_))
     }

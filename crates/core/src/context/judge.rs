@@ -397,7 +397,7 @@ impl Judge<'_> {
         FileChange { before, after, detail, ..named }
     }
 
-    /// What changes of an object besides its content, and of a content that is not shown its size and hash.
+    /// The changes of an object besides its content; of a content that is not shown, its size and hash.
     fn details(&self, change: &ProcessChange, is_same: bool) -> Vec<String> {
         let (ChangedTo::File(_, new) | ChangedTo::Attributes(new)) = &change.to else {
             return Vec::new();

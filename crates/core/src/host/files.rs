@@ -623,6 +623,18 @@ impl Attributes {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// Returns whether an extended attribute belongs to its object: those of people and access control lists do. Labels are the system's
+    /// to give, and what overlayfs notes is its own.
+    ///
+    /// ```
+    /// use windlass_core::Attributes;
+    /// assert!(Attributes::is_told(b"user.origin") && !Attributes::is_told(b"security.selinux"));
+    /// ```
+    pub fn is_told(name: &[u8]) -> bool {
+        let is_users = name.starts_with(b"user.") && !name.starts_with(b"user.overlay.");
+        is_users || name.starts_with(b"system.posix_acl_")
+    }
 }
 
 /// What must be at a path for an [`Alteration`] to be made.

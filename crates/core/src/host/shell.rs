@@ -152,7 +152,7 @@ impl Shell {
         Program::InShell(self.clone(), text.into())
     }
 
-    /// Whether it is the bash of the machine, which effects and records do not mention.
+    /// Tells whether it is the bash of the machine, which effects and records do not mention.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }

@@ -238,7 +238,7 @@ impl Approval {
         self.settled == Settled::Allowed && !self.rules.is_empty() && self.edited.is_none()
     }
 
-    /// Whether it is a no that counts for more than one call.
+    /// Tells whether it is a no that counts for more than one call.
     fn is_remembered_no(&self) -> bool {
         matches!(self.settled, Settled::Denied(_)) && self.scope != Scope::Once
     }

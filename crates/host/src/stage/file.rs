@@ -65,7 +65,7 @@ fn without_marks(mut attributes: Attributes) -> (Attributes, Marks) {
             Some("redirect" | "metacopy") => marks.elsewhere = true,
             _ => {}
         }
-        attributes::is_told(name.as_bytes())
+        Attributes::is_told(name.as_bytes())
     });
     extended.sort();
     // What overlayfs noted is gone from it, and one is held for each of many files.

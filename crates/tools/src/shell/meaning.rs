@@ -25,7 +25,7 @@ use super::wrappers::{self, Unwrapped};
 
 /// How many directories it may be in.
 const MOST_PLACES: usize = 8;
-/// How many places the links of a text may lead to.
+/// The most places to which the links of a text may lead.
 const MOST_LED_TO: usize = 64;
 /// How often one command may run another.
 const DEEPEST: usize = 16;

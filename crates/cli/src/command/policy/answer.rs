@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Result, anyhow, bail};
+use serde_json::Value;
 use windlass::effect::Effect;
 use windlass::journal::utc;
 use windlass::people::{
@@ -50,12 +51,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             }
             check(global, &book, &question, answer)?;
         }
-        let session = windlass.session(SessionOptions {
-            id: Some(question.session.clone()),
-            asker: question.asker.clone(),
-            is_for_one_call: true,
-            ..setup::session_options(global)
-        })?;
+        let session = session_of(global, &windlass, &question)?;
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
         let (engine, id) = (windlass.engine(), &question.id);
         if !is_awaited
@@ -143,13 +139,32 @@ async fn why_left_to_model(
         let is_open = question.state(SystemTime::now()) == InquiryState::Open;
         return is_open.then_some("the call holds a secret");
     };
-    let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
-    let call = ToolCall::new(question.tool.clone(), input.clone()).with_overrides(overrides);
+    let call = call_of(question, input.clone());
     let is_job = |effect: &Effect| matches!(effect, Effect::Exec(command) if command.is_job);
     // What cannot be decided on ends as the call would.
     let verdict = windlass.engine().explain(session, call).await.ok()?;
     let starts_job = answer.is_yes() && verdict.effects().iter().any(is_job);
     starts_job.then_some("a job ends with the process that starts it")
+}
+
+/// The session in which a question was asked, for its call alone.
+pub(super) fn session_of(
+    global: &Global,
+    windlass: &Workspace,
+    question: &Approval,
+) -> Result<Arc<Session>> {
+    Ok(windlass.session(SessionOptions {
+        id: Some(question.session.clone()),
+        asker: question.asker.clone(),
+        is_for_one_call: true,
+        ..setup::session_options(global)
+    })?)
+}
+
+/// The call of a question, with these arguments.
+pub(super) fn call_of(question: &Approval, input: Value) -> ToolCall {
+    let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
+    ToolCall::new(question.tool.clone(), input).with_overrides(overrides)
 }
 
 /// Finds a question by its id, or by a beginning of it that no other has.

@@ -5,10 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use serde_json::json;
 use windlass::people::{Approval, Difference, HeldDifference, Settled};
-use windlass::tool::Overrides;
+use windlass::quote;
 use windlass::tool::diff::Look;
-use windlass::{ToolCall, quote};
-use windlass_hub::{Hub, Recording, SessionOptions, Workspace};
+use windlass_hub::{Hub, Recording, Workspace};
 
 use super::{answer, approvals};
 use crate::command::block_on;
@@ -34,14 +33,8 @@ async fn changes_of(
             "the arguments of `{id}` hold a secret and are not kept, so its changes cannot be shown"
         );
     };
-    let session = windlass.session(SessionOptions {
-        id: Some(question.session.clone()),
-        asker: question.asker.clone(),
-        is_for_one_call: true,
-        ..setup::session_options(global)
-    })?;
-    let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
-    let call = ToolCall::new(question.tool.clone(), input).with_overrides(overrides);
+    let session = answer::session_of(global, windlass, question)?;
+    let call = answer::call_of(question, input);
     let changes = windlass.engine().try_changes(&session, call).await?;
     if changes.is_empty() {
         bail!("what `{id}` would change is not known before it runs");

@@ -107,7 +107,7 @@ impl fmt::Display for Forgotten {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gone {
     Alone,
-    /// What its command changed was held, and is dropped.
+    /// With the held changes of its command, which are dropped.
     WithChanges,
 }
 

@@ -56,17 +56,15 @@ pub(super) fn attributes(old: Option<&Attributes>, new: &Attributes) -> Vec<Stri
     let Some(new) = &new.extended else { return Vec::new() };
     let none = Vec::new();
     let old = old.and_then(|old| old.extended.as_ref()).unwrap_or(&none);
-    let is_told = |name: &str| {
-        name.starts_with("system.posix_acl_")
-            || name.starts_with("user.") && !name.starts_with("user.overlay.")
-    };
     let set = new
         .iter()
-        .filter(|one| is_told(&one.0) && !old.contains(one))
+        .filter(|one| Attributes::is_told(one.0.as_bytes()) && !old.contains(one))
         .map(|(name, value)| format!("attribute {} = {}", quote::visible(name), shown(value)));
     let removed = old
         .iter()
-        .filter(|(name, _)| is_told(name) && new.iter().all(|(other, _)| other != name))
+        .filter(|(name, _)| {
+            Attributes::is_told(name.as_bytes()) && new.iter().all(|(other, _)| other != name)
+        })
         .map(|(name, _)| format!("attribute {} removed", quote::visible(name)));
     set.chain(removed).collect()
 }

@@ -142,20 +142,20 @@ pub(super) fn changed_since(
     changed.map(|(change, _)| change.path.clone()).collect()
 }
 
-/// Which object is at a place now.
+/// The fingerprint of the object that is at a place now.
 fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
     let found = files.look(&commit::beside(files, path)).ok()??;
     Some(found.stat.fingerprint)
 }
 
-/// What must be at the place of a change.
+/// The object that must be at the place of a change.
 struct Expected<'s> {
     expect: Expect,
     /// Its state, if the fingerprint proves it.
     known: Option<Cow<'s, FileState>>,
 }
 
-/// What must be at the place of each change: what the program found there, or what differs from that in its times and its number alone.
+/// The object that must be at the place of each change: the one that the program found, or one that differs from that in its times and its number alone.
 fn expected<'s>(
     files: &dyn Files,
     changes: &[ProcessChange],

@@ -128,7 +128,7 @@ fn looks(look: &Look, words: &[Word], at: usize, place: &str, found: &mut Found)
     is_known && fits
 }
 
-/// Whether the words of a command that may change something say that it only looks.
+/// Tells whether the words of a command that may change something say that it only looks.
 fn fits(look: &Look, words: &[Word], at: usize, sorted: &Sorted) -> bool {
     let operand = |index: usize| sorted.operands.get(index).and_then(|at| words.get(*at));
     match look.operands {

@@ -10,7 +10,7 @@ pub(super) struct Look {
     pub(super) words: Names,
 }
 
-/// What the words of a command name, besides its options.
+/// The things that the words of a command name, besides its options.
 #[derive(Clone, Copy)]
 pub(super) enum Names {
     /// Revisions, branches, settings: nothing of a file is shown.
