@@ -182,10 +182,10 @@ fn check_that_files_can_be_opened() -> std::io::Result<()> {
     Ok(())
 }
 
-/// The time for calls to stop after the second interrupt.
-const LONGEST_STOP: Duration = Duration::from_secs(1);
+/// The longest wait for calls to stop after the second interrupt.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A person who interrupted twice does not wait for the work any more.
+/// The work was abandoned: calls did not stop in time after a second interrupt, or a third one came.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
@@ -193,7 +193,7 @@ impl std::error::Error for Interrupted {}
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted twice: the work was left where it was")
+        f.write_str("interrupted: the calls did not stop in time and were abandoned")
     }
 }
 
@@ -202,8 +202,8 @@ fn interrupted() -> ExitCode {
     ExitCode::from(Outcome::Cancelled.exit_code())
 }
 
-/// Does the work. The first interrupt ends what runs as a time limit would, and the work comes to its end with what the calls answer
-/// then; the second stops everything at once.
+/// Does the work. The first interrupt ends running commands as a time limit does; their calls return results. The second cancels all
+/// calls. The third abandons them.
 async fn until_interrupted<T>(
     engine: &Engine,
     session: &Arc<Session>,
@@ -221,7 +221,12 @@ async fn until_interrupted<T>(
         done = &mut work => return Ok(done),
         () = interrupts.next() => session.cancel(),
     }
-    Ok(tokio::time::timeout(LONGEST_STOP, work).await.map_err(|_| Interrupted)?)
+    tokio::select! {
+        biased;
+        done = &mut work => Ok(done),
+        () = interrupts.next() => Err(Interrupted.into()),
+        () = tokio::time::sleep(STOP_TIMEOUT) => Err(Interrupted.into()),
+    }
 }
 
 /// SIGINT and SIGTERM.

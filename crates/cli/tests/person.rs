@@ -97,7 +97,7 @@ fn the_end_of_input_is_a_no() {
 fn an_interrupt_is_a_no() {
     const INTERRUPT: u8 = 3;
     let home = Home::new();
-    let (ran, shown) = asked(&home, &[]).press_and_end(INTERRUPT);
+    let (ran, shown) = asked(&home, &[]).press_once_and_end(INTERRUPT);
     assert_eq!(ran.code, 130, "{shown}");
     assert!(!is_there(&home, "new"));
     assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());

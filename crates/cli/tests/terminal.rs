@@ -143,6 +143,13 @@ impl Terminal {
         panic!("the key {key} did not end it; shown was:\n{}", self.shown());
     }
 
+    /// Presses a key once and waits until the program ends. For Ctrl-C, which is a signal and is not lost when input is flushed.
+    pub(crate) fn press_once_and_end(mut self, key: u8) -> (Ran, String) {
+        self.press(key);
+        assert!(self.ends(PATIENCE), "the key {key} did not end it; shown was:\n{}", self.shown());
+        self.end()
+    }
+
     fn ends(&mut self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         while Instant::now() < end {
