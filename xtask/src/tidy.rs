@@ -16,6 +16,7 @@ mod edges;
 mod examples;
 mod lengths;
 mod lockfile;
+mod plain_words;
 mod source;
 mod tools;
 mod unsafety;
@@ -55,7 +56,7 @@ const CHECKS: &[Check] = &[
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     crate::no_arguments(arguments)?;
     let files = text_files(workspace)?;
-    print!("{}", lengths::report(&files));
+    print!("{}{}", lengths::report(&files), plain_words::report(&files));
     let mut found = 0;
     for check in CHECKS {
         let findings =
