@@ -35,39 +35,39 @@ pub(crate) struct Bash;
 /// The description of this tool where another shell than bash runs commands.
 pub(crate) fn description(shell: &Shell) -> String {
     format!(
-        "Run a command with the shell {shell} (not bash: write its syntax), each in a new shell. Answers with its output, exit code \
-         and the files that changed."
+        "Run a command with the shell {shell} (not bash: use its syntax), each in a new shell. Returns its output, exit code and \
+         the changed files."
     )
 }
 
-/// Run a command with `bash -c`, each in a new shell. Answers with its output, exit code and the files that changed.
+/// Run a command with `bash -c`, each in a new shell. Returns its output, exit code and the changed files.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// For the shell. `{{secret NAME}}` puts in a credential.
+    /// Shell command. `{{secret NAME}}` inserts a credential.
     command: String,
-    /// Seconds; default 120, for a job none.
+    /// Time limit in seconds; default 120, none for a job.
     #[serde(default)]
     #[schemars(range(max = 3_600), extend("exclusiveMinimum" = 0))]
     timeout: Option<f64>,
-    /// Where to run it.
+    /// Working directory.
     #[serde(default)]
     cwd: Option<PathBuf>,
-    /// Go on as a job: see `output`, `kill`.
+    /// Run as a job in the background; see `output` and `kill`.
     #[serde(default)]
     background: bool,
-    /// What it reads.
+    /// Text for its standard input.
     #[serde(default)]
     stdin: Option<String>,
-    /// In a terminal, into which `stdin` is typed.
+    /// Run in a terminal; `stdin` is typed into it.
     #[serde(default)]
     pty: bool,
-    /// Hosts that it needs, as `HOST` or `HOST:PORT`.
+    /// Hosts that the command needs, as `HOST` or `HOST:PORT`.
     #[serde(default)]
     net: Vec<String>,
-    /// What it is for, for people.
+    /// Purpose of the command, shown to people.
     #[serde(default)]
-    #[expect(dead_code, reason = "whoever watches sees it among the arguments")]
+    #[expect(dead_code, reason = "people see it among the arguments")]
     description: Option<String>,
 }
 

@@ -30,22 +30,22 @@ use crate::{syntax, taken_out};
 
 pub(crate) struct Edit;
 
-/// Replace text in a file, once or by several `edits` in order, all or none.
+/// Replace text in a file: one replacement, or several `edits` of which all are made or none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     /// File to change.
     path: PathBuf,
-    /// Text to find; must be unique.
+    /// Text to find; must occur once.
     #[serde(default)]
     old_string: Option<String>,
-    /// What to put there.
+    /// Replacement.
     #[serde(default)]
     new_string: Option<String>,
-    /// Every occurrence.
+    /// Replace every occurrence.
     #[serde(default)]
     replace_all: bool,
-    /// Instead of one.
+    /// Several replacements, applied in order; use instead of `old_string` and `new_string`.
     #[serde(default)]
     edits: Option<Vec<One>>,
 }
@@ -56,9 +56,9 @@ pub(crate) struct Args {
 pub(crate) struct One {
     /// Text to find.
     old_string: String,
-    /// What to put there.
+    /// Replacement.
     new_string: String,
-    /// Every occurrence.
+    /// Replace every occurrence.
     #[serde(default)]
     replace_all: bool,
 }

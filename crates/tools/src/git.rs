@@ -38,19 +38,19 @@ const TAKE_OVER: Duration = Duration::from_mins(1);
 
 pub(crate) struct Git;
 
-/// Run git. Hooks, editors and pagers are off; options that run programs are refused.
+/// Run git without hooks, editors and pagers. Options that run programs are refused.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// What to do.
+    /// Git subcommand.
     command: Command,
-    /// Options, revisions, names: `["--stat", "HEAD~3"]`.
+    /// Options, revisions and names, such as `["--stat", "HEAD~3"]`.
     #[expect(clippy::struct_field_names, reason = "the name of the parameter")]
     #[serde(default)]
     args: Vec<String>,
-    /// For `commit` and `stash push`.
+    /// Message for `commit` and `stash push`.
     message: Option<String>,
-    /// What stands behind `--`.
+    /// Paths, placed after `--`.
     #[serde(default)]
     paths: Vec<String>,
 }

@@ -22,19 +22,19 @@ use crate::shown::{self, Notes, Root};
 
 pub(crate) struct Glob;
 
-/// Find files by name, newest first. Ignored files are left out.
+/// Find files by name, newest first, without ignored files.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// `*.rs` (at any depth), `src/**/*.{ts,tsx}` …
+    /// Glob: `*.rs` (at any depth), `src/**/*.{ts,tsx}` …
     pattern: String,
-    /// Where to look.
+    /// Directory to search.
     #[serde(default = "here")]
     path: PathBuf,
-    /// Ignored files too.
+    /// Include ignored files.
     #[serde(default)]
     all: bool,
-    /// Files at most.
+    /// Maximum number of files.
     #[serde(default = "five_hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: usize,

@@ -34,52 +34,52 @@ use visitor::{Search, Searching, Tally};
 
 pub(crate) struct Grep;
 
-/// Search files for a regular expression (ripgrep's); answers `path:line:text`. Ignored and binary files are left out.
+/// Search files for a regular expression (ripgrep syntax). Matches come as `path:line:text`; ignored and binary files are skipped.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "they are the model's options, one by one")]
 pub(crate) struct Args {
-    /// The regular expression.
+    /// Regular expression.
     pattern: String,
-    /// File, directory, or `output:CALL` for a kept output.
+    /// File or directory to search, or `output:CALL` for a kept output.
     #[serde(default = "here")]
     path: PathBuf,
-    /// Only such files: `*.rs`, `src/**/*.{ts,tsx}`; `!` in front excludes.
+    /// Search only matching files: `*.rs`, `src/**/*.{ts,tsx}`; a leading `!` excludes.
     glob: Option<String>,
-    /// Only files of a type: `rust`, `py`, `ts` …
+    /// Search only files of this type: `rust`, `py`, `ts` …
     #[serde(rename = "type")]
     file_type: Option<String>,
-    /// Matching lines, paths alone, or how many lines match in each.
+    /// Return matching lines, only paths, or the number of matching lines in each file.
     #[serde(default)]
     mode: Mode,
-    /// Upper and lower case alike.
+    /// Ignore case.
     #[serde(default)]
     ignore_case: bool,
-    /// Plain text, no regular expression.
+    /// Treat `pattern` as plain text.
     #[serde(default)]
     literal: bool,
-    /// Match across lines.
+    /// Let matches span lines.
     #[serde(default)]
     multiline: bool,
-    /// Whole words only.
+    /// Match whole words only.
     #[serde(default)]
     word: bool,
-    /// Lines before each match.
+    /// Lines to show before each match.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     before: usize,
-    /// Lines after each match.
+    /// Lines to show after each match.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     after: usize,
-    /// Lines on both sides.
+    /// Lines to show before and after each match.
     #[serde(default)]
     #[schemars(range(max = 1000))]
     context: usize,
-    /// Ignored files too.
+    /// Include ignored files.
     #[serde(default)]
     all: bool,
-    /// Matches (or files) at most.
+    /// Maximum number of matches, or of files.
     #[serde(default = "two_hundred")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: usize,

@@ -17,7 +17,7 @@ const COMMAND: usize = 100;
 
 pub(crate) struct Jobs;
 
-/// The jobs of this session.
+/// List the jobs of this session.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {}

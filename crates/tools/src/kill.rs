@@ -14,13 +14,13 @@ const ONLY_TOLD: [&str; 6] = ["HUP", "USR1", "USR2", "PIPE", "STOP", "CONT"];
 
 pub(crate) struct Kill;
 
-/// End a job and all that it started: by the signal, then by KILL. HUP, USR1, USR2, STOP and CONT are only sent.
+/// End a job and all its processes: send the signal, wait, then send KILL. HUP, USR1, USR2, STOP and CONT are sent without ending it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Its id.
+    /// Id of the job.
     job: String,
-    /// Its name.
+    /// Name of the signal.
     #[serde(default = "term")]
     signal: String,
 }

@@ -23,21 +23,21 @@ const LARGEST_LIMIT: usize = 10_000;
 
 pub(crate) struct List;
 
-/// Show a directory as a tree with sizes. Ignored files are left out.
+/// Show a directory as a tree with sizes, without ignored files.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The directory.
+    /// Directory to list.
     #[serde(default = "here")]
     path: PathBuf,
-    /// How many levels.
+    /// Number of levels.
     #[serde(default = "two")]
     #[schemars(range(min = 1, max = 10))]
     depth: usize,
-    /// Ignored files too.
+    /// Include ignored files.
     #[serde(default)]
     all: bool,
-    /// Entries at most: levels from the top, the last shared among its directories.
+    /// Maximum number of entries, shared fairly among directories.
     #[serde(default = "five_hundred")]
     #[schemars(range(min = 1, max = LARGEST_LIMIT))]
     limit: usize,

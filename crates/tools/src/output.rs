@@ -20,23 +20,23 @@ const LOOKING: Duration = Duration::from_secs(30);
 
 pub(crate) struct Output;
 
-/// What a job printed since your last look, and whether it still runs.
+/// Read the output of a job since your last call, and see whether the job still runs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Its id.
+    /// Id of the job.
     job: String,
-    /// From here on instead: 0 for all.
+    /// Read from this position instead; 0 reads everything.
     #[serde(default)]
     cursor: Option<u64>,
-    /// Seconds to wait for something new.
+    /// Seconds to wait for new output.
     #[serde(default)]
     #[schemars(range(min = 0, max = 600))]
     wait: f64,
-    /// Only lines that this regex matches.
+    /// Show only lines that match this regular expression.
     #[serde(default)]
     filter: Option<String>,
-    /// Only the last lines.
+    /// Show only this many last lines.
     #[serde(default)]
     #[schemars(range(min = 1, max = 10_000))]
     tail: Option<usize>,

@@ -37,11 +37,11 @@ const MAX_FILES: usize = 1_000;
 
 pub(crate) struct Patch;
 
-/// Change, add, move and delete several files at once, all or nothing.
+/// Change, add, move and delete several files; all changes are made or none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Unified diff, or `*** Begin Patch` … `*** End Patch`.
+    /// A unified diff, or `*** Begin Patch` … `*** End Patch`.
     patch: String,
 }
 

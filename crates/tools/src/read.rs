@@ -44,20 +44,20 @@ pub(crate) struct Read {
 /// The one that is in the table.
 pub(crate) static READ: Read = Read { indexes: IndexCache::new() };
 
-/// Read a file: text as `NUMBER⇥line`, also images, PDF, notebooks.
+/// Read a file. Text comes as `NUMBER⇥line`; images, PDF and notebooks are read too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// File, or `output:CALL`.
+    /// File to read, or `output:CALL` for a kept output.
     path: PathBuf,
-    /// First line; negative: from the end.
+    /// First line to read; negative counts from the end.
     #[serde(default = "first")]
     offset: i64,
-    /// Lines at most.
+    /// Maximum number of lines.
     #[serde(default = "page_of_lines")]
     #[schemars(range(min = 1, max = 100_000))]
     limit: u64,
-    /// Number the lines.
+    /// Show line numbers.
     #[serde(default = "yes")]
     numbers: bool,
 }

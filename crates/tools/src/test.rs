@@ -40,18 +40,18 @@ const ENDING: Duration = Duration::from_secs(30);
 
 pub(crate) struct Test;
 
-/// Run the project's tests (Cargo, Go, npm, pytest, Maven, Gradle, ctest, Make …); answers PASSED or FAILED, counts and failures only.
+/// Run the project's tests (Cargo, Go, npm, pytest, Maven, Gradle, ctest, Make …). Returns PASSED or FAILED, counts, and failures only.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Shell command to use; found if left out.
+    /// Shell command that runs the tests; default: detected.
     command: Option<String>,
-    /// Project, or a directory or file in it.
+    /// The project, or a directory or file in it.
     #[serde(default = "here")]
     path: PathBuf,
-    /// Part of the names of the tests to run.
+    /// Run only tests whose names contain this text.
     filter: Option<String>,
-    /// Seconds.
+    /// Time limit in seconds.
     #[serde(default)]
     #[schemars(range(max = 3_600), extend("exclusiveMinimum" = 0))]
     timeout: Option<f64>,

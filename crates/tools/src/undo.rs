@@ -35,14 +35,14 @@ const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE).with(Kinds::STATE);
 
 pub(crate) struct Undo;
 
-/// Take back the last change of files in this session, or that of `call`, whatever made it.
+/// Undo the last file change of this session, or the change of `call`, whichever tool made it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The call; default: the last that changed something.
+    /// Id of the call to undo; default: the last call that changed files.
     #[serde(default)]
     call: Option<String>,
-    /// Only say what would happen.
+    /// Only report what would be undone.
     #[serde(default)]
     dry_run: bool,
 }
@@ -137,7 +137,7 @@ pub(crate) struct AnyArgs {
     /// Those of this session.
     #[serde(default)]
     session: Option<String>,
-    /// Only say what would happen.
+    /// Only report what would be undone.
     #[serde(default)]
     dry_run: bool,
 }

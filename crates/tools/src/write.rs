@@ -28,15 +28,15 @@ const MAX_BYTES: usize = 10 << 20;
 
 pub(crate) struct Write;
 
-/// Create, replace or append to a file. Read it before you replace it; change parts with `edit`.
+/// Create a file, replace it, or append to it. Read a file before you replace it; use `edit` to change parts.
 #[derive(Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file; parents are created.
+    /// File to write; missing directories are created.
     path: PathBuf,
-    /// All of the text.
+    /// The whole text.
     content: String,
-    /// `create` fails if it exists.
+    /// `create` fails if the file exists.
     #[serde(default)]
     mode: Mode,
 }
