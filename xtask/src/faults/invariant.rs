@@ -42,7 +42,7 @@ pub(super) fn check(lane: &Lane, prepared: &Prepared, ran: &Ran) -> Result<End, 
             return Err("it said that all is done, and nothing is".to_owned());
         }
         (None, _) => End::Old,
-        // A failure that lasts keeps build directories from being merged, which is told; see docs/guarantees.md.
+        // A failure that lasts keeps build directories from being merged, which is told; see docs/limits.md.
         (Some(_), Some(_)) if prepared.lacks_build_only(ran, &now) => {
             must(lane, &["log", "verify"], "log verify")?;
             return Ok(End::NewUnsaid);
