@@ -1,27 +1,27 @@
-//! Writes the bytes of an index file; [`index`](super::index) describes and reads them.
+//! Encodes an index file; [`index`](super::index) describes and decodes it.
 
 use std::os::unix::ffi::OsStrExt;
 
-use super::index::{CHECKSUM, FindingKind, KINDS, Key, MAGIC};
+use super::index::{CHECKSUM, FindingKind, IndexKey, KINDS, MAGIC};
 use crate::inputs::{Input, InputState};
 
-/// Everything that an index knows about one directory.
-pub(super) struct Record<'r> {
+/// ExaminedEntries of an index about one directory.
+pub(super) struct IndexRecord<'r> {
     pub(super) name: &'r [u8],
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) changed: i64,
-    /// Files that decide about everything below.
+    /// Files that decide about everything below the directory.
     pub(super) rule_inputs: &'r [Input],
-    /// Files that decide about entries of this directory alone.
+    /// Files that decide about entries of this directory only.
     pub(super) inputs: &'r [Input],
     pub(super) findings: &'r [(FindingKind, Vec<u8>)],
-    /// The number of directories in it that are walked; their records follow, each with those below it.
+    /// Number of subdirectories that are walked. Their records follow, each with those below it.
     pub(super) children: usize,
 }
 
-/// The bytes of an index file. `records` begins with the inputs from above the root.
-pub(super) fn encode(key: &Key, records: &[u8]) -> Vec<u8> {
+/// Returns the bytes of an index file. `records` begins with the inputs from above the root.
+pub(super) fn encode(key: &IndexKey, records: &[u8]) -> Vec<u8> {
     let begin = MAGIC.len() + CHECKSUM;
     let mut bytes = Vec::with_capacity(begin + key.0.len() + records.len());
     bytes.extend_from_slice(MAGIC);
@@ -57,7 +57,7 @@ pub(super) fn put_inputs(to: &mut Vec<u8>, inputs: &[Input]) {
     }
 }
 
-pub(super) fn put_record(to: &mut Vec<u8>, record: &Record<'_>) {
+pub(super) fn put_record(to: &mut Vec<u8>, record: &IndexRecord<'_>) {
     put_bytes(to, record.name);
     put_number(to, record.device);
     put_number(to, record.inode);

@@ -9,7 +9,7 @@ use windlass_core::FileKind;
 
 use super::Ground;
 use crate::PASS_THROUGH;
-use crate::survey::{Effort, MaskRule, Masking, Survey, survey_at};
+use crate::survey::{MaskRule, Masking, Survey, SurveyEffort, survey_at};
 
 pub(crate) const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n";
 
@@ -58,7 +58,7 @@ pub(crate) fn next_stamp(ground: &Ground) {
     while stamp() == first {}
 }
 
-pub(crate) fn look(root: &Path, index: &Path) -> (Survey, Effort) {
+pub(crate) fn look(root: &Path, index: &Path) -> (Survey, SurveyEffort) {
     survey_at(root, &RULE, &names(), index, &much_later).unwrap()
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::Ground;
 use super::survey::{ByName, RULE, TAG, cold, look, much_later, names, next_stamp};
-use crate::survey::{Effort, survey, survey_at};
+use crate::survey::{SurveyEffort, survey, survey_at};
 
 /// A tree of seven directories that are walked.
 fn seven() -> Ground {
@@ -56,13 +56,17 @@ fn only_what_changed_is_listed() {
     for (name, listed, change) in cases {
         let ground = seven();
         let (root, index) = (ground.path("work"), ground.path("outside/index"));
-        assert_eq!(look(&root, &index).1, Effort { listed: 7, saved: true });
+        assert_eq!(look(&root, &index).1, SurveyEffort { listed: 7, saved: true });
         next_stamp(&ground);
         change(&ground);
         let (found, effort) = look(&root, &index);
         assert_eq!(found, cold(&ground), "{name}");
-        assert_eq!(effort, Effort { listed: *listed, saved: *listed > 0 }, "{name}");
-        assert_eq!(look(&root, &index), (found, Effort { listed: 0, saved: false }), "{name}");
+        assert_eq!(effort, SurveyEffort { listed: *listed, saved: *listed > 0 }, "{name}");
+        assert_eq!(
+            look(&root, &index),
+            (found, SurveyEffort { listed: 0, saved: false }),
+            "{name}"
+        );
     }
 }
 
@@ -117,7 +121,10 @@ fn a_damaged_index_is_not_used() {
     damaged.push(vec![0xff; 4096]);
     for bytes in damaged {
         fs::write(&index, &bytes).unwrap();
-        assert_eq!(look(&root, &index), (expected.clone(), Effort { listed: 7, saved: true }));
+        assert_eq!(
+            look(&root, &index),
+            (expected.clone(), SurveyEffort { listed: 7, saved: true })
+        );
         assert_eq!(fs::read(&index).unwrap(), good);
     }
 }
@@ -132,7 +139,7 @@ fn the_index_is_private_and_nothing_is_left_beside_it() {
     // A place where no index can be is no failure.
     ground.put("outside/other/index/x", "");
     let effort = look(&root, &ground.path("outside/other/index")).1;
-    assert_eq!(effort, Effort { listed: 7, saved: false });
+    assert_eq!(effort, SurveyEffort { listed: 7, saved: false });
     assert_eq!(ground.names("outside/other"), ["index"]);
     assert!(survey(&ground.path("nowhere"), &RULE, &names(), &index).is_err());
 }
@@ -157,7 +164,7 @@ fn surveys_at_once_agree() {
     });
     assert_eq!(ground.names("outside/state"), ["index"]);
     look(&root, &index);
-    assert_eq!(look(&root, &index), (expected, Effort { listed: 0, saved: false }));
+    assert_eq!(look(&root, &index), (expected, SurveyEffort { listed: 0, saved: false }));
 }
 
 #[test]
@@ -179,7 +186,7 @@ fn a_tree_may_be_deeper_than_a_path() {
     let (root, index) = (ground.path("work"), ground.path("outside/index"));
     let (found, effort) = look(&root, &index);
     assert_eq!((found.masked.len(), effort.listed), (1, 21));
-    assert_eq!(look(&root, &index), (found, Effort { listed: 0, saved: false }));
+    assert_eq!(look(&root, &index), (found, SurveyEffort { listed: 0, saved: false }));
 }
 
 /// Prints how long surveys of 10,000 files in 1,000 directories take: `cargo nextest run -p windlass-host --run-ignored only
