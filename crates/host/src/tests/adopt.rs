@@ -1,4 +1,4 @@
-//! Files of ours that become new contents as they are.
+//! Staged files that are moved into the workspace instead of copied.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -9,7 +9,7 @@ use windlass_core::{Attributes, Source, To};
 
 use super::{Ground, LOOKUPS, alter, expect, place};
 
-/// Something about the staged file, or about the directory that it comes to, and whether it is moved there.
+/// Description of the staged file or its target directory, code that arranges it, and whether the file is moved.
 type Case = (&'static str, fn(&Path, &Path), bool);
 
 const CASES: &[Case] = &[
@@ -34,7 +34,7 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_is_on_a_stage_is_moved_if_it_is_what_a_copy_would_be() {
+fn staged_file_is_moved_if_a_copy_would_be_the_same() {
     for target in ["new", "old"] {
         for (what, arrange, is_moved) in CASES {
             let ground = Ground::with(&[("d/old", "old")]);
@@ -69,7 +69,7 @@ fn what_is_on_a_stage_is_moved_if_it_is_what_a_copy_would_be() {
 }
 
 #[test]
-fn what_is_on_another_file_system_is_copied() {
+fn staged_file_on_another_file_system_is_copied() {
     let ground = Ground::new();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let staged = elsewhere.path().join("staged");

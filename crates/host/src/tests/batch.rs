@@ -1,4 +1,4 @@
-//! Changes that wait for the disk together.
+//! Batches of changes that wait for the disk once.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -16,14 +16,14 @@ fn written<'a>(
     Alteration { expect, to, temporary: Some(".windlass-c-0.tmp") }
 }
 
-/// The mode of a file about which nothing is told.
+/// Returns the mode of a new file for which no mode is given.
 fn usual_mode() -> u32 {
     let ground = Ground::with(&[("plain", "")]);
     fs::metadata(ground.work("plain")).unwrap().mode() & 0o777
 }
 
 #[test]
-fn a_prepared_content_becomes_the_file_without_being_written_again() {
+fn prepared_content_is_not_written_again() {
     let usual = usual_mode();
     for lookup in LOOKUPS {
         for (target, attributes, mode) in [
@@ -58,7 +58,7 @@ fn a_prepared_content_becomes_the_file_without_being_written_again() {
 }
 
 #[test]
-fn what_has_no_directory_yet_is_not_prepared() {
+fn file_in_missing_directory_is_not_prepared() {
     let ground = Ground::new();
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
@@ -68,18 +68,18 @@ fn what_has_no_directory_yet_is_not_prepared() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_not_written_over() {
-    let ground = Ground::with(&[(".windlass-c-0.tmp", "somebody's")]);
+fn existing_temporary_name_is_not_overwritten() {
+    let ground = Ground::with(&[(".windlass-c-0.tmp", "another's")]);
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     let at = place(&files, "new");
     batch.prepare(&at, &written(Expect::Absent, b"x", None)).unwrap_err();
-    assert_eq!(read(&files, ".windlass-c-0.tmp").unwrap(), "somebody's");
+    assert_eq!(read(&files, ".windlass-c-0.tmp").unwrap(), "another's");
     assert_eq!(ground.names("work"), [".windlass-c-0.tmp"]);
 }
 
 #[test]
-fn a_directory_that_is_gone_in_the_end_does_not_keep_the_rest_from_the_disk() {
+fn removed_directories_do_not_fail_the_final_sync() {
     let ground = Ground::with(&[("a/b/c", "c")]);
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What `.aiexclude` hides, by itself and in a walk, and what repositories' own ignore files do.
+//! Exclusion by `.aiexclude`, by path and in a walk, and by the ignore files of repositories.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ fn options(ignore_files: bool) -> WalkOptions<'static> {
     }
 }
 
-/// A walk of `root` shows these of the files that are not ignore files.
+/// Checks that a walk of `root` shows exactly these files, apart from ignore files.
 fn check(ground: &Ground, root: &str, ignore_files: bool, expected: &[&str]) {
     for lookup in LOOKUPS {
         let (mut paths, _) = shown(&ground.files(lookup), root, &options(ignore_files));
@@ -91,13 +91,13 @@ fn aiexclude_hides_always() {
 }
 
 #[test]
-fn outside_every_aiexclude_above_counts() {
+fn every_aiexclude_above_applies_outside_the_workspace() {
     let ground = Ground::new();
     ground.put("outside/.aiexclude", "x");
     ground.put("outside/x/y", "");
     assert_eq!(excluded(&ground, "../outside/x/y").as_deref(), Some("outside/.aiexclude"));
     check(&ground, "../outside", false, &[]);
-    // From the workspace down, one above it does not.
+    // An `.aiexclude` applies only from the workspace down; one above the workspace does not.
     ground.put(".aiexclude", "*");
     ground.put("work/file", "");
     assert_eq!(excluded(&ground, "file"), None);
@@ -105,7 +105,7 @@ fn outside_every_aiexclude_above_counts() {
 }
 
 #[test]
-fn an_aiexclude_that_cannot_be_used_hides_all_it_could() {
+fn unusable_aiexclude_hides_everything_it_could() {
     let large = "x\n".repeat(600_000);
     let ground = Ground::with(&[("a/.aiexclude", &large), ("a/x", ""), ("a/b/y", ""), ("z", "")]);
     for lookup in LOOKUPS {
@@ -121,7 +121,7 @@ fn an_aiexclude_that_cannot_be_used_hides_all_it_could() {
 }
 
 #[test]
-fn ignore_files_that_are_not_files() {
+fn ignore_files_that_are_not_regular_files_are_skipped() {
     let ground =
         Ground::with(&[(".gitignore/x", ""), ("patterns", "*.o\n"), ("a.o", ""), ("a.c", "")]);
     rustix::fs::mkfifoat(rustix::fs::CWD, ground.work(".ignore"), rustix::fs::Mode::RWXU).unwrap();
@@ -131,7 +131,7 @@ fn ignore_files_that_are_not_files() {
 }
 
 #[test]
-fn above_the_root_of_the_walk() {
+fn ignore_files_above_the_root_apply() {
     let ground = Ground::with(&[
         (".git/info/exclude", "local\n"),
         (".gitignore", "*.o\n/sub/anchored\n"),
@@ -148,7 +148,7 @@ fn above_the_root_of_the_walk() {
 }
 
 #[test]
-fn a_repository_around_the_workspace() {
+fn ignore_files_of_an_outer_repository_apply() {
     let ground = Ground::with(&[("a.o", ""), ("b", "")]);
     ground.put(".gitignore", "*.o");
     check(&ground, "", true, &["a.o", "b"]);

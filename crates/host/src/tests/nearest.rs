@@ -1,4 +1,4 @@
-//! What is suggested for a path that leads nowhere.
+//! Suggestions for paths that do not exist.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use windlass_core::Files;
 use super::{Ground, LOOKUPS};
 
 #[test]
-fn what_was_probably_meant() {
+fn nearest_existing_path_is_suggested() {
     let ground = Ground::with(&[
         ("src/lib.rs", ""),
         ("src/engine/run.rs", ""),

@@ -1,4 +1,4 @@
-//! Programs, run for real.
+//! Runs real programs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use windlass_core::{
 
 use crate::{LocalFiles, LocalProcesses, ProcessSettings};
 
-/// A workspace with a door to programs.
+/// A workspace with a process door.
 pub(super) struct Ground {
     pub(super) directory: tempfile::TempDir,
     pub(super) processes: LocalProcesses,
@@ -44,7 +44,7 @@ impl Ground {
         ProcessRequest::new(Program::Shell(script.to_owned()), directory)
     }
 
-    /// Runs a program to its end: how it ended, what it printed, what it changed.
+    /// Runs a program to its end. Returns how it ended, its output, and its changes.
     pub(super) fn run(
         &self,
         request: &ProcessRequest,
@@ -87,7 +87,7 @@ fn a_program_prints_and_ends() {
 }
 
 #[test]
-fn what_is_changed_on_a_stage_is_told_and_not_made() {
+fn staged_changes_are_reported_and_not_applied() {
     let ground = Ground::new(Level::Workspace);
     let (end, printed, changes) = ground.shell("echo b > b.txt; rm a.txt; mkdir -p c/d; ls");
     assert_eq!((end, &*printed), (ProcessEnd::Exited(0), "b.txt\nc\n"));
@@ -98,7 +98,7 @@ fn what_is_changed_on_a_stage_is_told_and_not_made() {
     assert_eq!(std::fs::read_dir(ground.workspace()).unwrap().count(), 1);
 }
 
-/// A directory that the workspace has is renamed by one call of the kernel, as outside.
+/// A directory that exists in the workspace is renamed by one system call, as without a stage.
 #[test]
 fn a_directory_is_renamed_on_a_stage() {
     let ground = Ground::new(Level::Workspace);
@@ -111,7 +111,7 @@ fn a_directory_is_renamed_on_a_stage() {
     assert_eq!(changes, ["+new", "+new/sub", "+new/sub/file", "-old", "-old/sub", "-old/sub/file"]);
 }
 
-/// A directory that becomes movable, and is then not moved, is no change.
+/// A directory that was prepared for a move, and in the end not moved, is no change.
 #[test]
 fn a_directory_that_was_moved_back_is_no_change() {
     let ground = Ground::new(Level::Workspace);
@@ -122,7 +122,7 @@ fn a_directory_that_was_moved_back_is_no_change() {
     assert_eq!((end, changes), (ProcessEnd::Exited(0), Vec::new()));
 }
 
-/// What the sandbox leaves behind if it is killed while it moves the entries of a directory.
+/// Such a directory remains if the sandbox is killed while it moves the entries of a directory.
 #[test]
 fn changes_with_a_directory_that_is_half_moved_are_dropped() {
     let ground = Ground::new(Level::Workspace);
@@ -133,7 +133,7 @@ fn changes_with_a_directory_that_is_half_moved_are_dropped() {
 }
 
 #[test]
-fn what_needs_the_real_directory_gets_it() {
+fn direct_access_changes_the_real_directory() {
     for level in [Level::Off, Level::Workspace] {
         let ground = Ground::new(level);
         let request =
@@ -149,7 +149,7 @@ fn what_needs_the_real_directory_gets_it() {
 }
 
 #[test]
-fn who_may_only_read_changes_nothing() {
+fn read_only_program_changes_nothing() {
     let ground = Ground::new(Level::ReadOnly);
     let (end, printed, changes) = ground.shell("cat a.txt; echo x > a.txt || echo refused");
     assert_eq!(end, ProcessEnd::Exited(0));
@@ -167,7 +167,7 @@ fn standard_input_is_closed_or_given() {
 }
 
 #[test]
-fn a_terminal_is_one() {
+fn terminal_is_a_tty() {
     let ground = Ground::new(Level::Workspace);
     let size = TerminalSize { columns: 77, rows: 11 };
     let request = ProcessRequest {
@@ -184,7 +184,7 @@ fn a_terminal_is_one() {
 }
 
 #[test]
-fn a_program_knows_little() {
+fn program_gets_few_environment_variables() {
     let ground = Ground::with(ProcessSettings {
         environment: vec!["GIVEN=here".into(), "CARGO_MANIFEST_DIR".into()],
         ..ProcessSettings::default()
@@ -200,7 +200,7 @@ fn a_program_knows_little() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said() {
+fn unrunnable_programs_are_reported() {
     let ground = Ground::new(Level::Workspace);
     for (program, why) in [
         (Program::words(["no-such-program-here"]), "no program of that name"),
@@ -216,7 +216,7 @@ fn what_cannot_be_run_is_said() {
 }
 
 #[test]
-fn hosts_that_are_named_are_reached_and_no_others() {
+fn only_named_hosts_are_reached() {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -252,7 +252,7 @@ fn hosts_that_are_named_are_reached_and_no_others() {
 }
 
 #[test]
-fn errors_can_be_kept_apart() {
+fn stderr_can_be_read_separately() {
     let ground = Ground::new(Level::ReadOnly);
     let script = "echo out; echo err >&2; head -c 200000 /dev/zero >&2; exit 2";
     let request = ProcessRequest { errors: Errors::Apart, ..ground.request(script) };

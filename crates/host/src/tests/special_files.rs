@@ -1,4 +1,4 @@
-//! What is not a regular file is refused before it is opened.
+//! Objects that are not regular files are refused before they are opened.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a walk shows, in which order, and what it costs to stop it.
+//! The entries that a walk shows, their order, and the cost of stopping it.
 
 use std::fs;
 use std::io::Read;
@@ -42,7 +42,7 @@ fn visit(
     files.walk(root, options, &|| Box::new(Closure(&see)))
 }
 
-/// Shows every entry of a tree to a function, on two threads.
+/// Passes every entry of a tree to a function, on two threads.
 pub(crate) fn visit_all(
     files: &LocalFiles,
     root: &Resolved,
@@ -51,7 +51,7 @@ pub(crate) fn visit_all(
     visit(files, root, &WalkOptions { threads: 2, ..PLAIN }, see)
 }
 
-/// The paths that a walk shows, in its order; directories end in `/`, links in `@`.
+/// Returns the paths that a walk shows, in its order; directories end in `/`, links in `@`.
 pub(crate) fn shown(
     files: &LocalFiles,
     root: &str,
@@ -73,7 +73,7 @@ pub(crate) fn shown(
     (paths.into_inner().unwrap(), report.unwrap())
 }
 
-/// A walk of `root` shows `expected`: in this order on one thread, and in any on several.
+/// Checks that a walk of `root` shows `expected`: in this order on one thread, in any order on several.
 fn check(ground: &Ground, root: &str, options: &WalkOptions<'_>, expected: &[&str]) {
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
@@ -109,7 +109,7 @@ fn tree() -> Ground {
 }
 
 #[test]
-fn whoever_wants_to_know_is_told_what_is_left_out() {
+fn left_out_paths_are_reported() {
     let ground = Ground::with(&[
         (".aiexclude", "private/\n"),
         ("a/.env", ""),
@@ -141,7 +141,7 @@ fn whoever_wants_to_know_is_told_what_is_left_out() {
 }
 
 #[test]
-fn in_order_and_without_following_links() {
+fn walk_is_sorted_and_follows_no_links() {
     check(
         &tree(),
         "",
@@ -167,7 +167,7 @@ fn in_order_and_without_following_links() {
 }
 
 #[test]
-fn from_anywhere() {
+fn walk_may_begin_at_any_path() {
     let ground = tree();
     check(&ground, "b/c", &PLAIN, &["d/", "d/e"]);
     check(&ground, "out", &PLAIN, &["secret"]);
@@ -178,7 +178,7 @@ fn from_anywhere() {
 }
 
 #[test]
-fn to_any_depth() {
+fn walk_stops_at_max_depth() {
     let ground = tree();
     let deep = |max_depth| WalkOptions { max_depth, ..PLAIN };
     check(&ground, "b", &deep(0), &[]);
@@ -188,7 +188,7 @@ fn to_any_depth() {
 }
 
 #[test]
-fn what_the_caller_hides() {
+fn paths_hidden_by_the_caller_are_left_out() {
     let ground = tree();
     let (b, a) = (ground.work("b/c"), ground.work("a"));
     let hidden = |path: &Path| path == b || path == a;
@@ -197,7 +197,7 @@ fn what_the_caller_hides() {
 }
 
 #[test]
-fn skipping_and_stopping() {
+fn visitor_may_skip_and_stop() {
     let ground = tree();
     for (lookup, threads) in LOOKUPS.into_iter().flat_map(|lookup| [(lookup, 1), (lookup, 4)]) {
         let files = ground.files(lookup);
@@ -225,7 +225,7 @@ fn skipping_and_stopping() {
 }
 
 #[test]
-fn cancelled_on_the_way() {
+fn walk_can_be_cancelled_midway() {
     let ground = Ground::new();
     for number in 0..2_000 {
         fs::write(ground.work(&number.to_string()), "").unwrap();
@@ -246,7 +246,7 @@ fn cancelled_on_the_way() {
 }
 
 #[test]
-fn opening_what_was_found() {
+fn entries_can_be_opened() {
     let ground = Ground::with(&[("a/file", "content")]);
     ground.put("outside/secret", "secret");
     ground.link("../../outside/secret", "work/a/link");
@@ -300,7 +300,7 @@ fn a_missing_root_is_an_error_and_an_unreadable_directory_a_note() {
     let missing = files.resolve(Path::new("missing")).unwrap();
     assert_eq!(error(visit_all(&files, &missing, |_| Walk::Continue)), "NotFound");
     fs::set_permissions(ground.work("locked"), fs::Permissions::from_mode(0o0)).unwrap();
-    // The system's administrator may read everything: then there is nothing to note.
+    // Root may read every directory: then there is no note.
     let readable = fs::read_dir(ground.work("locked")).is_ok();
     let (paths, report) = shown(&files, "", &PLAIN);
     if readable {
@@ -316,7 +316,7 @@ fn a_missing_root_is_an_error_and_an_unreadable_directory_a_note() {
 }
 
 #[test]
-fn what_was_observed() {
+fn observed_directories_and_ignore_files_are_reported() {
     let ground = Ground::with(&[(".gitignore", "*.o"), ("a/b/x", ""), ("a/.ignore", "y")]);
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
@@ -341,7 +341,7 @@ fn what_was_observed() {
 }
 
 #[test]
-fn a_panic_of_a_visitor_is_the_callers() {
+fn panic_of_a_visitor_reaches_the_caller() {
     let ground = Ground::new();
     for number in 0..2_000 {
         ground.put(&format!("work/{}/{number}", number % 20), "");
@@ -362,7 +362,7 @@ fn a_panic_of_a_visitor_is_the_callers() {
 }
 
 #[test]
-fn wider_than_one_buffer() {
+fn directory_larger_than_one_buffer() {
     let ground = Ground::with(&[(".gitignore", "*5\n")]);
     let long = "x".repeat(200);
     for number in 0..1_000 {
@@ -376,8 +376,8 @@ fn wider_than_one_buffer() {
     }
 }
 
-/// Makes directories below each other, by handle since no path reaches that far. `beside` are made at every level.
-fn dig(ground: &Ground, depth: usize, name: &str, beside: &[&str]) {
+/// Creates directories below each other, by handle because no path is long enough. Creates `beside` at every level.
+fn make_nested_directories(ground: &Ground, depth: usize, name: &str, beside: &[&str]) {
     let mut at = rustix::fs::open(ground.work(""), OFlags::DIRECTORY, Mode::empty()).unwrap();
     for _ in 0..depth {
         for name in beside.iter().chain([&name]) {
@@ -407,16 +407,16 @@ fn check_deep(ground: &Ground, depth: usize, per_level: usize) {
 }
 
 #[test]
-fn one_below_the_other() {
+fn deep_chain_of_directories() {
     let ground = Ground::new();
-    dig(&ground, 2_500, "d", &[]);
+    make_nested_directories(&ground, 2_500, "d", &[]);
     check_deep(&ground, 2_500, 1);
 }
 
 #[test]
-fn deeper_than_a_path_is_long_and_than_files_may_be_open() {
+fn tree_deeper_than_path_and_open_file_limits() {
     let ground = Ground::new();
-    // A directory before and after each keeps every level waiting for its turn.
-    dig(&ground, 300, "name_of_twenty_bytes", &["a", "z"]);
+    // A sibling before and after each directory keeps every level waiting.
+    make_nested_directories(&ground, 300, "name_of_twenty_bytes", &["a", "z"]);
     check_deep(&ground, 300, 3);
 }
