@@ -1,4 +1,4 @@
-//! The hub: engines by workspace, sessions on them, and settings that come from the caller alone.
+//! The hub: engines by workspace, sessions on them, and settings that come only from the caller.
 
 #![allow(clippy::expect_used, reason = "a test that does not get what it expects should stop")]
 
@@ -14,7 +14,7 @@ use windlass_hub::{
     Settings, ToolChoice, Workspace,
 };
 
-/// A folder with workspaces, a state directory and a configuration directory in it.
+/// A directory with workspaces, a state directory and a configuration directory.
 struct Ground(tempfile::TempDir);
 
 impl Ground {
@@ -101,7 +101,7 @@ async fn workspaces_share_the_journal() {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_knows_the_files_it_has_seen() {
+async fn continued_session_remembers_seen_files() {
     let ground = Ground::new(&["w"]);
     ground.put("w/a.txt", "one\n");
     let write = || json!({"path": "a.txt", "content": "two\n"});
@@ -118,7 +118,7 @@ async fn a_session_that_goes_on_knows_the_files_it_has_seen() {
 }
 
 #[tokio::test]
-async fn the_tools_of_a_session() {
+async fn session_offers_the_chosen_tools() {
     let ground = Ground::new(&["w"]);
     ground.put("config/config.toml", "without = [\"fetch\", \"grep\"]\n");
     let open = ground.hub().open(&ground.path("w")).expect("a workspace");
@@ -169,7 +169,7 @@ async fn secrets_come_from_the_environment_that_was_handed_over() {
 }
 
 #[tokio::test]
-async fn layers_come_in_their_order_and_a_workspace_needs_trust() {
+async fn layers_apply_in_order_and_a_workspace_needs_trust() {
     let ground = Ground::new(&["w"]);
     ground.put("config/config.toml", "mode = \"auto\"\ntimeout = 60\n");
     ground.put("w/.windlass/config.toml", "mode = \"plan\"\ntimeout = 30\n");
