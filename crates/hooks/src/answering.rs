@@ -11,6 +11,7 @@ use super::{HookDefinition, HookShape};
 /// Maximum bytes of a program's error output that become a reason.
 const MAX_REASON_BYTES: usize = 1 << 10;
 
+/// Fields of a JSON object that are not read yet.
 type Fields = Map<String, Value>;
 
 /// Returns the answer of a program that has ended.
@@ -44,6 +45,7 @@ fn reason(errors: &[u8], otherwise: &str) -> String {
     text.get(..end).unwrap_or(text).to_owned()
 }
 
+/// Parses the standard output of a program that ended with exit code 0.
 fn parse_output(
     hook: &HookDefinition,
     moment: Moment,
@@ -73,6 +75,7 @@ fn parse_output(
     }
 }
 
+/// Parses the fields of an answer, including those in `hookSpecificOutput`.
 fn parse_fields(
     hook: &HookDefinition,
     moment: Moment,
@@ -170,6 +173,7 @@ fn verdict(
     Ok(strictest)
 }
 
+/// Ranks verdicts from no opinion (0) to stop.
 fn strictness(verdict: &HookVerdict) -> u8 {
     match verdict {
         HookVerdict::GoOn => 0,
@@ -247,6 +251,7 @@ fn output_field(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>
     }
 }
 
+/// Removes all of these fields and returns the first one that exists.
 fn take_first<'k>(
     fields: &mut Fields,
     more: &mut Fields,

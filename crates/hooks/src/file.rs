@@ -90,6 +90,7 @@ impl HookFile {
         self.reader().error.map_or(Ok(()), Err)
     }
 
+    /// Reads the whole file.
     fn reader(&self) -> HookFileReader<'_> {
         let mut reader =
             HookFileReader { file: self, hooks: Vec::new(), warnings: Vec::new(), error: None };
@@ -109,6 +110,7 @@ impl HookFile {
         self.path.extension().is_some_and(|extension| extension == "json")
     }
 
+    /// Parses the text as JSON or TOML.
     fn parse(&self) -> Result<Fields, String> {
         let parsed = if self.is_json() {
             serde_json::from_str(&self.text).map_err(|error| format!("it is not JSON: {error}"))
@@ -122,6 +124,7 @@ impl HookFile {
     }
 }
 
+/// Collects the hooks, warnings and the first error of a file.
 struct HookFileReader<'f> {
     file: &'f HookFile,
     hooks: Vec<HookDefinition>,
@@ -130,6 +133,7 @@ struct HookFileReader<'f> {
 }
 
 impl HookFileReader<'_> {
+    /// Adds a warning about a place in the file.
     fn warn(&mut self, place: &str, why: &str) {
         let path = quote::path(&self.file.path);
         let colon = if place.is_empty() { "" } else { ": " };
@@ -166,6 +170,7 @@ impl HookFileReader<'_> {
         }
     }
 
+    /// Reads the top-level object of the file.
     fn read_top(&mut self, mut top: Fields) {
         if top.get("disableAllHooks") == Some(&Value::Bool(true)) {
             return self.warn("", "`disableAllHooks` is set: its hooks are not used");
@@ -256,6 +261,7 @@ impl HookFileReader<'_> {
         }
     }
 
+    /// Reads a group of hooks that share a matcher, in Claude Code's format.
     fn read_group(&mut self, place: &str, moment: Moment, mut group: Fields) {
         let matcher = match group.remove("matcher") {
             None | Some(Value::Null) => None,

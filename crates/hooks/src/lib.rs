@@ -54,7 +54,8 @@ impl CommandHook {
         Self { definition, runner }
     }
 
-    async fn ask(&self, event: HookEvent<'_>) -> Result<HookAnswer, ToolError> {
+    /// Runs the program once for each of its inputs, and merges the answers. The first denial ends it.
+    async fn run_program(&self, event: HookEvent<'_>) -> Result<HookAnswer, ToolError> {
         if let Some(why) = &self.definition.unusable {
             return Err(ToolError::failed(why.clone()));
         }
@@ -109,7 +110,7 @@ impl Hook for CommandHook {
 
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
         Box::pin(async move {
-            let answer = self.ask(event).await?;
+            let answer = self.run_program(event).await?;
             // The answer of a hook that runs on its own is ignored.
             Ok(if self.definition.is_heard { answer } else { HookAnswer::go_on() })
         })

@@ -40,6 +40,7 @@ impl HookMatcher {
         self.tools.as_ref().is_none_or(|names| names.iter().any(|name| matches_stars(name, tool)))
     }
 
+    /// Returns whether the hook runs at this event.
     pub(super) fn matches(&self, event: &HookEvent<'_>) -> bool {
         let agent = event.session.agent();
         let is_agent = self
@@ -56,6 +57,7 @@ impl HookMatcher {
             && self.is_for_paths(call.effects, event.workspace)
     }
 
+    /// Returns whether a call touches a matching path.
     fn is_for_paths(&self, effects: &Effects, workspace: &Path) -> bool {
         if self.paths.is_empty() {
             return true;
@@ -85,6 +87,7 @@ impl PathMatch {
         Ok(Self::Rule(Box::new(rule), PathBuf::from(fixed)))
     }
 
+    /// Returns whether the pattern may match a path in an effect.
     fn matches(&self, at: &PathPattern, workspace: &Path) -> bool {
         match self {
             Self::Rule(rule, fixed) => {

@@ -61,6 +61,7 @@ impl Pin {
     }
 }
 
+/// Returns the error about a file that differs from the trusted one.
 fn changed_message(path: &Path) -> String {
     let path = quote::path(path);
     format!("{path} is not what was trusted; `windlass trust` shows and allows what is there now")

@@ -77,6 +77,7 @@ struct ShellContext {
 }
 
 impl ShellContext {
+    /// Returns the context in which a hook's command starts.
     fn in_workspace(workspace: &Path) -> Self {
         let text = workspace.to_string_lossy().into_owned();
         let names = ["CLAUDE_PROJECT_DIR", "PWD", "pwd", "pwd -P"];
@@ -107,6 +108,7 @@ impl ShellContext {
         context
     }
 
+    /// Adds the values of a script's own path and directory, in all usual spellings such as `$(dirname "$0")`.
     fn set_script_path(&mut self, name: &str, script: &Path) {
         let text = |path: &Path| Some(path.to_string_lossy().into_owned());
         let directory = script.parent().unwrap_or(script);
@@ -131,6 +133,7 @@ impl ShellContext {
     }
 }
 
+/// Follows commands and scripts, and collects pins of the files that they can run.
 struct FileFollower<'f> {
     files: &'f dyn Files,
     workspace: PathBuf,
@@ -138,6 +141,7 @@ struct FileFollower<'f> {
 }
 
 impl FileFollower<'_> {
+    /// Follows all commands of a shell text.
     fn follow_shell_text(&mut self, text: &str, context: &mut ShellContext) -> Result<(), String> {
         for command in shell::split_commands(text, &mut context.values)? {
             self.follow_command(&command, context)?;
@@ -225,6 +229,7 @@ impl FileFollower<'_> {
         }
     }
 
+    /// Follows a program that only does what its arguments say, or a shell builtin.
     fn follow_plain_program(
         &mut self,
         name: &str,
@@ -277,6 +282,7 @@ impl FileFollower<'_> {
         }
     }
 
+    /// Follows a call of a shell with a script or with `-c`.
     fn follow_shell_program(
         &mut self,
         name: &str,
@@ -452,6 +458,7 @@ impl FileFollower<'_> {
     }
 }
 
+/// Returns the error about Python without `-I`.
 fn not_isolated(name: &str) -> String {
     format!("`{name}` loads modules from the directory it is in unless its first argument is `-I`")
 }
@@ -480,12 +487,14 @@ fn interpreter(text: &str) -> Result<ProgramKind, String> {
     }
 }
 
+/// Returns the value of a word, or the error that it is missing or known only at run time.
 fn known_value<'w>(program: &str, word: Option<&'w Word>) -> Result<&'w str, String> {
     let Some(word) = word else { return Err(format!("`{program}` lacks an argument")) };
     let unknown = || format!("what `{program}` runs is known only then: `{}`", word.written);
     word.value.as_deref().ok_or_else(unknown)
 }
 
+/// Refuses a command if one of its arguments may run something that it does not name.
 fn refuse_words(
     name: &str,
     arguments: &[Word],
@@ -500,6 +509,7 @@ fn refuse_words(
     Ok(())
 }
 
+/// Refuses an assignment to a variable that changes what programs run.
 fn refuse_variable(name: &str) -> Result<(), String> {
     if programs::is_dangerous(name) {
         return Err(format!("the variable `{name}` changes what programs run"));
@@ -507,6 +517,7 @@ fn refuse_variable(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns a path relative to the workspace, quoted for messages.
 fn path_text(path: &Path, workspace: &Path) -> String {
     quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
 }

@@ -61,6 +61,7 @@ impl HookRunner {
         }
     }
 
+    /// Runs a hook's program with an input. Checks its pinned files before and after.
     pub(super) async fn run(
         self: &Arc<Self>,
         hook: &HookDefinition,
@@ -86,6 +87,7 @@ impl HookRunner {
         Ok(ran)
     }
 
+    /// Builds the request to start the program.
     fn request(&self, hook: &HookDefinition, input: &HookInput) -> ProcessRequest {
         let program = match &hook.command {
             HookCommand::Words(words) => Program::words(words.iter()),
@@ -110,6 +112,7 @@ impl HookRunner {
         }
     }
 
+    /// Returns the process door for a confinement, which is created on first use.
     fn processes_for(&self, level: Level) -> &LocalProcesses {
         let (place, level) = match level {
             Level::Off => (&self.off, Level::Off),

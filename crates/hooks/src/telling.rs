@@ -50,6 +50,7 @@ pub(super) fn hook_inputs(
     Ok(files.iter().map(one).collect())
 }
 
+/// Builds the input of one run: the JSON object, with secrets redacted, and the environment.
 fn hook_input(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>) -> HookInput {
     let moment = event.what.moment();
     let workspace = path_text(event.workspace);
@@ -95,6 +96,7 @@ fn hook_input(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>
     HookInput { json, environment }
 }
 
+/// Returns the environment variables of one run.
 fn environment(
     hook: &HookDefinition,
     event: &HookEvent<'_>,
@@ -148,6 +150,7 @@ pub(super) fn claude_moment(moment: Moment) -> &'static str {
     }
 }
 
+/// Returns the tool's name in the hook's format.
 fn tool_name(shape: HookShape, tool: &str) -> &str {
     match (shape, tool) {
         (HookShape::Claude, _) => claude_tool_name(tool),

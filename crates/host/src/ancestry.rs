@@ -77,6 +77,7 @@ pub(crate) fn excluded_by(
 }
 
 impl Ancestry {
+    /// Adds the rules of one directory above the path. Called from the topmost directory down.
     fn add_parent(
         &mut self,
         resolver: &Resolver,
@@ -143,6 +144,7 @@ fn path_and_parents<'p>(
     place.path.ancestors().take_while(move |path| !is_in_tmp || is_tmp(path))
 }
 
+/// Returns whether a directory has an entry `.git`.
 fn is_repository(resolver: &Resolver, place: &Resolved, directory: &Path) -> bool {
     let git = directory.join(".git");
     let found = resolver.place_around(place, &git);

@@ -148,6 +148,7 @@ pub(crate) fn times(modified: i64) -> Timestamps {
     }
 }
 
+/// Returns the current time in nanoseconds since 1970.
 fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
@@ -233,6 +234,7 @@ fn extended_names(of: impl AsFd) -> Result<Vec<u8>, Errno> {
     read_growing(fill)
 }
 
+/// Iterates over names that are each followed by a NUL.
 fn split_names(names: &[u8]) -> impl Iterator<Item = &CStr> {
     let names = names.split_inclusive(|byte| *byte == 0);
     names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())

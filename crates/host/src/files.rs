@@ -38,6 +38,7 @@ impl LocalFiles {
         Self::open_by(workspace, Lookup::available(), durability)
     }
 
+    /// Opens a workspace with a given way of path lookup.
     pub(crate) fn open_by(
         workspace: &Path,
         lookup: Lookup,
@@ -63,6 +64,7 @@ impl LocalFiles {
         self.in_session(Arc::new(directories), session)
     }
 
+    /// Returns the same files with the `/tmp` of a session.
     pub(crate) fn in_session(
         &self,
         directories: Arc<TemporaryDirectories>,

@@ -65,6 +65,7 @@ fn inspect_from_parent(resolver: &Resolver, path: &Resolved) -> Result<Found, Er
     inspect_named(parent.as_fd(), name, &named)
 }
 
+/// Inspects the object behind an `O_PATH` handle, by its name in the parent directory.
 fn inspect_named(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Found, Errno> {
     let raw = rustix::fs::fstat(named)?;
     let stat = stat_from(&raw);
@@ -85,6 +86,7 @@ fn inspect_named(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Resul
     Ok(Found { stat, attributes: attributes::plain(&raw), body })
 }
 
+/// Lists an open directory and reads its attributes.
 fn inspect_directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
     let mut names = Vec::new();
     // Duplicates the handle instead of opening the directory by name again, which its mode may forbid.
@@ -106,6 +108,7 @@ pub(crate) fn stat_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Stat
     stat(open_as_owner(resolver, path, NAME_ONLY | OFlags::NOFOLLOW)?)
 }
 
+/// Opens a path despite the modes of the directories on the way, as far as their owner could.
 fn open_as_owner(resolver: &Resolver, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
     let (from, place) = resolver.place(path)?;
     windlass_sandbox::open_as_owner(from, place, flags.bits())
@@ -164,6 +167,7 @@ fn open_same(
     }
 }
 
+/// Returns the target of a symbolic link.
 fn read_link(link: &OwnedFd) -> Result<PathBuf, Errno> {
     let target = rustix::fs::readlinkat(link, Path::new(""), Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()).into())

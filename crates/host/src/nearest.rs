@@ -42,6 +42,7 @@ fn correct_components(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
     Some(here)
 }
 
+/// Returns the entry of a directory whose name is most similar to the wanted one.
 fn closest_name(resolver: &Resolver, directory: &Path, wanted: &str) -> Option<OsString> {
     let directory = resolve_inside(resolver, directory);
     let best = search(resolver, &directory, 1, &|entry| {
@@ -95,17 +96,20 @@ fn search(
     Some(root.inside.as_ref()?.join(best.found?.path))
 }
 
+/// Best candidate so far, and the number of entries that may still be visited.
 struct BestMatch {
     remaining_entries: usize,
     found: Option<PathCandidate>,
 }
 
+/// A path that was possibly meant.
 struct PathCandidate {
     likeness_score: f64,
     depth: usize,
     path: PathBuf,
 }
 
+/// Visitor that scores entries and keeps the best one.
 struct CandidateVisitor<'a> {
     score: &'a (dyn Fn(&Entry<'_>) -> Option<f64> + Sync),
     best: &'a Mutex<BestMatch>,
@@ -129,6 +133,7 @@ impl Visitor for CandidateVisitor<'_> {
 }
 
 impl PathCandidate {
+    /// Returns whether another entry with this score is better.
     fn is_worse_than(&self, likeness_score: f64, entry: &Entry<'_>) -> bool {
         match likeness_score.total_cmp(&self.likeness_score) {
             std::cmp::Ordering::Equal => {

@@ -31,6 +31,7 @@ impl IdSource for RandomIds {
 }
 
 impl RandomIds {
+    /// Returns the random bits of one id.
     fn random(&self) -> u64 {
         let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if pool.len() < BYTES_PER_ID {

@@ -29,6 +29,7 @@ const RULE_FILE_NAMES: [(&str, IgnoreFileKind); 4] = [
     (".ignore", IgnoreFileKind::Ignore),
     (".gitignore", IgnoreFileKind::GitIgnore),
 ];
+/// Names of directories that mark the root of a repository.
 const REPOSITORY_NAMES: [&str; 2] = [".git", ".jj"];
 
 /// Set of the ignore file and repository names that exist in a directory, so that the others need not be looked up.
@@ -54,6 +55,7 @@ impl Signs {
         Self(self.0 & !others.0)
     }
 
+    /// Returns whether the name may exist.
     fn has(self, name: &str) -> bool {
         all_names().position(|known| known == name).is_some_and(|at| self.0 & (1 << at) != 0)
     }
@@ -124,6 +126,7 @@ impl RuleFiles {
         Ok(added)
     }
 
+    /// Adds the rules of a repository if this directory is the root of one.
     fn add_repository(
         &mut self,
         from: BorrowedFd<'_>,
@@ -174,6 +177,7 @@ impl RuleFiles {
         parse(&text.bytes).ok().flatten()
     }
 
+    /// Reads and parses one ignore file, and records it as an input.
     fn matcher(
         &mut self,
         from: BorrowedFd<'_>,
@@ -229,6 +233,7 @@ fn read_small_file(
     }
 }
 
+/// Opens a file, following links, if it is a regular file.
 fn open_linked(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let target = rustix::fs::statat(from, path, AtFlags::empty())?;
     if FileType::from_raw_mode(target.st_mode) != FileType::RegularFile {
@@ -237,6 +242,7 @@ fn open_linked(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(from, path, FOR_READING.difference(OFlags::NOFOLLOW), Mode::empty())
 }
 
+/// Reads the whole file; `None` if it is not a regular file. Fails if it is too large.
 fn read_regular(handle: OwnedFd) -> io::Result<Option<SmallFile>> {
     let stat = stat(&handle)?;
     if stat.kind != FileKind::File {

@@ -15,7 +15,7 @@ use windlass_core::FileKind;
 
 use crate::kernel::as_path;
 
-/// IgnoreFileKind of an ignore file. After `.aiexclude`, in order of precedence.
+/// Kinds of ignore files. Those after `AiExclude` are in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IgnoreFileKind {
     AiExclude,
@@ -29,6 +29,7 @@ impl IgnoreFileKind {
     /// The kinds that may hide a path or show it again, the strongest first.
     const IGNORING: [Self; 4] = [Self::RgIgnore, Self::Ignore, Self::GitIgnore, Self::GitExclude];
 
+    /// Returns whether files of this kind apply only within one repository.
     fn ends_at_repository(self) -> bool {
         matches!(self, Self::GitIgnore | Self::GitExclude)
     }
@@ -46,6 +47,7 @@ pub(crate) struct Additions {
     pub(crate) repository: bool,
 }
 
+/// One directory of the chain of rules.
 #[derive(Debug)]
 struct RuleNode {
     above: Rules,
@@ -112,6 +114,7 @@ impl Rules {
         })
     }
 
+    /// Iterates over the directories of the chain, the deepest first.
     fn nodes(&self) -> impl Iterator<Item = &RuleNode> {
         std::iter::successors(self.0.as_deref(), |node| node.above.0.as_deref())
     }

@@ -32,6 +32,7 @@ impl SessionTmp {
         Ok((self.handle()?, below.ok_or(Errno::ACCESS)?))
     }
 
+    /// Returns the handle of the session's directory, which is created on first use.
     fn handle(&self) -> Result<BorrowedFd<'_>, Errno> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened.handle.as_fd());

@@ -121,6 +121,7 @@ pub(crate) fn survey_at(
     Ok((survey, SurveyEffort { listed, saved }))
 }
 
+/// Returns the time in nanoseconds since 1970.
 fn wall_clock() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)

@@ -66,7 +66,9 @@ pub(crate) fn follow(
     trail.follow()
 }
 
+/// A path that is being followed: the current directory and the remaining components.
 struct Trail<'a> {
+    /// Handle of `/`.
     slash: &'a OwnedFd,
     detour: Option<Detour<'a>>,
     /// Handle of the current directory.
@@ -75,6 +77,7 @@ struct Trail<'a> {
     real: PathBuf,
     /// Components still to follow, the next one last. An empty one stands for a repeated or final slash.
     remaining: Vec<OsString>,
+    /// Symbolic links followed so far.
     links: usize,
 }
 
@@ -85,11 +88,13 @@ enum ComponentResult {
 }
 
 impl Trail<'_> {
+    /// Adds the components of a path before the remaining ones.
     fn push_components(&mut self, path: &OsStr) {
         let parts = path.as_bytes().split(|byte| *byte == b'/');
         self.remaining.extend(parts.rev().map(|part| OsStr::from_bytes(part).to_owned()));
     }
 
+    /// Follows all remaining components.
     fn follow(mut self) -> Result<FollowedPath, FileErrorKind> {
         while let Some(part) = self.remaining.pop() {
             match part.as_bytes() {
@@ -104,6 +109,7 @@ impl Trail<'_> {
         Ok(FollowedPath { path: self.real, exists: true })
     }
 
+    /// Follows `..`.
     fn enter_parent(&mut self) -> Result<(), FileErrorKind> {
         let flags = NAME_ONLY | OFlags::DIRECTORY;
         let was_in_tmp = self.is_in_tmp();
@@ -125,6 +131,7 @@ impl Trail<'_> {
         self.detour.is_some_and(|detour| is_session_tmp(&self.real, detour.workspace))
     }
 
+    /// Follows one name: enters a directory, follows a link, or ends at a file.
     fn follow_component(&mut self, name: &OsStr) -> Result<ComponentResult, FileErrorKind> {
         let found = match self.open(name) {
             Ok(found) => found,

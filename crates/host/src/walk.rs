@@ -84,12 +84,16 @@ struct WalkState<'r, 'a> {
     pool: WorkerPool,
     /// True if directories of version control are left out: always, unless the options include them or the walk began inside one.
     skip_version_control: bool,
+    /// True if entries are visited in sorted order, which takes a single thread.
     sorted: bool,
     notes: Mutex<Notes>,
+    /// True until too many directories and ignore files were observed for the report.
     observing: AtomicBool,
+    /// Listed directories and read ignore files, with their fingerprints.
     observed: Mutex<Vec<(PathBuf, Fingerprint)>>,
 }
 
+/// Notes about entries that could not be read, at most [`MAX_NOTES`], and the number of those beyond.
 #[derive(Default)]
 struct Notes {
     kept: Vec<Note>,
@@ -138,6 +142,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
         catch_unwind(AssertUnwindSafe(part)).map_err(|panic| self.pool.stop_with_panic(panic)).ok()
     }
 
+    /// Adds a note about a path that could not be read.
     fn note(&self, path: &Path, why: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.kept.len() < MAX_NOTES {
@@ -151,6 +156,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
         self.observing.load(Ordering::Relaxed)
     }
 
+    /// Adds observed files to the report. Gives up on observing once there are too many.
     fn observe_all(&self, seen: impl IntoIterator<Item = (PathBuf, Fingerprint)>) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         observed.extend(seen);
@@ -160,6 +166,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
         }
     }
 
+    /// Adds a directory that is about to be listed to the report.
     fn observe_directory(&self, path: &[u8], handle: impl AsFd) {
         if self.is_observing()
             && let Ok(stat) = stat(handle)
@@ -169,6 +176,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
         }
     }
 
+    /// Builds the report of the walk.
     fn report(self) -> WalkReport {
         let observing = self.is_observing();
         let notes = self.notes.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -188,6 +196,7 @@ fn empty_report(why: String) -> WalkReport {
     WalkReport { notes: vec![Note { path: PathBuf::new(), why }], observed: None }
 }
 
+/// Returns the text of a note about an `.aiexclude` that cannot be read.
 fn unusable_note(unusable: &UnusableExcludeFile) -> String {
     let UnusableExcludeFile { path, why } = unusable;
     format!("{} cannot be used ({why}), so nothing that it might hide is shown", quote::path(path))
@@ -201,6 +210,7 @@ fn is_in_version_control(path: &Path) -> bool {
     path.components().any(|part| is_version_control(part.as_os_str().as_bytes()))
 }
 
+/// Visits the root of the walk if it is not a directory.
 fn visit_root_file(
     resolver: &Resolver,
     root: &Resolved,
@@ -218,6 +228,7 @@ fn visit_root_file(
     WalkReport { notes: Vec::new(), observed: Some(observed) }
 }
 
+/// Opens the root of the walk if it is not a directory.
 struct RootFile<'a> {
     resolver: &'a Resolver,
     root: &'a Resolved,

@@ -230,6 +230,7 @@ impl Config {
         self.settings.push(Setting { key, value, source, layer });
     }
 
+    /// Returns whether a setting of a workspace only narrows what is allowed so far.
     fn narrows(&self, setting: &Setting) -> Result<bool, ConfigError> {
         let Some(key) = KEYS.iter().find(|key| key.name == setting.key) else { return Ok(false) };
         Ok(match key.in_workspace {
@@ -279,6 +280,7 @@ impl Config {
         self.rulings().map(|(_, ruling)| ruling).collect()
     }
 
+    /// Iterates over every rule with the setting that contains it.
     fn rulings(&self) -> impl Iterator<Item = (&Setting, Ruling)> {
         let decisions =
             [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)];
@@ -337,6 +339,7 @@ impl Config {
         self.last_setting(key).and_then(|setting| setting.value.as_bool()).unwrap_or(false)
     }
 
+    /// Returns a number, or the default of its key.
     fn number_of(&self, name: &str) -> i64 {
         let default = || {
             KEYS.iter()
@@ -349,6 +352,7 @@ impl Config {
             .unwrap_or_else(default)
     }
 
+    /// Returns the last setting of a key, which overrides all earlier ones.
     fn last_setting(&self, key: &str) -> Option<&Setting> {
         self.settings.iter().rev().find(|setting| setting.key == key)
     }
@@ -390,6 +394,7 @@ impl Config {
     }
 }
 
+/// Returns a converter of a reason into the error about an override.
 fn wrong_override(key: &'static str) -> impl FnOnce(String) -> ConfigError {
     move |why| ConfigError::WrongOverride { key, why }
 }
@@ -401,6 +406,7 @@ struct ParsedFile {
     examples: Vec<Value>,
 }
 
+/// Parses a configuration file and checks its keys and values.
 fn parse(text: &str, path: &Path, layer: Layer) -> Result<ParsedFile, ConfigError> {
     let mut table: toml::Table = text.parse().map_err(|source| ConfigError::NotToml {
         path: path.to_owned(),
@@ -437,10 +443,12 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
     Some(before.matches('\n').count() + 1)
 }
 
+/// Returns the line for an error message.
 fn line_suffix(line: Option<usize>) -> String {
     line.map(|line| format!(", line {line}")).unwrap_or_default()
 }
 
+/// Checks that a value is one that the key takes.
 fn check_value(key: &Key, value: &Value) -> Result<(), String> {
     let is_list = || value.as_array().is_some_and(|list| list.iter().all(Value::is_str));
     match key.takes {
@@ -497,6 +505,7 @@ fn shell_of(value: &Value) -> Result<Shell, String> {
     }
 }
 
+/// Parses a table of names and sources of secrets.
 fn secret_sources_of(value: &Value) -> Result<BTreeMap<String, SecretSource>, String> {
     let table =
         value.as_table().ok_or("it must be a table, such as { NAME = \"env:VARIABLE\" }")?;
@@ -519,6 +528,7 @@ fn strictness(mode: Mode) -> u8 {
     }
 }
 
+/// Returns the strings of a list.
 fn strings(value: &Value) -> Vec<String> {
     value
         .as_array()

@@ -91,6 +91,7 @@ impl Drop for JobSocket {
     }
 }
 
+/// Returns the directory of the sockets.
 fn socket_directory(state: &Path) -> PathBuf {
     state.join("jobs")
 }
@@ -109,6 +110,7 @@ fn sweep(directory: &Path) {
     }
 }
 
+/// Removes a socket that no process listens on.
 fn remove_if_dead(socket: &Path) {
     let refused = UnixStream::connect(socket)
         .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -117,6 +119,7 @@ fn remove_if_dead(socket: &Path) {
     }
 }
 
+/// Answers one connection.
 async fn serve(
     mut stream: tokio::net::UnixStream,
     engine: Engine,
@@ -133,6 +136,7 @@ async fn serve(
     Ok(())
 }
 
+/// Answers one question.
 async fn answer(engine: &Engine, session: &Session, question: JobQuestion) -> Value {
     let find = |id: &str| session.all_jobs().into_iter().find(|job| job.id().as_str() == id);
     match question {
@@ -158,6 +162,7 @@ async fn answer(engine: &Engine, session: &Session, question: JobQuestion) -> Va
     }
 }
 
+/// Describes a job as JSON.
 fn describe(engine: &Engine, session: &Session, job: &Job) -> Value {
     let end = job.end();
     let exit_code = end.as_ref().and_then(|end| match end.how {
@@ -213,6 +218,7 @@ pub fn ask_jobs(state: &Path, question: &JobQuestion) -> Result<Vec<Value>, Jobs
     Ok(answers)
 }
 
+/// Asks one process.
 fn ask(path: &Path, question: &JobQuestion) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;

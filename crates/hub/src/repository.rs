@@ -73,6 +73,7 @@ fn core_worktree(config: &str) -> Option<String> {
     settings.find(|(key, _)| key.trim() == "worktree").map(|(_, value)| value.trim().to_owned())
 }
 
+/// Returns the user id of a path's owner.
 fn owner(path: &Path) -> Option<u32> {
     path.metadata().ok().map(|found| found.uid())
 }

@@ -31,12 +31,14 @@ pub(crate) fn rulings(value: &Value, decision: Decision, layer: Layer) -> Vec<Ru
     entries.filter_map(|entry| to_ruling(&parse_entry(entry).ok()?, decision, layer).ok()).collect()
 }
 
+/// One entry of a list of rules.
 struct RuleEntry<'a> {
     rule: &'a str,
     reason: Option<&'a str>,
     until: Option<SystemTime>,
 }
 
+/// Parses an entry: a string or a table.
 fn parse_entry(value: &Value) -> Result<RuleEntry<'_>, String> {
     if let Some(rule) = value.as_str() {
         return Ok(RuleEntry { rule, reason: None, until: None });
@@ -60,10 +62,12 @@ fn parse_entry(value: &Value) -> Result<RuleEntry<'_>, String> {
     })
 }
 
+/// Parses the rule of an entry.
 fn parse_rule(entry: &RuleEntry<'_>) -> Result<Rule, String> {
     entry.rule.parse().map_err(|error: RuleError| error.to_string())
 }
 
+/// Converts an entry to a rule with its decision, layer, reason and expiry.
 fn to_ruling(entry: &RuleEntry<'_>, decision: Decision, layer: Layer) -> Result<Ruling, String> {
     let mut ruling = Ruling::new(decision, parse_rule(entry)?).in_layer(layer);
     ruling.reason = entry.reason.map(str::to_owned);

@@ -50,6 +50,7 @@ impl fmt::Display for SecretSource {
 }
 
 impl SecretSource {
+    /// Returns the secret, without its final line end; `None` if it cannot be read.
     fn value(&self, home: Option<&Path>, environment: &Environment) -> Option<String> {
         match self {
             Self::Variable(name) => environment.get(name).map(str::to_owned),

@@ -171,7 +171,8 @@ impl OnWarning {
         Self(Some(Arc::new(function)))
     }
 
-    pub(crate) fn tell(&self, warning: &str) {
+    /// Passes a warning to the function, if there is one.
+    pub(crate) fn report(&self, warning: &str) {
         if let Some(function) = &self.0 {
             function(warning);
         }

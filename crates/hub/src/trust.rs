@@ -324,6 +324,7 @@ pub fn listed<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
 }
 
 impl Trusted {
+    /// Returns the trusted form of the files that were found.
     fn of(found: &Found) -> Self {
         let is_script = |path: &String| {
             found

@@ -58,7 +58,7 @@ impl Workspace {
         builder = with_programs(builder, settings, path, &mut config);
         builder = with_people(builder, settings);
         for warning in config.warnings() {
-            settings.on_warning.tell(warning);
+            settings.on_warning.report(warning);
         }
         let secrets =
             secrets::find_when_needed(path, config.secret_sources("secrets"), &settings.places);
@@ -71,10 +71,10 @@ impl Workspace {
             .configure(move |engine| with_call_limits(engine, &config).secrets(secrets))
             .build()?;
         for warning in check_tools(&windlass.engine().tool_names(), named_tools)? {
-            settings.on_warning.tell(&warning);
+            settings.on_warning.report(&warning);
         }
         for line in windlass.recovered() {
-            settings.on_warning.tell(line);
+            settings.on_warning.report(line);
         }
         Ok(Self {
             windlass,
@@ -326,7 +326,7 @@ fn with_people(builder: Builder, settings: &Settings) -> Builder {
     if !on_warning.is_set() {
         return builder;
     }
-    builder.configure(|engine| engine.on_warning(move |warning| on_warning.tell(warning)))
+    builder.configure(|engine| engine.on_warning(move |warning| on_warning.report(warning)))
 }
 
 /// Returns the budget of a session.

@@ -65,6 +65,7 @@ impl HookFileReader<'_> {
         }
     }
 
+    /// Reads the command. An unreadable one becomes an empty command at a gate, which then refuses, and leaves out any other hook.
     fn command(&mut self, place: &str, moment: Moment, entry: &mut Fields) -> Option<HookCommand> {
         let words = |values: &[Value]| -> Option<Vec<String>> {
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
@@ -101,6 +102,7 @@ impl HookFileReader<'_> {
         None
     }
 
+    /// Reads the matcher, from `match` and from the tools of the group.
     fn matcher(
         &mut self,
         place: &str,
@@ -195,6 +197,7 @@ impl HookFileReader<'_> {
         (if is_async { Some(false) } else { gate }, !is_async)
     }
 
+    /// Reads the time limit.
     fn timeout(&mut self, place: &str, shape: HookShape, entry: &mut Fields) -> Duration {
         let given = match entry.remove("timeout") {
             None => return HookDefinition::USUAL_TIMEOUT,
@@ -226,6 +229,7 @@ impl HookFileReader<'_> {
         }
     }
 
+    /// Reads the confinement. Hooks of a workspace are always read-only.
     fn sandbox(&mut self, place: &str, entry: &mut Fields) -> Level {
         let Some(text) = self.text(place, entry, "sandbox") else { return Level::ReadOnly };
         match text.parse() {
@@ -252,6 +256,7 @@ impl HookFileReader<'_> {
         }
     }
 
+    /// Reads the environment variables.
     fn environment(&mut self, place: &str, entry: &mut Fields) -> Vec<(String, String)> {
         let given = match entry.remove("env") {
             None => return Vec::new(),
@@ -278,6 +283,7 @@ impl HookFileReader<'_> {
         variables
     }
 
+    /// Parses a list of names; `None` (everything) if it cannot be understood.
     fn names(&mut self, place: &str, text: &str) -> Option<Vec<String>> {
         tool_names(text).unwrap_or_else(|why| {
             self.report_unknown_word(place, "match", &why, "; the hook is told of everything");
@@ -285,6 +291,7 @@ impl HookFileReader<'_> {
         })
     }
 
+    /// Parses a list of effects; `None` (everything) if one is unknown.
     fn effects(&mut self, place: &str, text: &str) -> Option<Kinds> {
         let mut kinds = Kinds::NONE;
         for name in text.split('|').map(str::trim) {
@@ -304,6 +311,7 @@ impl HookFileReader<'_> {
         Some(kinds)
     }
 
+    /// Takes a string field.
     fn text(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<String> {
         let value = fields.remove(key)?;
         if !value.is_string() {
@@ -312,6 +320,7 @@ impl HookFileReader<'_> {
         value.as_str().map(str::to_owned)
     }
 
+    /// Takes a boolean field.
     fn flag(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<bool> {
         let value = fields.remove(key)?;
         if !value.is_boolean() {
@@ -320,6 +329,7 @@ impl HookFileReader<'_> {
         value.as_bool()
     }
 
+    /// Reports the fields that remain unread.
     pub(super) fn report_unknown_fields(&mut self, place: &str, rest: &Fields) {
         for key in rest.keys() {
             let why = format!("unknown field `{}`", quote::visible(key));
@@ -330,9 +340,9 @@ impl HookFileReader<'_> {
 
 /// Returns the first line of a name or command, cut to fit into a message.
 fn short(text: &str) -> String {
-    const LONGEST: usize = 60;
+    const MAX_CHARS: usize = 60;
     let line = quote::visible(text.lines().next().unwrap_or_default()).into_owned();
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((cut, _)) => format!("{}…", line.get(..cut).unwrap_or_default()),
         None => line,
     }

@@ -85,6 +85,7 @@ pub(super) fn refuse_node(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses a script that contains one of these words.
 fn refuse(text: &str, words: &[&str]) -> Result<(), String> {
     match words.iter().find(|word| text.contains(**word)) {
         Some(word) => Err(format!("it can run what is not named: `{word}`")),

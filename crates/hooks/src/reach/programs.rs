@@ -212,7 +212,7 @@ pub(super) fn runs_subscript(program: &str, written: &str) -> bool {
 
 /// Returns whether a variable changes what programs run or load.
 pub(super) fn is_dangerous(variable: &str) -> bool {
-    const NAMES: &[&str] = &[
+    const EXACT_NAMES: &[&str] = &[
         "IFS",
         "ENV",
         "BASH_ENV",
@@ -224,12 +224,12 @@ pub(super) fn is_dangerous(variable: &str) -> bool {
         "PWD",
         "CLAUDE_PROJECT_DIR",
     ];
-    const STARTS: &[&str] =
+    const PREFIXES: &[&str] =
         &["LD_", "PYTHON", "NODE_", "PERL", "RUBY", "GIT_", "XDG_", "BASH_FUNC_", "DYLD_", "JQ_"];
-    const ENDS: &[&str] = &["PATH", "PAGER", "EDITOR", "SHELL", "OPTIONS", "OPTS"];
-    NAMES.contains(&variable)
-        || STARTS.iter().any(|start| variable.starts_with(start))
-        || ENDS.iter().any(|end| variable.ends_with(end))
+    const SUFFIXES: &[&str] = &["PATH", "PAGER", "EDITOR", "SHELL", "OPTIONS", "OPTS"];
+    EXACT_NAMES.contains(&variable)
+        || PREFIXES.iter().any(|start| variable.starts_with(start))
+        || SUFFIXES.iter().any(|end| variable.ends_with(end))
 }
 
 fn is_python(name: &str) -> bool {

@@ -51,6 +51,7 @@ pub(super) fn split_commands(text: &str, values: &mut KnownValues) -> Result<Vec
 /// Maximum passes over a text until it is clear which variables have only one value.
 const MAX_PASSES: usize = 16;
 
+/// Splits the text once, with the values that are known so far.
 fn split_once_through(text: &str, values: &mut KnownValues) -> Result<Vec<Command>, String> {
     let (rest, found, documents) = (text.chars().collect(), Vec::new(), Vec::new());
     let mut splitter = ShellSplitter { rest, at: 0, values, found, documents };
@@ -58,6 +59,7 @@ fn split_once_through(text: &str, values: &mut KnownValues) -> Result<Vec<Comman
     Ok(splitter.found)
 }
 
+/// Splits the characters of a text into commands.
 struct ShellSplitter<'v> {
     rest: Vec<char>,
     at: usize,
@@ -78,7 +80,8 @@ impl ShellSplitter<'_> {
         taken
     }
 
-    fn follows(&self, text: &str) -> bool {
+    /// Returns whether the rest begins with this text.
+    fn is_next(&self, text: &str) -> bool {
         text.chars().enumerate().all(|(at, c)| self.peek(at) == Some(c))
     }
 
@@ -105,14 +108,14 @@ impl ShellSplitter<'_> {
                     }
                 }
                 ';' | '&' | '|' => {
-                    if self.follows("&>") {
+                    if self.is_next("&>") {
                         self.skip_redirection()?;
                     } else {
                         self.at += 1;
                         self.finish_command(&mut command);
                     }
                 }
-                '(' if command.len() == 1 && self.follows("()") => {
+                '(' if command.len() == 1 && self.is_next("()") => {
                     // A function definition: from here on its name is known.
                     self.at += 2;
                     let name = command.remove(0).written;
@@ -122,7 +125,7 @@ impl ShellSplitter<'_> {
                     }
                     self.values.insert(format!("{name}()"), Some(String::new()));
                 }
-                '(' if command.is_empty() && self.follows("((") => return Err(unsupported("`((`")),
+                '(' if command.is_empty() && self.is_next("((") => return Err(unsupported("`((`")),
                 '(' if command.is_empty() => {
                     self.at += 1;
                     self.split_until(Some(')'))?;
@@ -170,6 +173,7 @@ impl ShellSplitter<'_> {
         Ok(())
     }
 
+    /// Ends a command: records its assignments and adds it to the found commands.
     fn finish_command(&mut self, command: &mut Command) {
         let command = std::mem::take(command);
         let first = command.first().and_then(|word| word.value.as_deref()).unwrap_or_default();
@@ -197,6 +201,7 @@ impl ShellSplitter<'_> {
         }
     }
 
+    /// Records a value of a variable. A second, different value makes it unknown.
     fn assign(&mut self, name: &str, value: Option<&str>) {
         let new = || value.map(str::to_owned);
         let known = self.values.entry(name.to_owned()).or_insert_with(new);
@@ -205,6 +210,7 @@ impl ShellSplitter<'_> {
         }
     }
 
+    /// Skips blanks and escaped line ends.
     fn skip_blanks(&mut self) {
         loop {
             match self.peek(0) {
@@ -215,6 +221,7 @@ impl ShellSplitter<'_> {
         }
     }
 
+    /// Skips the words of a `for` loop.
     fn skip_until_separator(&mut self) -> Result<(), String> {
         loop {
             self.skip_blanks();
@@ -254,7 +261,7 @@ impl ShellSplitter<'_> {
         }
         loop {
             self.skip_lines();
-            if self.follows("esac") {
+            if self.is_next("esac") {
                 self.at += 4;
                 return Ok(());
             }
@@ -263,6 +270,7 @@ impl ShellSplitter<'_> {
         }
     }
 
+    /// Skips the pattern of a `case` branch, up to its `)`.
     fn skip_pattern(&mut self) -> Result<(), String> {
         if self.peek(0) == Some('(') {
             self.at += 1;
@@ -287,11 +295,11 @@ impl ShellSplitter<'_> {
     fn split_branch(&mut self) -> Result<(), String> {
         let from = self.at;
         let mut inner = Vec::new();
-        while !self.follows(";;") {
+        while !self.is_next(";;") {
             let starts_word = self.at == from
                 || matches!(self.rest.get(self.at - 1), Some(' ' | '\t' | '\n' | ';'));
             if starts_word
-                && self.follows("esac")
+                && self.is_next("esac")
                 && !self.peek(4).is_some_and(char::is_alphanumeric)
             {
                 return self.split_nested(inner);
@@ -304,7 +312,7 @@ impl ShellSplitter<'_> {
                     inner.extend(self.rest.get(begin..self.at).unwrap_or_default());
                 }
                 Some(c) => {
-                    if starts_word && self.follows("case ") {
+                    if starts_word && self.is_next("case ") {
                         return Err(unsupported("`case` in `case`"));
                     }
                     inner.push(c);
@@ -319,6 +327,7 @@ impl ShellSplitter<'_> {
         self.split_nested(inner)
     }
 
+    /// Skips blanks, empty lines and comments.
     fn skip_lines(&mut self) {
         loop {
             self.skip_blanks();
@@ -334,22 +343,24 @@ impl ShellSplitter<'_> {
         }
     }
 
+    /// Splits a text that is part of this one, and adds its commands.
     fn split_nested(&mut self, text: Vec<char>) -> Result<(), String> {
         let found = split_commands(&text.into_iter().collect::<String>(), self.values)?;
         self.found.extend(found);
         Ok(())
     }
 
+    /// Skips a redirection with its target.
     fn skip_redirection(&mut self) -> Result<(), String> {
         while matches!(self.peek(0), Some('<' | '>' | '&' | '|'))
-            && !self.follows("<(")
-            && !self.follows(">(")
+            && !self.is_next("<(")
+            && !self.is_next(">(")
         {
-            if self.follows("<<<") {
+            if self.is_next("<<<") {
                 self.at += 3;
                 break;
             }
-            if self.follows("<<") {
+            if self.is_next("<<") {
                 return self.begin_document();
             }
             self.at += 1;
@@ -358,6 +369,7 @@ impl ShellSplitter<'_> {
         self.read_word().map(drop)
     }
 
+    /// Notes the delimiter of a here-document, whose text begins on the next line.
     fn begin_document(&mut self) -> Result<(), String> {
         self.at += 2;
         if self.peek(0) == Some('-') {
@@ -371,6 +383,7 @@ impl ShellSplitter<'_> {
         Ok(())
     }
 
+    /// Skips the texts of the here-documents that begin here.
     fn skip_documents(&mut self) -> Result<(), String> {
         for (delimiter, is_quoted) in std::mem::take(&mut self.documents) {
             loop {
@@ -392,6 +405,7 @@ impl ShellSplitter<'_> {
         Ok(())
     }
 
+    /// Reads one word with its quotes and expansions.
     fn read_word(&mut self) -> Result<Word, String> {
         let (begin, mut value, mut is_pattern) = (self.at, Some(String::new()), false);
         while let Some(next) = self.peek(0) {
@@ -410,7 +424,7 @@ impl ShellSplitter<'_> {
                 '\\' => {
                     self.at += 1;
                     if let Some(c) = self.take().filter(|c| *c != '\n') {
-                        push(&mut value, &c.to_string());
+                        push_text(&mut value, &c.to_string());
                     }
                 }
                 '$' | '`' => self.read_expansion(&mut value)?,
@@ -420,7 +434,7 @@ impl ShellSplitter<'_> {
                     self.at += 1;
                 }
                 c => {
-                    push(&mut value, &c.to_string());
+                    push_text(&mut value, &c.to_string());
                     self.at += 1;
                 }
             }
@@ -435,17 +449,19 @@ impl ShellSplitter<'_> {
         Ok(Word { written, value })
     }
 
+    /// Reads a text in single quotation marks.
     fn read_single_quoted(&mut self, value: &mut Option<String>) -> Result<(), String> {
         self.at += 1;
         loop {
             match self.take() {
                 None => return Err("it has a quotation mark without its end".to_owned()),
                 Some('\'') => return Ok(()),
-                Some(c) => push(value, &c.to_string()),
+                Some(c) => push_text(value, &c.to_string()),
             }
         }
     }
 
+    /// Reads a text in double quotation marks.
     fn read_double_quoted(&mut self, value: &mut Option<String>) -> Result<(), String> {
         self.at += 1;
         loop {
@@ -458,14 +474,14 @@ impl ShellSplitter<'_> {
                 Some('\\') => {
                     self.at += 1;
                     match self.take() {
-                        Some(c @ ('$' | '`' | '"' | '\\')) => push(value, &c.to_string()),
+                        Some(c @ ('$' | '`' | '"' | '\\')) => push_text(value, &c.to_string()),
                         Some('\n') | None => {}
-                        Some(c) => push(value, &format!("\\{c}")),
+                        Some(c) => push_text(value, &format!("\\{c}")),
                     }
                 }
                 Some('$' | '`') => self.read_expansion(value)?,
                 Some(c) => {
-                    push(value, &c.to_string());
+                    push_text(value, &c.to_string());
                     self.at += 1;
                 }
             }
@@ -475,10 +491,10 @@ impl ShellSplitter<'_> {
     /// Handles `$NAME`, `${…}`, `$(…)`, `` `…` ``, `$((…))`.
     fn read_expansion(&mut self, value: &mut Option<String>) -> Result<(), String> {
         let begin = self.at;
-        if self.follows("$((") {
+        if self.is_next("$((") {
             return Err(unsupported("`$((`"));
         }
-        if self.follows("$(") {
+        if self.is_next("$(") {
             self.at += 2;
             let inside = self.at;
             self.split_until(Some(')'))?;
@@ -493,7 +509,7 @@ impl ShellSplitter<'_> {
             self.at += 1;
             let inside = self.at;
             while self.peek(0).is_some_and(|c| c != '}') {
-                if self.follows("$(") || self.peek(0) == Some('`') || self.follows("${") {
+                if self.is_next("$(") || self.peek(0) == Some('`') || self.is_next("${") {
                     return Err(unsupported("a substitution in `${…}`"));
                 }
                 self.at += 1;
@@ -516,7 +532,7 @@ impl ShellSplitter<'_> {
         }
         let name: String = self.rest.get(begin + 1..self.at).unwrap_or_default().iter().collect();
         if name.is_empty() {
-            push(value, "$");
+            push_text(value, "$");
             return Ok(());
         }
         self.push_value_of(value, &name)
@@ -526,14 +542,15 @@ impl ShellSplitter<'_> {
     #[expect(clippy::unnecessary_wraps, reason = "it ends functions that can fail")]
     fn push_value_of(&mut self, value: &mut Option<String>, name: &str) -> Result<(), String> {
         match self.values.get(name) {
-            Some(Some(known)) => push(value, &known.clone()),
+            Some(Some(known)) => push_text(value, &known.clone()),
             Some(None) | None => *value = None,
         }
         Ok(())
     }
 }
 
-fn push(value: &mut Option<String>, text: &str) {
+/// Appends to a value, unless it is unknown.
+fn push_text(value: &mut Option<String>, text: &str) {
     if let Some(value) = value {
         value.push_str(text);
     }
@@ -555,6 +572,7 @@ pub(super) fn assigned_name(word: &Word) -> Option<&str> {
     (is_name && !name.is_empty()).then_some(name)
 }
 
+/// Returns the error about syntax that this module does not analyze.
 fn unsupported(what: &str) -> String {
     format!("it has {what}, which is not looked through")
 }

@@ -43,6 +43,7 @@ pub(super) fn read(directory: BorrowedFd<'_>, name: &OsStr) -> (bool, InputState
     }
 }
 
+/// Returns whether any line of a file sets a credential.
 fn has_credential(text: &str) -> bool {
     text.lines().any(is_credential)
 }

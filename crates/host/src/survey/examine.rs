@@ -45,6 +45,7 @@ enum EntryDecision {
 }
 
 impl ExaminedDirectory<'_> {
+    /// Decides about all entries of the directory.
     pub(super) fn examine(&self, entries: Vec<(OsString, FileKind)>) -> ExaminedEntries {
         let mut contents = ExaminedEntries::default();
         if looks_bare(&entries) && !self.masks_all {
@@ -54,7 +55,7 @@ impl ExaminedDirectory<'_> {
             if begins_protected_place(&name) {
                 contents.findings.push((FindingKind::Protected, name.as_bytes().to_vec()));
             }
-            match self.judge(&name, kind, &mut contents.inputs) {
+            match self.decide(&name, kind, &mut contents.inputs) {
                 EntryDecision::Nothing => {}
                 EntryDecision::Find(finding) => contents.findings.push((finding, name.into_vec())),
                 EntryDecision::Walk => contents.children.push(name.into_vec()),
@@ -63,7 +64,8 @@ impl ExaminedDirectory<'_> {
         contents
     }
 
-    fn judge(&self, name: &OsStr, kind: FileKind, inputs: &mut Vec<Input>) -> EntryDecision {
+    /// Decides about one entry, and adds the files that the decision depends on to `inputs`.
+    fn decide(&self, name: &OsStr, kind: FileKind, inputs: &mut Vec<Input>) -> EntryDecision {
         let path = self.path.join(name);
         if self.is_masked(&path, name, kind, inputs) {
             return EntryDecision::Find(FindingKind::Masked(kind));
@@ -80,6 +82,7 @@ impl ExaminedDirectory<'_> {
         }
     }
 
+    /// Returns whether an entry is masked by `.aiexclude`, by the mask rule, or because the rules are unusable.
     fn is_masked(
         &self,
         path: &Path,
@@ -103,6 +106,7 @@ impl ExaminedDirectory<'_> {
         }
     }
 
+    /// Returns whether a subdirectory holds build results.
     fn is_build_directory(&self, path: &Path, name: &OsStr, inputs: &mut Vec<Input>) -> bool {
         let (parent, standing) = (self.handle, &self.rules.standing);
         self.depth < MAX_DEPTH

@@ -20,7 +20,8 @@ use crate::kernel::{FOR_READING, as_path};
 
 /// Changes with every change of the format or of the meaning of a finding.
 pub(super) const MAGIC: &[u8] = b"windlass survey 2\n";
-pub(super) const CHECKSUM: usize = blake3::OUT_LEN;
+/// Length of the checksum in the header.
+pub(super) const CHECKSUM_BYTES: usize = blake3::OUT_LEN;
 
 /// Maximum bytes of an index file that is read. An index of ten million directories is smaller.
 const MAX_BYTES: u64 = 1 << 30;
@@ -100,6 +101,7 @@ impl IndexKey {
 }
 
 impl<'a> Index<'a> {
+    /// Returns the node of this number.
     pub(super) fn get(&self, at: usize) -> Option<&IndexNode<'a>> {
         self.nodes.get(at)
     }
@@ -112,10 +114,12 @@ impl<'a> Index<'a> {
         std::iter::successors(Some(at + 1).filter(|first| *first < end), next)
     }
 
+    /// Returns the inputs in a range of a node.
     pub(super) fn inputs(&self, range: &Range<usize>) -> &[(&'a Path, InputState)] {
         self.inputs.get(range.clone()).unwrap_or_default()
     }
 
+    /// Returns the findings in a range of a node.
     pub(super) fn findings(&self, range: &Range<usize>) -> &[(FindingKind, &'a [u8])] {
         self.findings.get(range.clone()).unwrap_or_default()
     }
@@ -161,7 +165,7 @@ pub(super) fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Decodes the bytes of an index file; `None` if it was made for another key or is damaged.
 pub(super) fn decode<'a>(bytes: &'a [u8], key: &IndexKey) -> Option<Index<'a>> {
-    let (checksum, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(CHECKSUM)?;
+    let (checksum, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(CHECKSUM_BYTES)?;
     if blake3::hash(rest).as_bytes() != checksum {
         return None;
     }
@@ -189,6 +193,7 @@ pub(super) fn decode<'a>(bytes: &'a [u8], key: &IndexKey) -> Option<Index<'a>> {
     open.is_empty().then_some(index)
 }
 
+/// Reads encoded values from the rest of an index file.
 struct RecordReader<'a> {
     rest: &'a [u8],
 }
@@ -198,7 +203,7 @@ impl<'a> RecordReader<'a> {
     fn node(&mut self, index: &mut Index<'a>) -> Option<u64> {
         let before = self.rest;
         let name = self.bytes()?;
-        let (device, inode, changed) = (self.number()?, self.number()?, self.stamp()?);
+        let (device, inode, changed) = (self.number()?, self.number()?, self.time_stamp()?);
         let rule_inputs = self.inputs(&mut index.inputs)?;
         let inputs = self.inputs(&mut index.inputs)?;
         let first = index.findings.len();
@@ -245,9 +250,16 @@ impl<'a> RecordReader<'a> {
 
     fn fingerprint(&mut self) -> Option<Fingerprint> {
         let (device, inode, len) = (self.number()?, self.number()?, self.number()?);
-        Some(Fingerprint { device, inode, len, modified: self.stamp()?, changed: self.stamp()? })
+        Some(Fingerprint {
+            device,
+            inode,
+            len,
+            modified: self.time_stamp()?,
+            changed: self.time_stamp()?,
+        })
     }
 
+    /// Reads a byte string after its length.
     fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.number()?).ok()?;
         let (bytes, rest) = self.rest.split_at_checked(length)?;
@@ -255,12 +267,14 @@ impl<'a> RecordReader<'a> {
         Some(bytes)
     }
 
-    fn stamp(&mut self) -> Option<i64> {
+    /// Reads a time stamp of 8 bytes.
+    fn time_stamp(&mut self) -> Option<i64> {
         let (bytes, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(i64::from_le_bytes(*bytes))
     }
 
+    /// Reads a LEB128 number.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {

@@ -30,6 +30,7 @@ impl DirectoryStatus {
         self.is_mount_point.unwrap_or(self.device != root_device)
     }
 
+    /// Returns whether the directory has this device and inode.
     pub(super) fn is_same_directory(&self, device: u64, inode: u64) -> bool {
         (self.device, self.inode) == (device, inode)
     }
@@ -39,13 +40,13 @@ impl DirectoryStatus {
 ///
 /// The kernel follows links in the middle of the path. That does no harm: each directory on the way was compared with the index
 /// just before, and a directory that is reached by a new link has another inode than the known one.
-pub(super) fn of_path(tree: &Tree, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
+pub(super) fn status_of_path(tree: &Tree, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
     let found = if path.as_os_str().is_empty() {
-        of_handle(tree.root())
+        status_of_handle(tree.root())
     } else if path.as_os_str().len() < MAX_PATH {
-        of_child(tree.root(), path)
+        status_of_child(tree.root(), path)
     } else {
-        tree.at(path, NAME_ONLY).and_then(|handle| of_handle(handle.as_fd()))
+        tree.at(path, NAME_ONLY).and_then(|handle| status_of_handle(handle.as_fd()))
     };
     match found {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
@@ -54,25 +55,28 @@ pub(super) fn of_path(tree: &Tree, path: &Path) -> Result<Option<DirectoryStatus
 }
 
 /// Reads the status of an open directory.
-pub(super) fn of_handle(handle: BorrowedFd<'_>) -> Result<Option<DirectoryStatus>, Errno> {
-    match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, wanted()) {
+pub(super) fn status_of_handle(handle: BorrowedFd<'_>) -> Result<Option<DirectoryStatus>, Errno> {
+    match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, wanted_fields()) {
         Err(Errno::NOSYS) => stat(handle).map(|stat| without_mount(&stat)),
         found => found.map(|found| from_statx(&found)),
     }
 }
 
-fn of_child(from: BorrowedFd<'_>, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
+/// Reads the status of a path beneath a handle.
+fn status_of_child(from: BorrowedFd<'_>, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    match rustix::fs::statx(from, path, flags, wanted()) {
+    match rustix::fs::statx(from, path, flags, wanted_fields()) {
         Err(Errno::NOSYS) => stat_child(from, path).map(|stat| without_mount(&stat)),
         found => found.map(|found| from_statx(&found)),
     }
 }
 
-fn wanted() -> StatxFlags {
+/// Returns the fields that are requested from `statx`.
+fn wanted_fields() -> StatxFlags {
     StatxFlags::TYPE | StatxFlags::INO | StatxFlags::CTIME
 }
 
+/// Converts the result of `statx`; `None` if it is not a directory.
 fn from_statx(found: &rustix::fs::Statx) -> Option<DirectoryStatus> {
     if FileType::from_raw_mode(found.stx_mode.into()) != FileType::Directory {
         return None;
@@ -90,6 +94,7 @@ fn from_statx(found: &rustix::fs::Statx) -> Option<DirectoryStatus> {
     })
 }
 
+/// Converts the result of `stat`, for kernels without `statx`; `None` if it is not a directory.
 fn without_mount(stat: &windlass_core::Stat) -> Option<DirectoryStatus> {
     (stat.kind == FileKind::Directory).then_some(DirectoryStatus {
         device: stat.fingerprint.device,

@@ -94,7 +94,7 @@ impl<'a> SurveyWalker<'a> {
 
     /// Walks the tree. Returns the survey, the records of the new index, and the number of directories that were listed.
     pub(super) fn walk(mut self) -> io::Result<(Survey, Vec<u8>, usize)> {
-        let root = status::of_path(self.tree, as_path(b""));
+        let root = status::status_of_path(self.tree, as_path(b""));
         self.root_device = root.ok().flatten().map_or(0, |status| status.device);
         let above_is_known =
             self.old.get(0).is_some() && self.old.are_current(&self.old.above.clone());
@@ -122,14 +122,15 @@ impl<'a> SurveyWalker<'a> {
         Ok((self.survey, self.records, self.listed))
     }
 
+    /// Visits a directory: reuses its record if it is current, lists it otherwise.
     fn visit(&mut self, at: &PendingDirectory<'a>) -> io::Result<()> {
         self.path.truncate(at.parent_length);
         if at.depth > 1 {
             self.path.push(b'/');
         }
         self.path.extend_from_slice(&at.name);
-        let found = status::of_path(self.tree, as_path(&self.path));
-        let Some(status) = self.unless_out_of_reach(at, found)? else {
+        let found = status::status_of_path(self.tree, as_path(&self.path));
+        let Some(status) = self.unless_unreachable(at, found)? else {
             return Ok(());
         };
         if self.is_mount_point(at, &status) {
@@ -162,7 +163,7 @@ impl<'a> SurveyWalker<'a> {
     fn reuse(&mut self, at: &PendingDirectory<'a>, number: usize, node: &IndexNode<'a>) {
         self.records.extend_from_slice(node.bytes);
         for (kind, name) in self.old.findings(&node.findings) {
-            report(&mut self.survey, &self.path, *kind, name);
+            add_finding(&mut self.survey, &self.path, *kind, name);
         }
         let signs = if node.rule_inputs.is_empty() { Signs::default() } else { Signs::UNKNOWN };
         self.lineage.enter(at.depth, self.path.len(), signs);
@@ -178,8 +179,8 @@ impl<'a> SurveyWalker<'a> {
 
     /// Lists a directory that has no current record. `old` is its record if it is still the same directory.
     fn list(&mut self, at: &PendingDirectory<'a>, old: Option<usize>) -> io::Result<()> {
-        let opened = self.open();
-        let Some(listing) = self.unless_out_of_reach(at, opened)? else { return Ok(()) };
+        let opened = self.open_current();
+        let Some(listing) = self.unless_unreachable(at, opened)? else { return Ok(()) };
         if self.is_mount_point(at, &listing.status) {
             return Ok(());
         }
@@ -192,7 +193,7 @@ impl<'a> SurveyWalker<'a> {
         let rules = match self.lineage.rules(&self.path) {
             Ok(rules) => rules,
             Err(errno) => {
-                return self.unless_out_of_reach(at, Err::<Option<()>, _>(errno)).map(drop);
+                return self.unless_unreachable(at, Err::<Option<()>, _>(errno)).map(drop);
             }
         };
         let directory = ExaminedDirectory {
@@ -213,20 +214,24 @@ impl<'a> SurveyWalker<'a> {
         let is_unknown = |input: &Input| input.state == InputState::Unknown;
         let is_sure = !self.lineage.above().inputs.iter().any(is_unknown)
             && is_settled(listing.status.changed, listing.now);
-        self.record(at, &listing.status, is_sure, &rule_inputs, &contents);
+        self.record_directory(at, &listing.status, is_sure, &rule_inputs, &contents);
         for (kind, name) in &contents.findings {
-            report(&mut self.survey, &self.path, *kind, name);
+            add_finding(&mut self.survey, &self.path, *kind, name);
         }
-        self.descend(at, old.filter(|old| self.has_rules(*old, &rule_inputs)), contents.children);
+        self.queue_children(
+            at,
+            old.filter(|old| self.has_rules(*old, &rule_inputs)),
+            contents.children,
+        );
         Ok(())
     }
 
     /// Opens and lists the directory at the current path; `None` if it no longer exists.
-    fn open(&mut self) -> Result<Option<OpenedDirectory>, Errno> {
+    fn open_current(&mut self) -> Result<Option<OpenedDirectory>, Errno> {
         let handle = self.tree.directory(as_path(&self.path))?;
         let now = (self.clock)();
         // Taken before the listing: a change meanwhile gives the directory another time than the recorded one.
-        let Some(status) = status::of_handle(handle.as_fd())? else { return Ok(None) };
+        let Some(status) = status::status_of_handle(handle.as_fd())? else { return Ok(None) };
         let (mut signs, mut entries) = (Signs::default(), Vec::new());
         self.entries.each(handle.as_fd(), |name, kind| {
             signs.see(name.as_bytes());
@@ -236,7 +241,8 @@ impl<'a> SurveyWalker<'a> {
         Ok(Some(OpenedDirectory { handle, status, entries, signs, now }))
     }
 
-    fn record(
+    /// Writes the record of a listed directory. Unless `is_sure`, the next survey lists it again.
+    fn record_directory(
         &mut self,
         at: &PendingDirectory<'_>,
         status: &DirectoryStatus,
@@ -267,7 +273,13 @@ impl<'a> SurveyWalker<'a> {
         known.len() == rule_inputs.len() && known.iter().zip(rule_inputs).all(is_same)
     }
 
-    fn descend(&mut self, at: &PendingDirectory<'a>, old: Option<usize>, children: Vec<Vec<u8>>) {
+    /// Queues the subdirectories of a listed directory, with their old records if these still apply.
+    fn queue_children(
+        &mut self,
+        at: &PendingDirectory<'a>,
+        old: Option<usize>,
+        children: Vec<Vec<u8>>,
+    ) {
         let known: HashMap<&[u8], usize> = old
             .into_iter()
             .flat_map(|old| self.old.children(old))
@@ -289,6 +301,7 @@ impl<'a> SurveyWalker<'a> {
         }
     }
 
+    /// Returns whether the directory is a mount point, and reports it as one.
     fn is_mount_point(&mut self, at: &PendingDirectory<'_>, status: &DirectoryStatus) -> bool {
         let is_mount_point = at.depth > 0 && status.is_mounted(self.root_device);
         if is_mount_point {
@@ -300,7 +313,7 @@ impl<'a> SurveyWalker<'a> {
 
     /// Returns `None` for a directory below the root that no longer exists or that we may not list, and masks the latter. Returns
     /// any other failure as an error.
-    fn unless_out_of_reach<T>(
+    fn unless_unreachable<T>(
         &mut self,
         at: &PendingDirectory<'_>,
         found: Result<Option<T>, Errno>,
@@ -338,6 +351,7 @@ impl<'a> SurveyWalker<'a> {
         put_record(&mut self.records, &record);
     }
 
+    /// Sorts all findings by path.
     fn sort(&mut self) {
         let Survey { masked, build_directories, sockets, git, other_devices, protected } =
             &mut self.survey;
@@ -349,7 +363,7 @@ impl<'a> SurveyWalker<'a> {
 }
 
 /// Adds a finding about an entry of the directory at `path`, or about the directory itself if `name` is empty.
-fn report(survey: &mut Survey, path: &[u8], kind: FindingKind, name: &[u8]) {
+fn add_finding(survey: &mut Survey, path: &[u8], kind: FindingKind, name: &[u8]) {
     let directory = as_path(path);
     let path = if name.is_empty() { directory.to_owned() } else { directory.join(as_path(name)) };
     let paths: &mut Vec<PathBuf> = match kind {

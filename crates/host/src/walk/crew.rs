@@ -16,18 +16,24 @@ const MAX_THREADS: usize = 12;
 /// Entries that a thread must have visited before another thread is worth its start.
 const ENTRIES_PER_THREAD: usize = 64;
 
+/// Shared state of a walk's threads.
 pub(super) struct WorkerPool {
     /// Maximum number of threads. Asking the system for a useful number is not free, so it is done on first use.
     limit: OnceLock<usize>,
     queue: Mutex<Queue>,
+    /// Signals new work or the end of the walk.
     changed: Condvar,
     /// Number of waiting threads. It and `queued` are changed under the lock and read without it.
     waiting: AtomicUsize,
+    /// Number of queued pieces of work.
     queued: AtomicUsize,
+    /// Number of threads that were started or reserved.
     started: AtomicUsize,
+    /// True if the walk must end.
     stopped: AtomicBool,
 }
 
+/// Work that any thread may take.
 struct Queue {
     work: VecDeque<Work>,
     /// Number of threads that are not waiting. When the last one finds no work, the walk is over.
@@ -75,12 +81,14 @@ impl WorkerPool {
         WorkDemand::None
     }
 
+    /// Returns the maximum number of threads.
     fn limit(&self) -> usize {
         *self.limit.get_or_init(|| {
             std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
         })
     }
 
+    /// Adds work to the queue and wakes waiting threads.
     pub(super) fn push(&self, work: impl IntoIterator<Item = Work>) {
         let mut queue = self.lock();
         let before = queue.work.len();
@@ -153,6 +161,7 @@ impl WorkerPool {
         self.lock().panic.take()
     }
 
+    /// Marks the walk as ended, drops queued work and wakes all threads.
     fn stop_all(&self, queue: &mut MutexGuard<'_, Queue>) {
         self.stopped.store(true, Ordering::Relaxed);
         queue.work.clear();

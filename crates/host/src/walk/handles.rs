@@ -17,6 +17,7 @@ use crate::kernel::{FOR_LISTING, Lookup, open_child};
 /// Maximum handles that are kept open for waiting directories. Far below the usual limit of 1,024 open files.
 const MAX_KEPT_HANDLES: usize = 128;
 
+/// Opens directories of a walk and counts the open ones.
 pub(super) struct DirectoryHandles {
     root: OwnedFd,
     lookup: Lookup,
@@ -59,6 +60,7 @@ impl DirectoryHandles {
         (self.open.load(Ordering::Relaxed) < MAX_KEPT_HANDLES).then(|| Arc::clone(handle))
     }
 
+    /// Wraps a descriptor so that it is counted while it is open.
     fn count(&self, descriptor: OwnedFd) -> Arc<DirectoryHandle> {
         self.open.fetch_add(1, Ordering::Relaxed);
         Arc::new(DirectoryHandle { descriptor, open: Arc::clone(&self.open) })

@@ -17,6 +17,7 @@ pub(super) struct EntryBuffer {
     entries: Vec<BufferedEntry>,
 }
 
+/// One entry: the range of its name in the names, and its kind.
 #[derive(Debug, Clone, Copy)]
 struct BufferedEntry {
     start: usize,
@@ -74,6 +75,7 @@ impl EntryBuffer {
         self.entries.push(BufferedEntry { start, end: self.names.len(), kind });
     }
 
+    /// Sorts the entries by name.
     pub(super) fn sort(&mut self) {
         let Self { names, entries } = self;
         entries.sort_unstable_by_key(|item| names.get(item.start..item.end));

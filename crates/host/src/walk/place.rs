@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::kernel::as_path;
 use crate::rules::Rules;
 
+/// A directory of the tree that is being walked.
 pub(super) struct WalkDirectory {
     parent: Option<Arc<WalkDirectory>>,
     name: CString,
@@ -21,10 +22,12 @@ pub(super) struct WalkDirectory {
 }
 
 impl WalkDirectory {
+    /// Creates the node of the walk's root.
     pub(super) fn root(rules: Rules) -> Self {
         Self { parent: None, name: CString::default(), depth: 1, length: 0, rules }
     }
 
+    /// Creates the node of a subdirectory.
     pub(super) fn below(parent: Arc<WalkDirectory>, name: CString, rules: Rules) -> Self {
         let (depth, length) = (parent.depth + 1, parent.length + 1 + name.as_bytes().len());
         Self { parent: Some(parent), name, depth, length, rules }

@@ -41,7 +41,7 @@ pub(super) enum Work {
 /// A directory that was found and is not listed yet.
 pub(super) struct UnlistedDirectory {
     parent: Arc<WalkDirectory>,
-    /// DirectoryHandle of the parent, if it could be kept open.
+    /// Handle of the parent, if it could be kept open.
     handle: Option<Arc<DirectoryHandle>>,
     name: CString,
 }
@@ -54,14 +54,17 @@ pub(super) struct EntryBatch {
     next: usize,
 }
 
+/// One thread of a walk with its visitor and its own work.
 pub(super) struct Worker<'s, 'e, 'r, 'a> {
     state: &'e WalkState<'r, 'a>,
     scope: &'s Scope<'s, 'e>,
     visitor: Box<dyn Visitor + 'a>,
     /// Work that this thread found, the newest last. It continues with the newest and shares the oldest.
     found: VecDeque<Work>,
+    /// Path of the current directory or entry.
     path: PathBuffer<'r>,
     buffer: Vec<u8>,
+    /// Entries visited since this thread last started another one.
     entries: usize,
 }
 
@@ -96,6 +99,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         begun
     }
 
+    /// Lists the root of the walk.
     fn list_root(&mut self, rules: &Rules) -> Result<(), Errno> {
         if self.state.options.max_depth == 0 {
             return Ok(());
@@ -115,6 +119,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         }
     }
 
+    /// Returns whether the walk was stopped or cancelled.
     fn is_over(&self) -> bool {
         if (self.state.options.cancelled)() {
             self.state.pool.stop();
@@ -122,6 +127,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         self.state.pool.is_stopped()
     }
 
+    /// Opens and lists a pending directory. A failure becomes a note.
     fn list_directory(&mut self, pending: UnlistedDirectory) {
         let UnlistedDirectory { parent, handle, name } = pending;
         self.path.set(&parent, name.as_bytes());
@@ -156,6 +162,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         listed
     }
 
+    /// Reads all entries of an open directory and visits them in batches.
     fn list_from(
         &mut self,
         directory: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
@@ -218,6 +225,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         }
     }
 
+    /// Visits the entries of a batch, and shares work in between if threads are idle.
     fn visit_batch(&mut self, mut batch: EntryBatch) {
         self.path.set_directory(&batch.place);
         let handle = match batch.handle.take() {
@@ -298,6 +306,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         }
     }
 
+    /// Returns whether rules, the caller or version control hide an entry, and reports what rules or the caller hide.
     fn is_hidden(&self, place: &WalkDirectory, name: &CStr, kind: FileKind) -> bool {
         if kind == FileKind::Directory
             && self.state.skip_version_control
@@ -336,6 +345,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         }
     }
 
+    /// Starts another thread of the walk, unless there are enough.
     fn start_thread(&mut self) {
         let pool = &self.state.pool;
         if !pool.reserve_thread() {

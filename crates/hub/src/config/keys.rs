@@ -308,6 +308,7 @@ pub struct UnknownKey {
 }
 
 impl UnknownKey {
+    /// Returns the end of the error message: the similar key, or where to find all keys.
     fn advice(&self) -> String {
         match self.nearest {
             Some(near) => format!("; did you mean `{near}`?"),

@@ -62,12 +62,14 @@ impl Config {
         Ok(())
     }
 
+    /// Adds the person's own `config.toml` and `hooks.json`.
     fn add_own(&mut self, settings: &Settings) -> Result<(), ConfigError> {
         let Some(own) = &settings.places.config else { return Ok(()) };
         self.add_file(&own.join("config.toml"), false, Layer::User)?;
         hook_files::read_personal(own)?.map_or(Ok(()), |file| self.add_hook_file(file))
     }
 
+    /// Adds the extra configuration file of the settings.
     fn add_config_file(&mut self, settings: &Settings) -> Result<(), ConfigError> {
         let Some(file) = &settings.config_file else { return Ok(()) };
         if file.extension().is_some_and(|extension| extension == "json") {

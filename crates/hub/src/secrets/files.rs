@@ -90,6 +90,7 @@ fn assignments(text: &str) -> Vec<NamedSecret> {
     text.lines().filter_map(assignment).collect()
 }
 
+/// Returns a value without its quotation marks, or without a trailing comment.
 fn unquoted(value: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some((inside, _)) = value.strip_prefix(quote).and_then(|rest| rest.split_once(quote))

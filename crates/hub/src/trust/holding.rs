@@ -54,12 +54,12 @@ impl Trusted {
         };
         HeldRestrictions {
             files,
-            closed: closed.map(|why| DenyEveryCall(format!("{why}; {NEXT}"))),
+            closed: closed.map(|why| DenyEveryCall(format!("{why}; {NEXT_STEP}"))),
         }
     }
 }
 
-const NEXT: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
+const NEXT_STEP: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
 
 impl Role {
     /// Returns whether files of this role can restrict calls.

@@ -66,6 +66,7 @@ impl Known {
     }
 }
 
+/// Parses the entry of one workspace; `None` if it is incomplete.
 fn parse_entry(entry: &Value) -> Option<Trusted> {
     let hashes = |key: &str| -> Option<BTreeMap<String, ContentHash>> {
         let entries = entry.get(key)?.as_object()?;
@@ -94,6 +95,7 @@ fn named_hashes(known: &Map<String, Value>) -> HashSet<String> {
     hashes.filter_map(|hash| hash.as_str().map(str::to_owned)).collect()
 }
 
+/// Changes the trust file under its lock, and removes copies that are no longer needed.
 fn update(
     state: &Path,
     change: impl FnOnce(&mut Map<String, Value>) -> Result<(), TrustError>,

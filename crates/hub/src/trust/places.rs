@@ -80,6 +80,7 @@ pub(super) fn scan(files: &dyn Files) -> Found {
     found
 }
 
+/// Reads a file if it exists, and adds it or a warning.
 fn add_file(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
     match Pin::take(files, path) {
         Ok((Pin { hash: None, .. }, _)) => {}
@@ -88,6 +89,7 @@ fn add_file(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
     }
 }
 
+/// Collects the files of a directory. Descends into subdirectories, except for command tools.
 fn list_files(
     files: &dyn Files,
     directory: &Path,
@@ -125,6 +127,7 @@ fn list_files(
     Ok(())
 }
 
+/// Returns whether a file name is that of a command tool.
 fn may_be_tool(path: &Path) -> bool {
     let is_markdown = path.extension().is_some_and(|extension| extension == "md");
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
