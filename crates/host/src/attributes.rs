@@ -181,8 +181,9 @@ impl Extended {
         self.0.is_empty()
     }
 
-    /// Sets exactly these extended attributes on a new file, except those of overlayfs. Returns whether the file had or got any.
-    /// Removes an access control list that the file inherited from its directory, unless one is among these.
+    /// Sets exactly these extended attributes on a new file, except those of overlayfs. Removes an access control list that the
+    /// file inherited from its directory, unless one is among these. Returns true if it inherited one or there are attributes to
+    /// set.
     pub(crate) fn give(&self, to: impl AsFd) -> Result<bool, Errno> {
         let is_list = |name: &CStr| name == ACL_NAME;
         let names = match extended_names(&to) {

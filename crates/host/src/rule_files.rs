@@ -1,7 +1,7 @@
 //! Reads the ignore files of one directory.
 //!
 //! They are ordinary files of the tree and as untrusted as the tree: opening one never blocks, its size is limited, and a line that
-//! is not a pattern is skipped. A `.aiexclude` that cannot be read is an error rather than an empty file.
+//! is not a pattern is skipped. An `.aiexclude` that cannot be read is an error rather than an empty file.
 
 use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};

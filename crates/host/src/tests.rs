@@ -51,11 +51,11 @@ use crate::{Durability, LocalFiles};
 pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::AtOnce, Lookup::ByComponent];
 
 /// A temporary directory with a workspace `work` and a directory `outside` in it.
-pub(crate) struct Ground {
+pub(crate) struct TestWorkspace {
     directory: TempDir,
 }
 
-impl Ground {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         let ground = Self { directory: TempDir::new().unwrap() };
         fs::create_dir_all(ground.work("")).unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::XattrFlags;
 use windlass_core::{Attributes, Source, To};
 
-use super::{Ground, LOOKUPS, alter, expect, place};
+use super::{LOOKUPS, TestWorkspace, alter, expect, place};
 
 /// Description of the staged file or its target directory, code that arranges it, and whether the file is moved.
 type Case = (&'static str, fn(&Path, &Path), bool);
@@ -37,7 +37,7 @@ fn mode(path: &Path, mode: u32) {
 fn staged_file_is_moved_if_a_copy_would_be_the_same() {
     for target in ["new", "old"] {
         for (what, arrange, is_moved) in CASES {
-            let ground = Ground::with(&[("d/old", "old")]);
+            let ground = TestWorkspace::with(&[("d/old", "old")]);
             let staged = ground.path("outside/staged");
             fs::write(&staged, "staged").unwrap();
             arrange(&staged, &ground.work("d"));
@@ -70,7 +70,7 @@ fn staged_file_is_moved_if_a_copy_would_be_the_same() {
 
 #[test]
 fn staged_file_on_another_file_system_is_copied() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let staged = elsewhere.path().join("staged");
     fs::write(&staged, "staged").unwrap();

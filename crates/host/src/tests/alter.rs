@@ -6,7 +6,7 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode};
 use windlass_core::{Attributes, Expect, FileErrorKind, Files, Fingerprint, Found, FoundBody, To};
 
-use super::{Ground, LOOKUPS, alter, at, expect, file, name, place};
+use super::{LOOKUPS, TestWorkspace, alter, at, expect, file, name, place};
 use crate::LocalFiles;
 
 /// Objects at the altered path, and the expectation about them.
@@ -52,7 +52,7 @@ fn each_alteration_of_each_kind_of_object() {
     for lookup in LOOKUPS {
         for (to, outcomes) in OUTCOMES {
             for (start, expected) in STARTS.into_iter().zip(outcomes) {
-                let ground = Ground::with(&[("directory/other", "other")]);
+                let ground = TestWorkspace::with(&[("directory/other", "other")]);
                 let files = ground.files(lookup);
                 let expect = arrange_start(&ground, &files, start);
                 let before = show(&files, "directory/thing");
@@ -75,7 +75,7 @@ fn each_alteration_of_each_kind_of_object() {
     }
 }
 
-fn arrange_start(ground: &Ground, files: &LocalFiles, start: &str) -> Expect {
+fn arrange_start(ground: &TestWorkspace, files: &LocalFiles, start: &str) -> Expect {
     let path = ground.work("directory/thing");
     match start.split(',').next().unwrap() {
         "a file" => fs::write(&path, "old").unwrap(),
@@ -130,7 +130,7 @@ fn show(files: &LocalFiles, path: &str) -> String {
 #[test]
 fn link_in_the_path_is_not_followed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("a/file", "x"), ("a/b/", ""), ("other", "x")]);
+        let ground = TestWorkspace::with(&[("a/file", "x"), ("a/b/", ""), ("other", "x")]);
         ground.put("outside/file", "OUTSIDE");
         let files = ground.files(lookup);
         let attributes = Attributes { mode: Some(0o700), ..Attributes::default() };

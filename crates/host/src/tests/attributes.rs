@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use rustix::fs::XattrFlags;
 use windlass_core::{Attributes, Expect, Files, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, file, place, process, read, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, file, place, process, read, seen};
 use crate::LocalFiles;
 
 fn told() -> Attributes {
@@ -18,7 +18,7 @@ fn told() -> Attributes {
     }
 }
 
-fn mode(ground: &Ground, path: &str) -> u32 {
+fn mode(ground: &TestWorkspace, path: &str) -> u32 {
     fs::metadata(ground.work(path)).unwrap().mode() & 0o7777
 }
 
@@ -26,7 +26,7 @@ fn mode(ground: &Ground, path: &str) -> u32 {
 #[test]
 fn file_gets_exactly_the_given_attributes() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("old", "x"), ("one", "x"), ("read_only", "x")]);
+        let ground = TestWorkspace::with(&[("old", "x"), ("one", "x"), ("read_only", "x")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         fs::set_permissions(ground.work("read_only"), fs::Permissions::from_mode(0o400)).unwrap();
         let files = ground.files(lookup);
@@ -55,7 +55,7 @@ fn file_gets_exactly_the_given_attributes() {
 #[test]
 fn directory_gets_exactly_the_given_attributes() {
     for lookup in LOOKUPS {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         let files = ground.files(lookup);
         let to = To::Directory { attributes: Some(&told()) };
         let made = alter(&files, &place(&files, "a/b"), Expect::Absent, to).unwrap();
@@ -73,7 +73,7 @@ fn directory_gets_exactly_the_given_attributes() {
 #[test]
 fn attributes_change_without_replacing_the_object() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("directory/", ""), ("locked", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("directory/", ""), ("locked", "x")]);
         fs::set_permissions(ground.work("locked"), fs::Permissions::from_mode(0o000)).unwrap();
         let files = ground.files(lookup);
         for path in ["file", "directory", "locked"] {
@@ -105,7 +105,7 @@ fn attributes_change_without_replacing_the_object() {
 #[test]
 fn attributes_are_not_set_through_a_link() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x")]);
         ground.link("file", "work/link");
         let before = mode(&ground, "file");
         let files = ground.files(lookup);
@@ -118,7 +118,7 @@ fn attributes_are_not_set_through_a_link() {
 }
 
 /// Sets an extended attribute; `None` if the file system has none.
-fn mark(ground: &Ground, path: &str, name: &str, value: &[u8]) -> Option<()> {
+fn mark(ground: &TestWorkspace, path: &str, name: &str, value: &[u8]) -> Option<()> {
     match rustix::fs::setxattr(ground.work(path), name, value, XattrFlags::empty()) {
         Err(rustix::io::Errno::OPNOTSUPP) => return None,
         set => set.unwrap(),
@@ -137,7 +137,7 @@ fn marks(files: &LocalFiles, path: &str) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn extended_attributes_become_exactly_those_given() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("one", "x"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("one", "x"), ("directory/", "")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         let files = ground.files(lookup);
         for path in ["file", "one", "directory"] {
@@ -180,7 +180,7 @@ const RIGHTS: [u8; 44] = [
 #[test]
 fn access_control_lists_are_kept_and_not_inherited() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("with", "x"), ("without", "x")]);
+        let ground = TestWorkspace::with(&[("with", "x"), ("without", "x")]);
         let files = ground.files(lookup);
         let Some(()) = mark(&ground, "with", "system.posix_acl_access", &RIGHTS) else { return };
         let before: Vec<_> =
@@ -200,7 +200,7 @@ fn access_control_lists_are_kept_and_not_inherited() {
 
 #[test]
 fn the_owner_is_kept() {
-    let ground = Ground::with(&[("file", "x")]);
+    let ground = TestWorkspace::with(&[("file", "x")]);
     let path = ground.work("file");
     // Only root can give a file away; any other user cannot create a foreign file here.
     if std::os::unix::fs::chown(&path, Some(12_345), Some(54_321)).is_err() {
@@ -237,7 +237,7 @@ fn a_foreign_file_is_written_in_place() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let ground = Ground::with(&[("foreign", "old"), ("read_only", "old")]);
+    let ground = TestWorkspace::with(&[("foreign", "old"), ("read_only", "old")]);
     for (name, mode) in [("", 0o755), ("work", 0o777), ("work/foreign", 0o666)] {
         fs::set_permissions(ground.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
 
-use super::{Ground, LOOKUPS, expect, place, read};
+use super::{LOOKUPS, TestWorkspace, expect, place, read};
 
 fn written<'a>(
     expect: Expect,
@@ -18,7 +18,7 @@ fn written<'a>(
 
 /// Returns the mode of a new file for which no mode is given.
 fn usual_mode() -> u32 {
-    let ground = Ground::with(&[("plain", "")]);
+    let ground = TestWorkspace::with(&[("plain", "")]);
     fs::metadata(ground.work("plain")).unwrap().mode() & 0o777
 }
 
@@ -32,7 +32,7 @@ fn prepared_content_is_not_written_again() {
             ("old", true, 0o600),
             ("old", false, 0o755),
         ] {
-            let ground = Ground::with(&[("old", "old")]);
+            let ground = TestWorkspace::with(&[("old", "old")]);
             fs::set_permissions(ground.work("old"), fs::Permissions::from_mode(0o755)).unwrap();
             let files = ground.files(lookup);
             let at = place(&files, target);
@@ -59,7 +59,7 @@ fn prepared_content_is_not_written_again() {
 
 #[test]
 fn file_in_missing_directory_is_not_prepared() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     let at = place(&files, "not/yet");
@@ -69,7 +69,7 @@ fn file_in_missing_directory_is_not_prepared() {
 
 #[test]
 fn existing_temporary_name_is_not_overwritten() {
-    let ground = Ground::with(&[(".windlass-c-0.tmp", "another's")]);
+    let ground = TestWorkspace::with(&[(".windlass-c-0.tmp", "another's")]);
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     let at = place(&files, "new");
@@ -80,7 +80,7 @@ fn existing_temporary_name_is_not_overwritten() {
 
 #[test]
 fn removed_directories_do_not_fail_the_final_sync() {
-    let ground = Ground::with(&[("a/b/c", "c")]);
+    let ground = TestWorkspace::with(&[("a/b/c", "c")]);
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     for path in ["a/b/c", "a/b", "a"] {

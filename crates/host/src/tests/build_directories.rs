@@ -7,7 +7,7 @@ use std::process::Command;
 
 use windlass_core::{ApprovalId, CallId, CommitState, Stage as _};
 
-use super::Ground;
+use super::TestWorkspace;
 use super::staged::{described, run};
 use super::survey::survey_without_index;
 use crate::stage::{BuildDirectories, Layers, delta_of};
@@ -18,7 +18,7 @@ const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n# more";
 type Files = &'static [(&'static str, &'static str)];
 
 fn found(files: Files) -> Vec<String> {
-    let found = survey_without_index(&Ground::with(files)).build_directories;
+    let found = survey_without_index(&TestWorkspace::with(files)).build_directories;
     found.iter().map(|path| path.display().to_string()).collect()
 }
 
@@ -76,7 +76,7 @@ fn build_directory_in_a_repository_must_be_ignored() {
 #[test]
 fn outer_repository_counts_unless_it_ignores_the_workspace() {
     for (ignored, tagged, expected) in [("build\n", "", 1), ("", TAG, 0), ("/work\n", TAG, 1)] {
-        let ground = Ground::with(&[("build/CACHEDIR.TAG", tagged)]);
+        let ground = TestWorkspace::with(&[("build/CACHEDIR.TAG", tagged)]);
         ground.put(".git/HEAD", "");
         ground.put(".gitignore", ignored);
         let found = survey_without_index(&ground).build_directories;
@@ -86,15 +86,15 @@ fn outer_repository_counts_unless_it_ignores_the_workspace() {
 
 #[test]
 fn a_link_is_no_build_directory() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     ground.put("outside/x", "");
     ground.link("../outside", "work/node_modules");
     assert!(survey_without_index(&ground).build_directories.is_empty());
 }
 
 /// Creates a workspace in which `target` and `app/node_modules` are build directories.
-fn base() -> Ground {
-    let ground = Ground::with(&[
+fn base() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         (".gitignore", "target\nnode_modules\n"),
         ("src/main.c", "main"),
         ("target/debug/app", "old"),
@@ -113,7 +113,7 @@ fn names() -> Vec<String> {
 }
 
 /// Runs a program on a stage and keeps its changes to build directories. It must not change anything else.
-fn keep(ground: &Ground, state: &Path, program: &str) -> Stage {
+fn keep(ground: &TestWorkspace, state: &Path, program: &str) -> Stage {
     let work = ground.path("work");
     let mut stage = Stage::create(state).unwrap();
     run(&stage, &work, program);
@@ -149,7 +149,7 @@ const PROGRAMS: &[&str] = &[
 ];
 
 /// Checks that a merge leaves the same files as the program without a stage, except for FIFOs.
-fn check_merges(state: impl Fn(&Ground) -> PathBuf) {
+fn check_merges(state: impl Fn(&TestWorkspace) -> PathBuf) {
     for program in PROGRAMS {
         let (plain, ground) = (base(), base());
         let done =
@@ -176,7 +176,7 @@ fn a_merge_from_another_file_system_leaves_the_same() {
     let memory = tempfile::TempDir::new_in("/dev/shm")
         .expect("a file system besides that of the temporary files");
     let device = |path: &Path| fs::metadata(path).unwrap().dev();
-    let here = Ground::new();
+    let here = TestWorkspace::new();
     assert_ne!(device(memory.path()), device(&here.path("work")), "/dev/shm is no other one");
     check_merges(|_| memory.path().to_owned());
 }
@@ -322,7 +322,7 @@ const PROGRAM: &str =
 type Record = fn(&Stage);
 
 /// Leaves a stage as a killed process does: the stage stays, and no process holds its lock. Returns the directory that it is in.
-fn leave(ground: &Ground, record: Record) -> PathBuf {
+fn leave(ground: &TestWorkspace, record: Record) -> PathBuf {
     let stage = keep(ground, &ground.path("stages"), PROGRAM);
     let stage = stage.of_state(Some(&ground.path("stages")));
     record(&stage);
@@ -336,7 +336,7 @@ fn leave(ground: &Ground, record: Record) -> PathBuf {
 }
 
 /// Returns whether all changes of [`PROGRAM`] are made. Panics if only a part is.
-fn is_kept(ground: &Ground) -> bool {
+fn is_kept(ground: &TestWorkspace) -> bool {
     let found = ["target/debug", "target/new/x"].map(|path| ground.work(path).exists());
     let stamp = fs::read(ground.work("target/stamp")).unwrap();
     match (found, stamp.as_slice()) {

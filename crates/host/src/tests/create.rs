@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, file, place, read, seen, write};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, file, place, read, seen, write};
 
 #[test]
 fn new_files_are_created_only_where_nothing_exists() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "old"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("file", "old"), ("directory/", "")]);
         ground.link("directory/target", "work/dangling");
         ground.link("../outside/new", "work/dangling_out");
         let files = ground.files(lookup);
@@ -43,7 +43,7 @@ fn new_files_are_created_only_where_nothing_exists() {
 
 #[test]
 fn new_file_has_the_usual_mode() {
-    let ground = Ground::with(&[("by_standard_library", "")]);
+    let ground = TestWorkspace::with(&[("by_standard_library", "")]);
     let files = ground.files(LOOKUPS[0]);
     let written = write(&files, "a/new", "", Expect::Absent).unwrap();
     let mode = |path: &str| fs::metadata(ground.work(path)).unwrap().mode() & 0o7777;
@@ -55,7 +55,7 @@ fn new_file_has_the_usual_mode() {
 
 #[test]
 fn only_one_of_many_threads_creates_a_file() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     let created = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -76,7 +76,7 @@ fn only_one_of_many_threads_creates_a_file() {
 #[test]
 fn file_names_may_be_any_bytes() {
     for lookup in LOOKUPS {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         let files = ground.files(lookup);
         let longest = [b'n'; 255];
         for name in [b"\xff\xfe".as_slice(), b"a\nb", b" ", b"-rf", b"\"'$(x)", b"*", &longest] {
@@ -100,7 +100,8 @@ fn file_names_may_be_any_bytes() {
 #[test]
 fn given_temporary_name_is_used_and_cleaned_up() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "old"), (".taken", "another's"), ("outside/", "")]);
+        let ground =
+            TestWorkspace::with(&[("file", "old"), (".taken", "another's"), ("outside/", "")]);
         let files = ground.files(lookup);
         for temporary in [".windlass-1.tmp", ".taken", "", ".", "..", "a/b", "../outside/x", "\0"] {
             for (path, expect) in
@@ -125,7 +126,7 @@ fn given_temporary_name_is_used_and_cleaned_up() {
 
 #[test]
 fn content_is_copied_from_another_file() {
-    let ground = Ground::with(&[("one", "1"), ("old", "old")]);
+    let ground = TestWorkspace::with(&[("one", "1"), ("old", "old")]);
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     for length in [0, 1, 4_096, 200_000, 3_000_000] {
         let bytes: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
@@ -149,7 +150,7 @@ fn content_is_copied_from_another_file() {
 
 #[test]
 fn given_mode_ignores_the_umask() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     let told = Attributes { mode: Some(0o666), ..Attributes::default() };
     alter(&files, &place(&files, "new"), Expect::Absent, file(b"", Some(&told))).unwrap();
@@ -162,7 +163,7 @@ fn the_mode_of_a_new_file_is_known_before_it_is_made() {
     // Access control list that new files inherit: read and write for the owner and the group, nothing for others.
     let entry = |tag: u8, rights: u8| [tag, 0, rights, 0, 0xff, 0xff, 0xff, 0xff];
     let list = [&[2, 0, 0, 0][..], &entry(1, 7), &entry(4, 6), &entry(0x20, 0)].concat();
-    let ground = Ground::with(&[("plain/", ""), ("handed_down/", ""), ("file", "")]);
+    let ground = TestWorkspace::with(&[("plain/", ""), ("handed_down/", ""), ("file", "")]);
     let name = "system.posix_acl_default";
     let flags = rustix::fs::XattrFlags::empty();
     rustix::fs::setxattr(ground.work("handed_down"), name, &list, flags).unwrap();

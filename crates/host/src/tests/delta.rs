@@ -13,11 +13,11 @@ use windlass_core::{
 };
 
 use super::staged::{described, run, told};
-use super::{Ground, place};
+use super::{TestWorkspace, place};
 use crate::{Delta, Durability, LocalFiles, PASS_THROUGH, Stage, delta};
 
-fn base() -> Ground {
-    let ground = Ground::with(&[
+fn base() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("a", "a\n"),
         ("b/c", "c\n"),
         ("b/d/e", "e\n"),
@@ -34,19 +34,19 @@ fn pass() -> Vec<String> {
     PASS_THROUGH.map(str::to_owned).to_vec()
 }
 
-fn after(ground: &Ground, program: &str) -> (Stage, Delta) {
+fn after(ground: &TestWorkspace, program: &str) -> (Stage, Delta) {
     let stage = Stage::create(&ground.path("stages")).unwrap();
     run(&stage, &ground.work(""), program);
     let delta = read(ground, &stage);
     (stage, delta)
 }
 
-fn read(ground: &Ground, stage: &Stage) -> Delta {
+fn read(ground: &TestWorkspace, stage: &Stage) -> Delta {
     delta(stage, &workspace(ground), stage.created(), &pass()).unwrap()
 }
 
 /// Returns the path of the workspace without a final slash.
-fn workspace(ground: &Ground) -> PathBuf {
+fn workspace(ground: &TestWorkspace) -> PathBuf {
     ground.path("work")
 }
 
@@ -64,12 +64,12 @@ fn check(program: &str, expected: &[&str]) {
     check_before(&ground, &delta.changes);
 }
 
-fn inside(ground: &Ground, path: &Path) -> String {
+fn inside(ground: &TestWorkspace, path: &Path) -> String {
     path.strip_prefix(workspace(ground)).unwrap().display().to_string()
 }
 
 /// Checks that each reported fingerprint from before the change is the current one in the workspace.
-fn check_before(ground: &Ground, changes: &[ProcessChange]) {
+fn check_before(ground: &TestWorkspace, changes: &[ProcessChange]) {
     let files = ground.files(crate::kernel::Lookup::AtOnce);
     for change in changes {
         // Nothing exists below a path that is a link in the workspace.
@@ -310,7 +310,7 @@ fn change_in_the_workspace_meanwhile_is_a_conflict() {
 }
 
 /// Waits until a new change time is later than `than`. Time stamps are some milliseconds coarse.
-fn wait_for_another_stamp(ground: &Ground, than: i64) {
+fn wait_for_another_stamp(ground: &TestWorkspace, than: i64) {
     loop {
         ground.put("stamp", "x");
         if ctime(&ground.path("stamp")) > than {

@@ -10,7 +10,7 @@ use std::process::Command;
 
 use rustix::fs::{CWD, Mode};
 
-use super::Ground;
+use super::TestWorkspace;
 use crate::{Isolated, Isolation};
 
 /// Describes everything about a tree that a copy must have, by path. Leaves out repositories unless `with_repository` is set.
@@ -58,8 +58,8 @@ fn describe(root: &Path, with_repository: bool) -> BTreeMap<PathBuf, String> {
 }
 
 /// Creates a workspace with objects of all kinds.
-fn workspace_with_all_kinds() -> Ground {
-    let ground = Ground::with(&[
+fn workspace_with_all_kinds() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("file", "content"),
         ("empty", ""),
         ("a/b/c/deep", "x"),
@@ -87,7 +87,7 @@ fn workspace_with_all_kinds() -> Ground {
     ground
 }
 
-fn create(ground: &Ground, how: Isolation) -> Isolated {
+fn create(ground: &TestWorkspace, how: Isolation) -> Isolated {
     Isolated::create(&ground.work(""), &ground.path("second"), how).unwrap()
 }
 
@@ -104,7 +104,7 @@ fn a_copy_is_equal_to_the_workspace() {
 
 #[test]
 fn uncopied_files_are_noted() {
-    let ground = Ground::with(&[("a/file", "x")]);
+    let ground = TestWorkspace::with(&[("a/file", "x")]);
     rustix::fs::mkfifoat(CWD, ground.work("a/fifo"), Mode::RWXU).unwrap();
     let isolated = create(&ground, Isolation::Copy);
     let [note] = isolated.notes() else { panic!("{:?}", isolated.notes()) };
@@ -196,7 +196,7 @@ fn changes_in_a_copy_are_reported() {
 
 #[test]
 fn file_with_unknown_original_counts_as_changed() {
-    let ground = Ground::with(&[("file", "content")]);
+    let ground = TestWorkspace::with(&[("file", "content")]);
     let isolated = create(&ground, Isolation::Copy);
     ground.put("work/file", "by a person");
     assert!(isolated.changes().unwrap().is_empty(), "what happens in the workspace is no change");
@@ -222,7 +222,7 @@ fn copy_is_removed_unless_kept() {
 
 #[test]
 fn a_copy_inside_the_workspace_is_not_copied_into_itself() {
-    let ground = Ground::with(&[("file", "x"), ("cache/other", "x")]);
+    let ground = TestWorkspace::with(&[("file", "x"), ("cache/other", "x")]);
     let at = ground.work("cache/second");
     let isolated = Isolated::create(&ground.work(""), &at, Isolation::Copy).unwrap();
     assert!(isolated.path().join("cache/other").exists());
@@ -231,7 +231,7 @@ fn a_copy_inside_the_workspace_is_not_copied_into_itself() {
 
 #[test]
 fn ignored_files_can_be_left_out() {
-    let ground = Ground::with(&[
+    let ground = TestWorkspace::with(&[
         (".gitignore", "*.o\n/target/\n"),
         (".aiexclude", "secret\n"),
         ("a.o", "x"),
@@ -262,7 +262,7 @@ fn git(within: &Path, arguments: &[&str]) -> String {
 }
 
 /// Creates a repository with files in every state that git distinguishes.
-fn repository() -> Ground {
+fn repository() -> TestWorkspace {
     let ground = workspace_with_all_kinds();
     ground.put("work/.gitignore", "*.o\n");
     ground.put("work/deleted", "x");
@@ -359,7 +359,7 @@ fn no_hook_or_filter_of_the_repository_runs() {
 
 #[test]
 fn auto_isolation_prefers_a_git_worktree() {
-    let check = |ground: &Ground, workspace: &str, expected: Isolation| {
+    let check = |ground: &TestWorkspace, workspace: &str, expected: Isolation| {
         let at = ground.path("second");
         let isolated = Isolated::create(&ground.path(workspace), &at, Isolation::Auto).unwrap();
         assert_eq!(isolated.how(), expected, "{workspace}");
@@ -367,7 +367,7 @@ fn auto_isolation_prefers_a_git_worktree() {
     let ground = repository();
     check(&ground, "work", Isolation::GitWorktree);
     check(&ground, "work/a", Isolation::Copy);
-    let plain = Ground::with(&[("file", "x")]);
+    let plain = TestWorkspace::with(&[("file", "x")]);
     check(&plain, "work", Isolation::Copy);
     git(&plain.work(""), &["init", "--quiet"]);
     check(&plain, "work", Isolation::Copy);

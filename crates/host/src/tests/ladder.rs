@@ -11,7 +11,7 @@ use windlass_core::{
     ProcessEnd, ProcessRequest, Processes as _, TerminalSize, ToolError, Tracking,
 };
 
-use super::processes::Ground;
+use super::processes::ProcessTestWorkspace;
 use crate::ProcessSettings;
 
 fn settings(level: Level, network: NetworkAccess) -> ProcessSettings {
@@ -19,21 +19,21 @@ fn settings(level: Level, network: NetworkAccess) -> ProcessSettings {
     ProcessSettings { confinement, ..ProcessSettings::default() }
 }
 
-/// Creates a ground with a file outside of its workspace, whose path programs get.
-fn ground(level: Level) -> Ground {
-    let ground = Ground::with(settings(level, NetworkAccess::None));
+/// Creates a workspace with a file `outside/file` next to it.
+fn ground(level: Level) -> ProcessTestWorkspace {
+    let ground = ProcessTestWorkspace::with(settings(level, NetworkAccess::None));
     outside(&ground);
     ground
 }
 
-fn outside(ground: &Ground) {
+fn outside(ground: &ProcessTestWorkspace) {
     let base = ground.directory.path();
     std::fs::create_dir(base.join("outside")).unwrap();
     std::fs::write(base.join("outside/file"), "outside\n").unwrap();
 }
 
 /// Runs a program to its end. Returns its changes as the process reports them.
-fn changes(ground: &Ground, request: &ProcessRequest) -> ProcessChanges {
+fn changes(ground: &ProcessTestWorkspace, request: &ProcessRequest) -> ProcessChanges {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let process = ground.processes.start(request).unwrap();
@@ -126,8 +126,10 @@ fn secrets_and_own_state_cannot_be_read() {
     let base = directory.path().display();
     for (level, is_refused) in [(Level::Off, false), (Level::Workspace, true)] {
         let rights = Some(denying(&directory.path().join("link")));
-        let ground =
-            Ground::with(ProcessSettings { rights, ..settings(level, NetworkAccess::None) });
+        let ground = ProcessTestWorkspace::with(ProcessSettings {
+            rights,
+            ..settings(level, NetworkAccess::None)
+        });
         std::fs::create_dir_all(ground.directory.path().join("state")).unwrap();
         std::fs::write(ground.directory.path().join("state/journal"), "ours\n").unwrap();
         for script in [
@@ -159,7 +161,7 @@ fn network_is_blocked() {
         (Level::Workspace, NetworkAccess::None, ""),
         (Level::ReadOnly, NetworkAccess::None, ""),
     ] {
-        let ground = Ground::with(settings(level, network));
+        let ground = ProcessTestWorkspace::with(settings(level, network));
         assert_eq!(ground.shell(&script).1, printed, "{level}");
         assert_eq!(udp.recv(&mut [0; 8]).is_ok(), !printed.is_empty(), "{level}");
     }
@@ -223,7 +225,7 @@ fn unenforceable_request_is_refused() {
         (Level::ReadOnly, hosts, "", "knows ports, not hosts", "--net none"),
         (Level::Workspace, none, "workspace/secret", "must stay unreadable", "read-only"),
     ] {
-        let mut ground = Ground::with(settings(level, network.clone()));
+        let mut ground = ProcessTestWorkspace::with(settings(level, network.clone()));
         let workspace = ground.workspace();
         if !hidden.is_empty() {
             std::fs::write(workspace.join("secret"), "").unwrap();
@@ -247,7 +249,10 @@ fn bubblewrap_namespace_confines_as_well() {
     let mut namespaces = Vec::new();
     for backend in [Backend::Bubblewrap, Backend::Bubblewrap, Backend::Namespaces] {
         let confinement = Confinement { backend, ..Confinement::default() };
-        let ground = Ground::with(ProcessSettings { confinement, ..ProcessSettings::default() });
+        let ground = ProcessTestWorkspace::with(ProcessSettings {
+            confinement,
+            ..ProcessSettings::default()
+        });
         outside(&ground);
         let (end, printed, mut changed) = ground.shell(script);
         assert_eq!(end, ProcessEnd::Exited(0), "{backend}: {printed}");

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use windlass_core::{Expect, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, rewrite, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, rewrite, seen};
 
 #[test]
 fn symbolic_links_get_the_given_target() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("old", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("old", "x")]);
         let files = ground.files(lookup);
         for target in [b"file".as_slice(), b"/nowhere/at all", b"..", b"\xff\n\"", b"self"] {
             let target = Path::new(OsStr::from_bytes(target));
@@ -33,7 +33,7 @@ fn symbolic_links_get_the_given_target() {
 #[test]
 fn a_hard_link_is_the_same_file() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("one", "x"), ("other", "other")]);
+        let ground = TestWorkspace::with(&[("one", "x"), ("other", "other")]);
         let files = ground.files(lookup);
         for name in ["a/b/two", "other"] {
             let path = place(&files, name);
@@ -56,7 +56,7 @@ fn a_hard_link_is_the_same_file() {
 #[test]
 fn only_the_seen_file_is_hard_linked() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("one", "x"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("one", "x"), ("directory/", "")]);
         let files = ground.files(lookup);
         let (one, before) = (at(&files, "one"), seen(&files, "one"));
         ground.put("work/one", "by another");

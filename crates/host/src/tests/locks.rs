@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use windlass_core::{Expect, Files};
 
 use super::process::{self, tell_ready, wait_until_ready, workspace_and_name};
-use super::{Ground, LOOKUPS, alter, at, file, read, rewrite};
+use super::{LOOKUPS, TestWorkspace, alter, at, file, read, rewrite};
 use crate::alter::locks::{Key, Locks, lock_between_processes};
 use crate::{Durability, LocalFiles};
 
@@ -17,7 +17,7 @@ const LINES: usize = 100;
 #[test]
 fn no_line_appended_by_two_processes_is_lost() {
     for links in [1, 2] {
-        let ground = Ground::with(&[("list", "")]);
+        let ground = TestWorkspace::with(&[("list", "")]);
         if links == 2 {
             fs::hard_link(ground.work("list"), ground.work("alias")).unwrap();
         }
@@ -73,7 +73,7 @@ fn append(files: &LocalFiles, name: &str, line: &str) {
 
 #[test]
 fn lock_is_released_when_its_holder_dies() {
-    let ground = Ground::with(&[("file", "old")]);
+    let ground = TestWorkspace::with(&[("file", "old")]);
     let mut holder =
         wait_until_ready(process::start("locks::holds_a_lock_until_killed", &ground, "file"));
     let files = ground.files(LOOKUPS[0]);

@@ -10,12 +10,13 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode};
 use windlass_core::{FileKind, Files, FoundBody};
 
-use super::{Ground, LOOKUPS, place};
+use super::{LOOKUPS, TestWorkspace, place};
 
 #[test]
 fn kinds_and_contents_are_reported() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "content"), ("directory/", ""), ("a/b", "below")]);
+        let ground =
+            TestWorkspace::with(&[("file", "content"), ("directory/", ""), ("a/b", "below")]);
         ground.link("file", "work/link");
         ground.link("nowhere", "work/dangling");
         ground.link("directory", "work/to_directory");
@@ -59,7 +60,7 @@ fn kinds_and_contents_are_reported() {
 #[test]
 fn attributes_agree_with_the_standard_library() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("directory/", "")]);
         ground.link("file", "work/link");
         for (path, mode) in [("file", 0o4751), ("directory", 0o1770)] {
             let permissions = fs::Permissions::from_mode(mode);
@@ -81,7 +82,7 @@ fn attributes_agree_with_the_standard_library() {
 
 #[test]
 fn extended_attributes_are_read() {
-    let ground = Ground::with(&[("file", "x"), ("directory/", "")]);
+    let ground = TestWorkspace::with(&[("file", "x"), ("directory/", "")]);
     let files = ground.files(LOOKUPS[0]);
     let flags = rustix::fs::XattrFlags::empty();
     let long = vec![b'v'; 2_000];

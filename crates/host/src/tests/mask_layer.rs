@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::fs::XattrFlags;
 use windlass_core::FileKind;
 
-use super::Ground;
+use super::TestWorkspace;
 use super::survey::survey_without_index;
 use crate::Stage;
 use crate::stage::mask_layer::build;
@@ -22,19 +22,19 @@ exec sh -euc "$PROGRAM"
 
 /// A workspace with its masks, ready to be mounted.
 struct View {
-    ground: Ground,
+    ground: TestWorkspace,
     stage: Stage,
 }
 
 impl View {
-    fn new(ground: Ground, masked: &[(PathBuf, FileKind)]) -> Self {
+    fn new(ground: TestWorkspace, masked: &[(PathBuf, FileKind)]) -> Self {
         let stage = Stage::create(&ground.path("stages")).unwrap();
         build(&ground.path("work"), masked, &ground.path("masks")).unwrap();
         Self { ground, stage }
     }
 
     /// Masks the entries that a survey finds.
-    fn surveyed(ground: Ground) -> Self {
+    fn surveyed(ground: TestWorkspace) -> Self {
         let masked = survey_without_index(&ground).masked;
         Self::new(ground, &masked)
     }
@@ -60,8 +60,8 @@ impl View {
     }
 }
 
-fn tree() -> Ground {
-    Ground::with(&[
+fn tree() -> TestWorkspace {
+    TestWorkspace::with(&[
         (".env", "SECRET"),
         ("readme", ""),
         ("a/b/x.pem", "SECRET"),
@@ -175,7 +175,7 @@ fn unreachable_entry_is_left_out() {
 
 #[test]
 fn no_masks_make_an_empty_layer() {
-    let view = View::new(Ground::with(&[("x", "y")]), &[]);
+    let view = View::new(TestWorkspace::with(&[("x", "y")]), &[]);
     assert!(view.ground.names("masks").is_empty());
     assert_eq!(view.run("cat x"), "y");
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use windlass_core::{Altered, Expect, FileError, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, seen};
 use crate::LocalFiles;
 
 /// Moves a file as it is now to a path where nothing exists.
@@ -17,7 +17,7 @@ fn move_to_new_path(files: &LocalFiles, from: &str, to: &str) -> Result<Altered,
 #[test]
 fn a_moved_file_is_the_same_file() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("run.sh", "x")]);
+        let ground = TestWorkspace::with(&[("run.sh", "x")]);
         fs::set_permissions(ground.work("run.sh"), fs::Permissions::from_mode(0o751)).unwrap();
         let inode = fs::metadata(ground.work("run.sh")).unwrap().ino();
         let files = ground.files(lookup);
@@ -31,7 +31,7 @@ fn a_moved_file_is_the_same_file() {
 #[test]
 fn existing_target_is_not_overwritten_unseen() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("a", "a"), ("b", "b"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("a", "a"), ("b", "b"), ("directory/", "")]);
         let files = ground.files(lookup);
         for to in ["a", "b", "directory"] {
             assert_eq!(error(move_to_new_path(&files, "a", to)), "Exists", "{to}");
@@ -56,7 +56,7 @@ fn existing_target_is_not_overwritten_unseen() {
 #[test]
 fn seen_target_can_be_overwritten() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("a", "a"), ("b", "b"), ("one", "x")]);
+        let ground = TestWorkspace::with(&[("a", "a"), ("b", "b"), ("one", "x")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         let files = ground.files(lookup);
         let over = |from: &str, to: &str| {
@@ -73,7 +73,7 @@ fn seen_target_can_be_overwritten() {
 #[test]
 fn a_link_is_moved_and_not_followed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x")]);
         ground.link("file", "work/link");
         let files = ground.files(lookup);
         let link = place(&files, "link");
@@ -88,7 +88,7 @@ fn a_link_is_moved_and_not_followed() {
 #[test]
 fn directory_is_moved_with_its_contents_to_a_new_path() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("old/sub/file", "x"), ("empty/", ""), ("file", "x")]);
+        let ground = TestWorkspace::with(&[("old/sub/file", "x"), ("empty/", ""), ("file", "x")]);
         let inode = fs::metadata(ground.work("old")).unwrap().ino();
         let files = ground.files(lookup);
         let old = place(&files, "old");

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use windlass_core::Files;
 
-use super::{Ground, LOOKUPS};
+use super::{LOOKUPS, TestWorkspace};
 
 #[test]
 fn nearest_existing_path_is_suggested() {
-    let ground = Ground::with(&[
+    let ground = TestWorkspace::with(&[
         ("src/lib.rs", ""),
         ("src/engine/run.rs", ""),
         ("README.md", ""),

@@ -8,11 +8,11 @@ use std::path::Path;
 use proptest::prelude::*;
 use windlass_core::{Files, Resolved};
 
-use super::{Ground, LOOKUPS, error, read};
+use super::{LOOKUPS, TestWorkspace, error, read};
 use crate::{Durability, LocalFiles};
 
-fn ground() -> Ground {
-    let ground = Ground::with(&[
+fn ground() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("file", "content"),
         ("directory/file", "below"),
         ("directory/deeper/file", "deep"),
@@ -37,9 +37,9 @@ fn ground() -> Ground {
     ground
 }
 
-/// Checks that `asked` resolves to `expected`: `work/…` or `outside/…` below the ground, with `?` after it if nothing exists there,
+/// Checks that `asked` resolves to `expected`: `work/…` or `outside/…` below the test directory, with `?` after it if nothing exists there,
 /// or an error's name.
-fn check(ground: &Ground, files: &LocalFiles, asked: &str, expected: &str) {
+fn check(ground: &TestWorkspace, files: &LocalFiles, asked: &str, expected: &str) {
     let asked = asked.replace("GROUND", ground.path("").to_str().unwrap());
     let found = files.resolve(Path::new(&asked));
     let shown = match found {
@@ -261,7 +261,7 @@ fn workspace_is_opened_by_its_real_path() {
     }
 }
 
-/// Components that form interesting paths on the ground above.
+/// Components that form interesting paths in the workspace above.
 fn component() -> impl Strategy<Value = &'static str> {
     proptest::sample::select(vec![
         "file",

@@ -5,18 +5,18 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::Ground;
+use super::TestWorkspace;
 
 /// Environment variable with the workspace and file name for a process that a test starts.
 const WORK: &str = "WINDLASS_TEST_WORK";
 
 /// Starts an ignored test of this program on a file of the workspace.
-pub(crate) fn start(test: &str, ground: &Ground, name: &str) -> Child {
+pub(crate) fn start(test: &str, ground: &TestWorkspace, name: &str) -> Child {
     let program = std::env::current_exe().unwrap();
     command(&program, test, ground, name).stdout(Stdio::piped()).spawn().unwrap()
 }
 
-pub(crate) fn command(program: &Path, test: &str, ground: &Ground, name: &str) -> Command {
+pub(crate) fn command(program: &Path, test: &str, ground: &TestWorkspace, name: &str) -> Command {
     let mut command = Command::new(program);
     command
         .args(["--exact", "--ignored", "--nocapture", "--test-threads=1"])

@@ -11,12 +11,12 @@ use windlass_core::{
 use crate::{LocalFiles, LocalProcesses, ProcessSettings};
 
 /// A workspace with a process door.
-pub(super) struct Ground {
+pub(super) struct ProcessTestWorkspace {
     pub(super) directory: tempfile::TempDir,
     pub(super) processes: LocalProcesses,
 }
 
-impl Ground {
+impl ProcessTestWorkspace {
     fn new(level: Level) -> Self {
         Self::with(ProcessSettings {
             confinement: Confinement { level, ..Confinement::default() },
@@ -80,7 +80,7 @@ impl Ground {
 #[test]
 fn a_program_prints_and_ends() {
     for level in [Level::Off, Level::ReadOnly, Level::Workspace, Level::Staged] {
-        let ground = Ground::new(level);
+        let ground = ProcessTestWorkspace::new(level);
         let (end, printed, _) = ground.shell("echo out; echo err >&2; echo $((1 + 1)); exit 7");
         assert_eq!((end, &*printed), (ProcessEnd::Exited(7), "out\nerr\n2\n"), "{level}");
     }
@@ -88,7 +88,7 @@ fn a_program_prints_and_ends() {
 
 #[test]
 fn staged_changes_are_reported_and_not_applied() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     let (end, printed, changes) = ground.shell("echo b > b.txt; rm a.txt; mkdir -p c/d; ls");
     assert_eq!((end, &*printed), (ProcessEnd::Exited(0), "b.txt\nc\n"));
     let mut changes = changes;
@@ -101,7 +101,7 @@ fn staged_changes_are_reported_and_not_applied() {
 /// A directory that exists in the workspace is renamed by one system call, as without a stage.
 #[test]
 fn a_directory_is_renamed_on_a_stage() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
     std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
     let script = "python3 -c 'import os; os.rename(\"old\", \"new\")' && ls -A && cat new/sub/file";
@@ -114,7 +114,7 @@ fn a_directory_is_renamed_on_a_stage() {
 /// A directory that was prepared for a move, and in the end not moved, is no change.
 #[test]
 fn a_directory_that_was_moved_back_is_no_change() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
     std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
     let script = "python3 -c 'import os; os.rename(\"old\", \"new\"); os.rename(\"new\", \"old\")'";
@@ -125,7 +125,7 @@ fn a_directory_that_was_moved_back_is_no_change() {
 /// Such a directory remains if the sandbox is killed while it moves the entries of a directory.
 #[test]
 fn changes_with_a_directory_that_is_half_moved_are_dropped() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     let prefix = windlass_sandbox::RENAME_PREFIX;
     let script = format!("mkdir -p d/{prefix}7/sub; echo x > d/{prefix}7/sub/x");
     let error = ground.run(&ground.request(&script)).unwrap_err().to_string();
@@ -135,7 +135,7 @@ fn changes_with_a_directory_that_is_half_moved_are_dropped() {
 #[test]
 fn direct_access_changes_the_real_directory() {
     for level in [Level::Off, Level::Workspace] {
-        let ground = Ground::new(level);
+        let ground = ProcessTestWorkspace::new(level);
         let request =
             ProcessRequest { access: Access::Direct, ..ground.request("echo b > b.txt; rm a.txt") };
         let (_, _, mut changes) = ground.run(&request).unwrap();
@@ -150,7 +150,7 @@ fn direct_access_changes_the_real_directory() {
 
 #[test]
 fn read_only_program_changes_nothing() {
-    let ground = Ground::new(Level::ReadOnly);
+    let ground = ProcessTestWorkspace::new(Level::ReadOnly);
     let (end, printed, changes) = ground.shell("cat a.txt; echo x > a.txt || echo refused");
     assert_eq!(end, ProcessEnd::Exited(0));
     assert!(printed.starts_with("a\n") && printed.ends_with("refused\n"), "{printed}");
@@ -159,7 +159,7 @@ fn read_only_program_changes_nothing() {
 
 #[test]
 fn standard_input_is_closed_or_given() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     assert_eq!(ground.shell("cat; echo end").1, "end\n");
     let given =
         ProcessRequest { stdin: Stdin::Bytes(b"one\ntwo\n".to_vec()), ..ground.request("sort -r") };
@@ -168,7 +168,7 @@ fn standard_input_is_closed_or_given() {
 
 #[test]
 fn terminal_is_a_tty() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     let size = TerminalSize { columns: 77, rows: 11 };
     let request = ProcessRequest {
         terminal: Some(size),
@@ -185,7 +185,7 @@ fn terminal_is_a_tty() {
 
 #[test]
 fn program_gets_few_environment_variables() {
-    let ground = Ground::with(ProcessSettings {
+    let ground = ProcessTestWorkspace::with(ProcessSettings {
         environment: vec!["GIVEN=here".into(), "CARGO_MANIFEST_DIR".into()],
         ..ProcessSettings::default()
     });
@@ -201,7 +201,7 @@ fn program_gets_few_environment_variables() {
 
 #[test]
 fn unrunnable_programs_are_reported() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     for (program, why) in [
         (Program::words(["no-such-program-here"]), "no program of that name"),
         (Program::words(["/nonexistent/program"]), "No such file"),
@@ -228,7 +228,7 @@ fn only_named_hosts_are_reached() {
         asked
     });
     let network = NetworkAccess::Hosts(vec![format!("localhost:{port}")]);
-    let ground = Ground::with(ProcessSettings {
+    let ground = ProcessTestWorkspace::with(ProcessSettings {
         confinement: Confinement { network, ..Confinement::default() },
         private_hosts: true,
         ..ProcessSettings::default()
@@ -253,7 +253,7 @@ fn only_named_hosts_are_reached() {
 
 #[test]
 fn stderr_can_be_read_separately() {
-    let ground = Ground::new(Level::ReadOnly);
+    let ground = ProcessTestWorkspace::new(Level::ReadOnly);
     let script = "echo out; echo err >&2; head -c 200000 /dev/zero >&2; exit 2";
     let request = ProcessRequest { errors: Errors::Apart, ..ground.request(script) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -2,13 +2,13 @@
 
 use windlass_core::{Confinement, Level, ProcessEnd, Processes as _};
 
-use super::processes::Ground;
+use super::processes::ProcessTestWorkspace;
 use crate::ProcessSettings;
 
 const QUOTA: u64 = 8 << 20;
 
-fn ground() -> Ground {
-    Ground::with(ProcessSettings {
+fn ground() -> ProcessTestWorkspace {
+    ProcessTestWorkspace::with(ProcessSettings {
         confinement: Confinement { level: Level::Workspace, ..Confinement::default() },
         disk: Some(QUOTA),
         ..ProcessSettings::default()

@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use windlass_core::{Expect, FileError, Files, Walk};
 
 use super::walk::visit_all;
-use super::{Ground, LOOKUPS, alter, file};
+use super::{LOOKUPS, TestWorkspace, alter, file};
 use crate::LocalFiles;
 use crate::kernel::Lookup;
 
 #[test]
 fn swapped_directory_never_leads_outside() {
-    let racer = Ground::new();
+    let racer = TestWorkspace::new();
     let program = racer.path("swap_race");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/swap_race.c");
     let compiled = Command::new("cc").arg("-O2").arg("-o").arg(&program).arg(source).status();
@@ -25,7 +25,7 @@ fn swapped_directory_never_leads_outside() {
 }
 
 fn run(program: &Path, lookup: Lookup) {
-    let ground = Ground::with(&[("sub/f", "inside")]);
+    let ground = TestWorkspace::with(&[("sub/f", "inside")]);
     ground.put("outside/f", "OUTSIDE");
     ground.link(ground.path("outside"), "evil");
     let files = ground.files(lookup);

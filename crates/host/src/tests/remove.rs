@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use rustix::fs::{CWD, Mode};
 use windlass_core::{Altered, Expect, FileError, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, seen};
 use crate::LocalFiles;
 
 /// Removes the current object at the real path.
@@ -18,7 +18,7 @@ fn remove(files: &LocalFiles, path: &str) -> Result<Altered, FileError> {
 #[test]
 fn seen_file_is_removed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("a/below", "x"), ("a/target", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("a/below", "x"), ("a/target", "x")]);
         ground.put("outside/file", "x");
         ground.link("a/target", "work/link");
         let files = ground.files(lookup);
@@ -35,7 +35,8 @@ fn seen_file_is_removed() {
 #[test]
 fn unseen_file_stays() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("gone", "x"), ("swapped", "x"), ("a/b", "x")]);
+        let ground =
+            TestWorkspace::with(&[("file", "x"), ("gone", "x"), ("swapped", "x"), ("a/b", "x")]);
         let files = ground.files(lookup);
         for (path, spoil, expected) in [
             ("file", &(|| ground.put("work/file", "by another")) as &dyn Fn(), "Stale"),
@@ -64,7 +65,7 @@ fn unseen_file_stays() {
 
 #[test]
 fn other_hard_link_stays() {
-    let ground = Ground::with(&[("one", "x")]);
+    let ground = TestWorkspace::with(&[("one", "x")]);
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     let files = ground.files(LOOKUPS[0]);
     remove(&files, "one").unwrap();
@@ -74,7 +75,7 @@ fn other_hard_link_stays() {
 #[test]
 fn only_empty_directories_are_removed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("empty/", ""), ("full/file", "x"), ("file", "x")]);
+        let ground = TestWorkspace::with(&[("empty/", ""), ("full/file", "x"), ("file", "x")]);
         let files = ground.files(lookup);
         remove(&files, "empty").unwrap();
         for (path, expected) in [("full", "NotEmpty"), ("/", "Permission")] {
@@ -87,7 +88,7 @@ fn only_empty_directories_are_removed() {
 #[test]
 fn links_are_removed_and_not_followed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("directory/below", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("directory/below", "x")]);
         ground.link("file", "work/link");
         ground.link("directory", "work/to_directory");
         ground.link("nowhere", "work/dangling");
@@ -105,7 +106,7 @@ fn links_are_removed_and_not_followed() {
 #[test]
 fn unexpected_and_special_files_are_not_removed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x")]);
         rustix::fs::mkfifoat(CWD, ground.work("fifo"), Mode::RWXU).unwrap();
         let _socket = UnixListener::bind(ground.work("socket")).unwrap();
         let files = ground.files(lookup);
@@ -126,7 +127,7 @@ fn unexpected_and_special_files_are_not_removed() {
 #[test]
 fn directory_is_identified_by_its_inode() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("emptied/file", "x"), ("other/", "")]);
+        let ground = TestWorkspace::with(&[("emptied/file", "x"), ("other/", "")]);
         let files = ground.files(lookup);
         let (emptied, other) = (seen(&files, "emptied"), seen(&files, "other"));
         fs::remove_file(ground.work("emptied/file")).unwrap();

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use proptest::prelude::*;
 use windlass_core::{Attributes, Expect, Files, Source, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, file, read, rewrite, seen, write};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, file, read, rewrite, seen, write};
 use crate::LocalFiles;
 
 #[test]
 fn content_is_replaced() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "old"), ("directory/file", "old")]);
+        let ground = TestWorkspace::with(&[("file", "old"), ("directory/file", "old")]);
         ground.link("directory/file", "work/link");
         let files = ground.files(lookup);
         for path in ["file", "link", "directory/../file"] {
@@ -31,7 +31,7 @@ fn content_is_replaced() {
 #[test]
 fn only_the_seen_file_is_replaced() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[
+        let ground = TestWorkspace::with(&[
             ("file", "old"),
             ("gone", "old"),
             ("swapped", "old"),
@@ -60,7 +60,7 @@ fn only_the_seen_file_is_replaced() {
 #[test]
 fn hard_linked_file_is_replaced_under_one_name() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("one", "old and longer")]);
+        let ground = TestWorkspace::with(&[("one", "old and longer")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         fs::hard_link(ground.work("one"), ground.path("outside/three")).unwrap();
         let files = ground.files(lookup);
@@ -78,7 +78,7 @@ fn hard_linked_file_is_replaced_under_one_name() {
 
 #[test]
 fn read_only_file_is_not_replaced() {
-    let ground = Ground::with(&[("file", "old")]);
+    let ground = TestWorkspace::with(&[("file", "old")]);
     fs::set_permissions(ground.work("file"), fs::Permissions::from_mode(0o444)).unwrap();
     // Root may write every file.
     let writable = fs::OpenOptions::new().write(true).open(ground.work("file")).is_ok();
@@ -95,7 +95,7 @@ fn read_only_file_is_not_replaced() {
 /// The content of a read-only file can still be restored.
 #[test]
 fn restoration_writes_read_only_files() {
-    let ground = Ground::with(&[("file", "old"), ("one", "old")]);
+    let ground = TestWorkspace::with(&[("file", "old"), ("one", "old")]);
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     let files = ground.files(LOOKUPS[0]);
     for path in ["file", "one"] {
@@ -111,7 +111,7 @@ fn restoration_writes_read_only_files() {
 /// If the new content cannot be read to its end, the old content stays, whichever way it is written.
 #[test]
 fn unreadable_content_leaves_the_old_file() {
-    let ground = Ground::with(&[("file", "old"), ("one", "old")]);
+    let ground = TestWorkspace::with(&[("file", "old"), ("one", "old")]);
     ground.put("work/big_one", &"0123456789".repeat(150_000));
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     fs::hard_link(ground.work("big_one"), ground.work("big_two")).unwrap();
@@ -130,7 +130,7 @@ fn unreadable_content_leaves_the_old_file() {
 
 #[test]
 fn attributes_are_kept() {
-    let ground = Ground::with(&[("file", "old")]);
+    let ground = TestWorkspace::with(&[("file", "old")]);
     let path = ground.work("file");
     let flags = rustix::fs::XattrFlags::empty();
     match rustix::fs::setxattr(&path, "user.windlass", b"kept", flags) {
@@ -147,7 +147,7 @@ fn attributes_are_kept() {
 
 #[test]
 fn devices_and_proc_are_refused() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     assert_eq!(error(rewrite(&files, "/dev/full", "x")), "NotRegular");
     assert!(write(&files, "/proc/new_file", "x", Expect::Absent).is_err());
@@ -158,7 +158,7 @@ fn no_update_is_lost() {
     const THREADS: usize = 20;
     const UPDATES: usize = 5;
     for links in [1, 2] {
-        let ground = Ground::with(&[("counter", "0")]);
+        let ground = TestWorkspace::with(&[("counter", "0")]);
         if links == 2 {
             fs::hard_link(ground.work("counter"), ground.work("alias")).unwrap();
         }
@@ -213,7 +213,7 @@ proptest! {
     ) {
         // The owner must be able to read and write the file, because it could not have been seen otherwise.
         let mode = mode | 0o600;
-        let ground = Ground::with(&[("file", "old")]);
+        let ground = TestWorkspace::with(&[("file", "old")]);
         fs::set_permissions(ground.work("file"), fs::Permissions::from_mode(mode)).unwrap();
         let mode = fs::metadata(ground.work("file")).unwrap().mode() & 0o7777;
         if links == 2 {

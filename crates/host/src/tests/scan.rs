@@ -4,12 +4,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Ground;
+use super::TestWorkspace;
 use super::staged::told;
 use crate::Scan;
 
-fn base() -> Ground {
-    let ground = Ground::with(&[
+fn base() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("a", "a\n"),
         ("b/c", "c\n"),
         ("b/d/e", "e\n"),

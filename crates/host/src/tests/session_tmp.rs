@@ -18,12 +18,12 @@ use crate::{Durability, LocalFiles};
 
 /// A workspace `work`, a directory `outside`, a state directory, and a directory in the machine's own `/tmp` that no session may
 /// reach.
-struct SessionTmpGround {
+struct SessionTmpWorkspace {
     ground: TempDir,
     decoy: TempDir,
 }
 
-impl SessionTmpGround {
+impl SessionTmpWorkspace {
     /// Creates a workspace that is not below `/tmp`.
     fn new() -> Self {
         let program = std::env::current_exe().unwrap();
@@ -62,7 +62,7 @@ impl SessionTmpGround {
 }
 
 /// Checks that `asked` resolves to `expected`, with a `?` after it if nothing exists there, or fails with an error's name.
-fn check(world: &SessionTmpGround, files: &LocalFiles, asked: &str, expected: &str) {
+fn check(world: &SessionTmpWorkspace, files: &LocalFiles, asked: &str, expected: &str) {
     let full = |text: &str| {
         let decoy = world.decoy.path().to_str().unwrap();
         text.replace("GROUND", world.path("").to_str().unwrap().trim_end_matches('/'))
@@ -79,7 +79,7 @@ fn check(world: &SessionTmpGround, files: &LocalFiles, asked: &str, expected: &s
 
 #[test]
 fn paths_resolve_to_real_paths() {
-    let world = SessionTmpGround::new();
+    let world = SessionTmpWorkspace::new();
     let session = world.directory("s1");
     let inside = |name: &str| session.path.join(name);
     fs::create_dir(inside("sub")).unwrap();
@@ -151,7 +151,7 @@ fn paths_resolve_to_real_paths() {
 
 #[test]
 fn changes_are_made_in_the_directory_of_the_session() {
-    let world = SessionTmpGround::new();
+    let world = SessionTmpWorkspace::new();
     let note = world.decoy("note");
     for lookup in LOOKUPS {
         let (one, two) = (world.files(lookup, "one"), world.files(lookup, "two"));
@@ -186,7 +186,7 @@ fn changes_are_made_in_the_directory_of_the_session() {
 
 #[test]
 fn session_tmp_itself_can_be_inspected_but_not_changed() {
-    let world = SessionTmpGround::new();
+    let world = SessionTmpWorkspace::new();
     for lookup in LOOKUPS {
         let files = world.files(lookup, "s1");
         for name in ["/tmp", "/var/tmp"] {
@@ -202,7 +202,7 @@ fn session_tmp_itself_can_be_inspected_but_not_changed() {
 
 #[test]
 fn workspace_below_tmp_takes_precedence() {
-    let world = SessionTmpGround::inside(tempfile::tempdir_in("/tmp").unwrap());
+    let world = SessionTmpWorkspace::inside(tempfile::tempdir_in("/tmp").unwrap());
     let session = world.directory("s1");
     let ground = world.path("").file_name().unwrap().to_owned();
     fs::write(session.path.join("note"), "mine").unwrap();
@@ -240,7 +240,7 @@ fn workspace_below_tmp_takes_precedence() {
 
 #[test]
 fn ignore_rules_apply_in_session_tmp() {
-    let world = SessionTmpGround::new();
+    let world = SessionTmpWorkspace::new();
     let session = world.directory("s1");
     fs::create_dir(session.path.join("project")).unwrap();
     fs::write(session.path.join("project/.aiexclude"), "hidden\n").unwrap();
@@ -257,7 +257,7 @@ fn ignore_rules_apply_in_session_tmp() {
 #[test]
 fn swapped_directory_never_leads_outside() {
     for lookup in LOOKUPS {
-        let world = SessionTmpGround::new();
+        let world = SessionTmpWorkspace::new();
         let session = world.directory("s1");
         let (sub, evil) = (session.path.join("sub"), session.path.join("evil"));
         fs::create_dir(&sub).unwrap();
@@ -299,7 +299,7 @@ fn read_and_write_in_swapped(files: &LocalFiles, number: usize) {
 
 #[test]
 fn session_tmp_is_created_on_use_and_removed_when_empty() {
-    let world = SessionTmpGround::new();
+    let world = SessionTmpWorkspace::new();
     let base = world.path("state/tmp");
     let files = world.files(Lookup::AtOnce, "s1");
     assert!(files.resolve(Path::new("/etc/passwd")).unwrap().exists);

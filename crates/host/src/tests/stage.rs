@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use super::process::{self, tell_ready, wait_until_ready};
-use super::{Ground, staged};
+use super::{TestWorkspace, staged};
 use crate::Stage;
 use crate::isolate::clear::remove_tree;
 
@@ -23,7 +23,7 @@ fn set_mode(path: &Path, mode: u32) {
 
 #[test]
 fn stage_is_private_and_removed_when_dropped() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let stages = ground.path("state/stages");
     let (one, other) = (Stage::create(&stages).unwrap(), Stage::create(&stages).unwrap());
     assert_ne!(one.upper(), other.upper());
@@ -39,7 +39,7 @@ fn stage_is_private_and_removed_when_dropped() {
 #[test]
 fn stages_are_spread_over_the_block_groups_of_ext4() {
     const EXT4: u64 = 0xef53;
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let stages = ground.path("state/stages");
     drop(Stage::create(&stages).unwrap());
     drop(Stage::create(&stages).unwrap());
@@ -51,7 +51,7 @@ fn stages_are_spread_over_the_block_groups_of_ext4() {
 
 #[test]
 fn creation_stamp_orders_changes_before_and_after() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let changed = |name: &str| {
         ground.put(name, "x");
         // The kernel gives a stamp that was read to no later change.
@@ -70,7 +70,7 @@ fn creation_stamp_orders_changes_before_and_after() {
 
 #[test]
 fn the_upper_directory_looks_like_the_workspace() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     set_mode(&ground.work(""), 0o2750);
     let stage = Stage::create(&ground.path("stages")).unwrap();
     stage.look_like(&ground.work("")).unwrap();
@@ -101,7 +101,7 @@ fn make_deep_tree(root: &Path) {
 
 #[test]
 fn any_tree_on_a_stage_is_removed() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     for mess in [make_locked_tree, make_deep_tree] {
         let stage = Stage::create(&ground.path("stages")).unwrap();
         mess(stage.upper());
@@ -116,7 +116,7 @@ fn any_tree_on_a_stage_is_removed() {
 /// Modes do not stop root, so root runs this as another user; any other user runs it directly.
 #[test]
 fn an_ordinary_user_can_remove_what_a_mount_left() {
-    let ground = Ground::with(&[("d/file", "x")]);
+    let ground = TestWorkspace::with(&[("d/file", "x")]);
     let program = ground.path("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     set_mode(&ground.path(""), 0o777);
@@ -170,7 +170,7 @@ fn stages_as_unprivileged_user() {
 
 #[test]
 fn stages_of_dead_processes_are_swept() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let stages = ground.path("stages");
     assert_eq!(Stage::sweep(&stages).unwrap(), 0, "there is none yet");
     let mut child = wait_until_ready(process::start("stage::dies_on_its_stage", &ground, ""));

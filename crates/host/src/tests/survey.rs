@@ -7,7 +7,7 @@ use std::path::Path;
 
 use windlass_core::FileKind;
 
-use super::Ground;
+use super::TestWorkspace;
 use crate::PASS_THROUGH;
 use crate::survey::{MaskRule, Masking, Survey, SurveyEffort, survey_at};
 
@@ -47,7 +47,7 @@ pub(crate) fn much_later() -> i64 {
 }
 
 /// Waits until the next change gets a time stamp that no earlier change has.
-pub(crate) fn next_stamp(ground: &Ground) {
+pub(crate) fn next_stamp(ground: &TestWorkspace) {
     let probe = ground.path("probe");
     let stamp = || {
         fs::write(&probe, "").unwrap();
@@ -63,7 +63,7 @@ pub(crate) fn survey_with_index(root: &Path, index: &Path) -> (Survey, SurveyEff
 }
 
 /// A survey without an index.
-pub(crate) fn survey_without_index(ground: &Ground) -> Survey {
+pub(crate) fn survey_without_index(ground: &TestWorkspace) -> Survey {
     let state = tempfile::tempdir_in(ground.path("outside")).unwrap();
     survey_with_index(&ground.path("work"), &state.path().join("index")).0
 }
@@ -161,7 +161,7 @@ fn trees_and_their_surveys() {
         (&[(".git/info/exclude", "dist"), ("dist/.env", "")], &["build dist", "git .git"]),
     ];
     for (files, expected) in cases {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         for (name, content) in *files {
             let large = content.replace("\0TOO LARGE", &"#".repeat((1 << 20) + 1));
             ground.put(&format!("work/{name}"), &large);
@@ -179,7 +179,7 @@ fn trees_and_their_surveys() {
 
 #[test]
 fn kinds_and_links() {
-    let ground = Ground::with(&[("a/", "")]);
+    let ground = TestWorkspace::with(&[("a/", "")]);
     ground.put("outside/.env", "");
     ground.put("outside/x", "");
     ground.link("../outside", "work/link");
@@ -202,7 +202,7 @@ fn kinds_and_links() {
 
 #[test]
 fn mount_points_are_reported_and_not_entered() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let (survey, _) = survey_with_index(Path::new("/dev"), &ground.path("outside/index"));
     assert!(survey.other_devices.contains(&"shm".into()), "/dev/shm is no file system of its own");
     assert!(lines(&survey).iter().all(|line| !line.contains(" shm/")), "{survey:?}");
@@ -211,7 +211,7 @@ fn mount_points_are_reported_and_not_entered() {
 /// Root may list every directory; any other user sees that the survey continues.
 #[test]
 fn a_directory_that_cannot_be_listed_is_shown() {
-    let ground = Ground::with(&[("a/.env", ""), ("b/.env", "")]);
+    let ground = TestWorkspace::with(&[("a/.env", ""), ("b/.env", "")]);
     let set = |mode| fs::set_permissions(ground.work("a"), PermissionsExt::from_mode(mode));
     set(0o300).unwrap();
     let may_list = fs::read_dir(ground.work("a")).is_ok();
@@ -236,7 +236,7 @@ fn rules_above_the_root() {
         ),
     ];
     for (files, expected) in cases {
-        let ground = Ground::with(&[("part/x", ""), ("part/build/", "")]);
+        let ground = TestWorkspace::with(&[("part/x", ""), ("part/build/", "")]);
         let (root, index) = (ground.path("work/part"), ground.path("outside/index"));
         assert!(lines(&survey_with_index(&root, &index).0).is_empty());
         next_stamp(&ground);
@@ -250,7 +250,7 @@ fn rules_above_the_root() {
 
 #[test]
 fn protected_paths_are_found_at_any_depth() {
-    let ground = Ground::with(&[
+    let ground = TestWorkspace::with(&[
         (".envrc", ""),
         ("a/.ENVRC", ""),
         ("a/b/.vscode/tasks.json", ""),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::Ground;
+use super::TestWorkspace;
 use super::survey::{next_stamp, survey_with_index, survey_without_index};
 
 #[derive(Debug, Clone)]
@@ -125,7 +125,7 @@ proptest! {
 
     #[test]
     fn index_does_not_change_the_result(edits in prop::collection::vec(edit(), 1..24)) {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         let (root, index) = (ground.path("work"), ground.path("outside/index"));
         for (number, edit) in edits.iter().enumerate() {
             next_stamp(&ground);

@@ -4,15 +4,15 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::Ground;
+use super::TestWorkspace;
 use super::survey::{
     MaskByName, RULE, TAG, much_later, names, next_stamp, survey_with_index, survey_without_index,
 };
 use crate::survey::{SurveyEffort, survey, survey_at};
 
 /// Creates a tree of seven_directories directories that are walked.
-fn seven_directories() -> Ground {
-    Ground::with(&[
+fn seven_directories() -> TestWorkspace {
+    TestWorkspace::with(&[
         (".gitignore", "target\n"),
         (".git/info/exclude", ""),
         ("a/.aiexclude", "x\n"),
@@ -26,7 +26,7 @@ fn seven_directories() -> Ground {
 
 #[test]
 fn only_changed_directories_are_listed() {
-    type Change = fn(&Ground);
+    type Change = fn(&TestWorkspace);
     let cases: &[(&str, usize, Change)] = &[
         ("nothing", 0, |_| {}),
         ("a new file", 1, |ground| ground.put("work/a/b/new", "")),
@@ -174,7 +174,7 @@ fn concurrent_surveys_agree() {
 
 #[test]
 fn a_tree_may_be_deeper_than_a_path() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let name = "d".repeat(250);
     let mut at = fs::File::open(ground.path("work")).unwrap();
     for _ in 0..20 {
@@ -200,7 +200,7 @@ fn a_tree_may_be_deeper_than_a_path() {
 #[expect(clippy::print_stdout, reason = "printing is all it does")]
 #[ignore = "a measurement, which asserts nothing about time"]
 fn how_long_surveys_take() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     for number in 0..10_000 {
         let directory = number % 1_000;
         let path = format!("work/{}/{}/{directory}/{number}.rs", directory % 10, directory % 100);

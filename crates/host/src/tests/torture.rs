@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use windlass_core::{Attributes, Expect, Files, Fingerprint, Resolved, To};
 
-use super::{Ground, LOOKUPS, alter, file, place};
+use super::{LOOKUPS, TestWorkspace, alter, file, place};
 use crate::{Durability, LocalFiles};
 
 const PLACES: [&str; 8] = ["a", "b", "c", "a/x", "a/y", "b/x", "a/x/z", "c/d/e"];
@@ -281,7 +281,7 @@ proptest! {
         acts in prop::collection::vec((prop::sample::select(PLACES.as_slice()), act(), claim()), 1..50),
         lookup in prop::sample::select(LOOKUPS.as_slice()),
     ) {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         ground.put("outside/file", "");
         let mode = |name: &str| fs::metadata(ground.path(name)).unwrap().mode() & 0o7777;
         let modes = (mode("outside/file"), mode("outside"));

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use windlass_core::WalkOptions;
 
 use super::walk::shown;
-use super::{Ground, LOOKUPS};
+use super::{LOOKUPS, TestWorkspace};
 
 /// A file: its directories, its name, and its content if it is an ignore file.
 type File = (Vec<&'static str>, &'static str, Vec<String>);
@@ -45,8 +45,8 @@ fn file() -> impl Strategy<Value = File> {
     ]
 }
 
-fn build(files: &[File]) -> Ground {
-    let ground = Ground::new();
+fn build(files: &[File]) -> TestWorkspace {
+    let ground = TestWorkspace::new();
     for (directories, name, lines) in files {
         let directory = ground.work(&directories.join("/"));
         // Skipped if an earlier file or directory is in the way.
@@ -57,7 +57,7 @@ fn build(files: &[File]) -> Ground {
     ground
 }
 
-fn paths_by_ripgrep(ground: &Ground, root: &str, ignoring: bool) -> BTreeSet<String> {
+fn paths_by_ripgrep(ground: &TestWorkspace, root: &str, ignoring: bool) -> BTreeSet<String> {
     let root = ground.work(root);
     let mut builder = ignore::WalkBuilder::new(&root);
     builder.standard_filters(ignoring).hidden(false).require_git(false).git_global(false);

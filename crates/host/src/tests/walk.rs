@@ -12,7 +12,7 @@ use windlass_core::{
     Entry, FileError, FileKind, Files, Resolved, Visitor, Walk, WalkOptions, WalkReport,
 };
 
-use super::{Ground, LOOKUPS, error};
+use super::{LOOKUPS, TestWorkspace, error};
 use crate::LocalFiles;
 
 pub(super) const PLAIN: WalkOptions<'_> = WalkOptions {
@@ -74,7 +74,7 @@ pub(crate) fn shown(
 }
 
 /// Checks that a walk of `root` shows `expected`: in this order on one thread, in any order on several.
-fn check(ground: &Ground, root: &str, options: &WalkOptions<'_>, expected: &[&str]) {
+fn check(ground: &TestWorkspace, root: &str, options: &WalkOptions<'_>, expected: &[&str]) {
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
         let (paths, _) = shown(&files, root, &WalkOptions { threads: 1, ..*options });
@@ -87,8 +87,8 @@ fn check(ground: &Ground, root: &str, options: &WalkOptions<'_>, expected: &[&st
     }
 }
 
-fn tree() -> Ground {
-    let ground = Ground::with(&[
+fn tree() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("b/2", ""),
         ("b/1", ""),
         ("b/c/d/e", ""),
@@ -110,7 +110,7 @@ fn tree() -> Ground {
 
 #[test]
 fn left_out_paths_are_reported() {
-    let ground = Ground::with(&[
+    let ground = TestWorkspace::with(&[
         (".aiexclude", "private/\n"),
         ("a/.env", ""),
         ("a/b/x", ""),
@@ -226,7 +226,7 @@ fn visitor_may_skip_and_stop() {
 
 #[test]
 fn walk_can_be_cancelled_midway() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     for number in 0..2_000 {
         fs::write(ground.work(&number.to_string()), "").unwrap();
     }
@@ -247,7 +247,7 @@ fn walk_can_be_cancelled_midway() {
 
 #[test]
 fn entries_can_be_opened() {
-    let ground = Ground::with(&[("a/file", "content")]);
+    let ground = TestWorkspace::with(&[("a/file", "content")]);
     ground.put("outside/secret", "secret");
     ground.link("../../outside/secret", "work/a/link");
     rustix::fs::mkfifoat(CWD, ground.work("a/fifo"), Mode::RWXU).unwrap();
@@ -275,7 +275,7 @@ fn entries_can_be_opened() {
 
 #[test]
 fn a_file_exchanged_for_a_link_is_not_opened() {
-    let ground = Ground::with(&[("file", "content")]);
+    let ground = TestWorkspace::with(&[("file", "content")]);
     ground.put("outside/secret", "secret");
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
@@ -295,7 +295,7 @@ fn a_file_exchanged_for_a_link_is_not_opened() {
 
 #[test]
 fn a_missing_root_is_an_error_and_an_unreadable_directory_a_note() {
-    let ground = Ground::with(&[("locked/x", ""), ("open/y", "")]);
+    let ground = TestWorkspace::with(&[("locked/x", ""), ("open/y", "")]);
     let files = ground.files(LOOKUPS[0]);
     let missing = files.resolve(Path::new("missing")).unwrap();
     assert_eq!(error(visit_all(&files, &missing, |_| Walk::Continue)), "NotFound");
@@ -317,7 +317,7 @@ fn a_missing_root_is_an_error_and_an_unreadable_directory_a_note() {
 
 #[test]
 fn observed_directories_and_ignore_files_are_reported() {
-    let ground = Ground::with(&[(".gitignore", "*.o"), ("a/b/x", ""), ("a/.ignore", "y")]);
+    let ground = TestWorkspace::with(&[(".gitignore", "*.o"), ("a/b/x", ""), ("a/.ignore", "y")]);
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
         for root in ["", "a/b"] {
@@ -342,7 +342,7 @@ fn observed_directories_and_ignore_files_are_reported() {
 
 #[test]
 fn panic_of_a_visitor_reaches_the_caller() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     for number in 0..2_000 {
         ground.put(&format!("work/{}/{number}", number % 20), "");
     }
@@ -363,7 +363,7 @@ fn panic_of_a_visitor_reaches_the_caller() {
 
 #[test]
 fn directory_larger_than_one_buffer() {
-    let ground = Ground::with(&[(".gitignore", "*5\n")]);
+    let ground = TestWorkspace::with(&[(".gitignore", "*5\n")]);
     let long = "x".repeat(200);
     for number in 0..1_000 {
         fs::write(ground.work(&format!("{long}_{number}")), "").unwrap();
@@ -377,7 +377,7 @@ fn directory_larger_than_one_buffer() {
 }
 
 /// Creates directories below each other, by handle because no path is long enough. Creates `beside` at every level.
-fn make_nested_directories(ground: &Ground, depth: usize, name: &str, beside: &[&str]) {
+fn make_nested_directories(ground: &TestWorkspace, depth: usize, name: &str, beside: &[&str]) {
     let mut at = rustix::fs::open(ground.work(""), OFlags::DIRECTORY, Mode::empty()).unwrap();
     for _ in 0..depth {
         for name in beside.iter().chain([&name]) {
@@ -387,7 +387,7 @@ fn make_nested_directories(ground: &Ground, depth: usize, name: &str, beside: &[
     }
 }
 
-fn check_deep(ground: &Ground, depth: usize, per_level: usize) {
+fn check_deep(ground: &TestWorkspace, depth: usize, per_level: usize) {
     for (lookup, threads) in LOOKUPS.into_iter().flat_map(|lookup| [(lookup, 1), (lookup, 3)]) {
         let files = ground.files(lookup);
         let root = files.resolve(Path::new("")).unwrap();
@@ -408,14 +408,14 @@ fn check_deep(ground: &Ground, depth: usize, per_level: usize) {
 
 #[test]
 fn deep_chain_of_directories() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     make_nested_directories(&ground, 2_500, "d", &[]);
     check_deep(&ground, 2_500, 1);
 }
 
 #[test]
 fn tree_deeper_than_path_and_open_file_limits() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     // A sibling before and after each directory keeps every level waiting.
     make_nested_directories(&ground, 300, "name_of_twenty_bytes", &["a", "z"]);
     check_deep(&ground, 300, 3);

@@ -3,11 +3,11 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 /// A workspace with a state directory next to it.
-struct Ground {
+struct TestWorkspace {
     folder: tempfile::TempDir,
 }
 
-impl Ground {
+impl TestWorkspace {
     fn with(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("w")).expect("a folder");
@@ -75,7 +75,7 @@ fn trust_covers_the_exact_content_of_all_files() {
         ".hygge/hooks.toml",
         ".agents/hooks.toml",
     ] {
-        let ground = Ground::with(&[(place, "one"), ("README.md", "x")]);
+        let ground = TestWorkspace::with(&[(place, "one"), ("README.md", "x")]);
         assert_eq!(ground.found().files.len(), 1, "{place}");
         assert_eq!(ground.changes(), None, "{place}");
         ground.trust();
@@ -101,7 +101,8 @@ fn trust_covers_the_exact_content_of_all_files() {
 fn trust_covers_scripts_of_hooks() {
     let hooks = r#"{"hooks": {"PreToolUse": [{"hooks": [
         {"type": "command", "command": "bash \"$CLAUDE_PROJECT_DIR\"/ci/check.sh && ./late.sh"}]}]}}"#;
-    let ground = Ground::with(&[(".claude/settings.json", hooks), ("ci/check.sh", "exit 0\n")]);
+    let ground =
+        TestWorkspace::with(&[(".claude/settings.json", hooks), ("ci/check.sh", "exit 0\n")]);
     let mut found = ground.found();
     found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
     assert_eq!(found.absent, [Path::new("late.sh")]);
@@ -117,7 +118,7 @@ fn trust_covers_scripts_of_hooks() {
 
 #[test]
 fn trust_of_an_earlier_version_does_not_count() {
-    let ground = Ground::with(&[(".windlass/config.toml", "mode = \"plan\"")]);
+    let ground = TestWorkspace::with(&[(".windlass/config.toml", "mode = \"plan\"")]);
     std::fs::create_dir(ground.state()).expect("a folder");
     let old = serde_json::json!({quoted_path(&ground.workspace()): "0123", "/other": "4567"});
     for content in [old.to_string().as_str(), "garbage", "[]", r#"{"/w": {"files": {"a": "x"}}}"#] {
@@ -134,7 +135,7 @@ fn trust_of_an_earlier_version_does_not_count() {
 #[test]
 fn copies_are_kept_while_trusted() {
     let place = ".windlass/config.toml";
-    let ground = Ground::with(&[(place, "deny = [\"read a\"]")]);
+    let ground = TestWorkspace::with(&[(place, "deny = [\"read a\"]")]);
     let kept = || -> Vec<String> {
         let entries = std::fs::read_dir(ground.state().join("trusted")).expect("a folder");
         entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect()
@@ -154,9 +155,9 @@ fn copies_are_kept_while_trusted() {
 fn missing_copy_denies_every_call() {
     let place = ".windlass/config.toml";
     for spoil in ["", "deny = []"] {
-        let ground = Ground::with(&[(place, "deny = [\"read a\"]"), (".mcp.json", "{}")]);
+        let ground = TestWorkspace::with(&[(place, "deny = [\"read a\"]"), (".mcp.json", "{}")]);
         ground.trust();
-        let holding = |ground: &Ground| {
+        let holding = |ground: &TestWorkspace| {
             let trusted = Known::load(&ground.state()).get(&ground.workspace()).expect("trusted");
             let changes = trusted.changes(&ground.workspace(), &ground.found()).expect("changes");
             let contents = TrustedContents::in_state(&ground.state());
@@ -184,7 +185,7 @@ fn missing_copy_denies_every_call() {
 
 #[test]
 fn links_pipes_and_huge_files_are_not_read() {
-    let ground = Ground::with(&[("real/config.toml", "mode = \"plan\"")]);
+    let ground = TestWorkspace::with(&[("real/config.toml", "mode = \"plan\"")]);
     let (workspace, outside) = (ground.workspace(), ground.folder.path().join("outside"));
     std::fs::create_dir_all(outside.join("tools")).expect("a folder");
     std::fs::write(outside.join("config.toml"), "mode = \"plan\"").expect("a file");
